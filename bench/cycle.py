@@ -34,7 +34,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.match.host_fit import Rules, live_values, try_host
+from gsched.policy.match.host_fit import FitRules, live_values, try_host
 from gsched.policy.requirement.demand_reader import demand_of
 
 GPUS, SLOTS = 8, 16
@@ -179,7 +179,7 @@ def measure(world: World, repeats: int = REPEATS) -> tuple[Cost, Plan]:
 def scan_ms(world: World, jobs: int) -> float:
     """The same question asked job by job and host by host, on a sample, reckoned up to all jobs."""
     snapshot = world.snapshot()
-    rules = Rules.of(snapshot, NOW)
+    rules = FitRules.of(snapshot, NOW)
     classes = list(snapshot.pending)[:SAMPLE]
     started = time.perf_counter()
     for each in classes:

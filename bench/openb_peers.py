@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsched.policy.devices.gpu_packing import WHOLE, Columns, Floats, Ints, Mix, States
+from gsched.policy.devices.gpu_packing import WHOLE, Mix, NodeColumns, NodeFloats, NodeInts, States
 
 
 class BestFit:
@@ -19,17 +19,17 @@ class BestFit:
         """The mix does not count."""
         self._largest = (1, 1)
 
-    def prepare(self, columns: Columns) -> None:
+    def prepare(self, columns: NodeColumns) -> None:
         """Only the sizes count."""
         self._largest = max(int(columns.cpu.max(initial=0)), 1), columns.gpus.shape[1] * WHOLE
 
-    def worth(self, states: States) -> Floats:
+    def worth(self, states: States) -> NodeFloats:
         """Nothing: the state before does not count."""
         return np.zeros(len(states.cpu), np.float64)
 
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
+    def cost(self, worth: NodeFloats, after: States, left: NodeInts) -> NodeFloats:
         """What would be left."""
-        cost: Floats = after.cpu / self._largest[0] + after.gpus.sum(axis=1) / self._largest[1] + 1e-9 * left
+        cost: NodeFloats = after.cpu / self._largest[0] + after.gpus.sum(axis=1) / self._largest[1] + 1e-9 * left
         return cost
 
 
@@ -54,21 +54,21 @@ class FragmentationGradient:
         self._whole = np.array([shape.gpus if shape.share == WHOLE else 0 for shape in self._shapes])
         self._permitted = np.zeros((0, len(self._shapes)), np.bool_)
 
-    def prepare(self, columns: Columns) -> None:
+    def prepare(self, columns: NodeColumns) -> None:
         """Which kinds each GPU model may hold."""
         allowed = [[not shape.models or model in shape.models for shape in self._shapes] for model in columns.models]
         self._permitted = np.array(allowed, np.bool_)
         self._fit.prepare(columns)
 
-    def worth(self, states: States) -> Floats:
+    def worth(self, states: States) -> NodeFloats:
         """The expected usable GPU."""
-        usable: Floats = self._usable[states.gpus].sum(axis=1)[:, self._share]
+        usable: NodeFloats = self._usable[states.gpus].sum(axis=1)[:, self._share]
         fits = (states.cpu[:, None] >= self._cpu) & (states.memory[:, None] >= self._memory)
         fits &= self._permitted[states.model]
         fits &= (states.gpus >= WHOLE).sum(axis=1)[:, None] >= self._whole
-        worth: Floats = (usable * fits) @ self._weights
+        worth: NodeFloats = (usable * fits) @ self._weights
         return worth
 
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
+    def cost(self, worth: NodeFloats, after: States, left: NodeInts) -> NodeFloats:
         """The usable GPU that is lost."""
         return worth - self.worth(after) + 1e-9 * self._fit.cost(worth, after, left)

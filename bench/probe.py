@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.host_report import shown_of
-from gsched.probe.nvml import Answer, Nvml
+from gsched.probe.nvml import Nvml, NvmlAnswer
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.fakenvml.build import NoCompiler, build
@@ -57,11 +57,11 @@ def main() -> int:
 def measured(what: str) -> dict[str, float]:
     """CPU milliseconds of a round in the probe's process and in the agent; and the share of a core of both."""
     nvml, owners = Nvml(), GpuOwners(lambda pids: {})
-    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Answer)
+    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(NvmlAnswer)
     probe, agent = [], []
     for _ in range(ROUNDS):
         start = time.process_time()
-        line = encoder.encode(Answer(report=nvml.sample()))
+        line = encoder.encode(NvmlAnswer(report=nvml.sample()))
         probe.append(time.process_time() - start)
         agent.append(asyncio.run(_agent_s(decoder, line, owners)))
     one, other = (statistics.median(each[1:]) * 1000 for each in (probe, agent))
@@ -70,7 +70,7 @@ def measured(what: str) -> dict[str, float]:
     return {"probe_ms": one, "agent_ms": other, "core_percent": share}
 
 
-async def _agent_s(decoder: msgspec.json.Decoder[Answer], line: bytes, owners: GpuOwners) -> float:
+async def _agent_s(decoder: msgspec.json.Decoder[NvmlAnswer], line: bytes, owners: GpuOwners) -> float:
     start = time.process_time()
     found = decoder.decode(line).report
     assert found is not None

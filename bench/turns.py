@@ -26,7 +26,7 @@ from gsched.base.clock import SystemClock
 from gsched.core.command import Command, ControlJobs, ModifyJobs, Submit
 from gsched.core.engine import Engine
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.garbage_collection import settle_in, undisturbed
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
@@ -78,7 +78,7 @@ class Measured:
         self.turns: list[float] = []
         take, begun = self.loop._take, [0.0]
 
-        def timed(tick_at: float) -> list[Item]:
+        def timed(tick_at: float) -> list[InboxItem]:
             self.turns.append((time.thread_time() - begun[0]) * 1000)
             items = take(tick_at)
             begun[0] = time.thread_time()
@@ -91,7 +91,7 @@ class Measured:
     def ask(self, command: Command) -> None:
         """Until it is carried out."""
         answered = threading.Event()
-        self.loop.put(Item(command, lambda answer, error: answered.set()))
+        self.loop.put(InboxItem(command, lambda answer, error: answered.set()))
         answered.wait()
 
 

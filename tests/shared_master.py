@@ -19,7 +19,7 @@ from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.host import HostConfig
 from gsched.wire.auth import Authenticator
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, bounded, listen_tls, streams
-from gsched.wire.shared import Accounts, ByHost
+from gsched.wire.shared import ByHost, ServedNames
 from gsched.wire.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -126,7 +126,7 @@ class SharedMaster:
 
     def open(self) -> list[grpc.aio.Server]:
         """The servers, not begun yet."""
-        auth = ByHost(lambda: self.config, Accounts(lambda: self.config, self.accounts.get, self.own_uid))
+        auth = ByHost(lambda: self.config, ServedNames(lambda: self.config, self.accounts.get, self.own_uid))
         assert self.config.network.port is not None
         return [self.server(auth, self.config.network.port, hosts_only=True)]
 

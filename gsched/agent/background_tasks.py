@@ -16,7 +16,7 @@ from gsched.model.host_ledger import AttemptKey
 log = logging.getLogger(__name__)
 
 
-class Errands:
+class BackgroundTasks:
     """Those of one agent."""
 
     def __init__(self) -> None:

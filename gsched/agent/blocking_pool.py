@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gsched.base.errors import ResourceExhausted
-from gsched.run.account import Account, acting_as
+from gsched.run.account import UnixAccount, acting_as
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Aside:
             await self._slots.setdefault(whose, asyncio.Semaphore(self._most)).acquire()
             return await self._begun(whose, work)
 
-    async def as_user(self, account: Account | None, work: Callable[[], T]) -> T:
+    async def as_user(self, account: UnixAccount | None, work: Callable[[], T]) -> T:
         """The result of `work`, done with that user's rights over files; of None it is done at once, as the agent.
 
         Raises ResourceExhausted where a file system does not answer.

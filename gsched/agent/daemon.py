@@ -16,10 +16,10 @@ from gsched.agent import trusted_files
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
 from gsched.agent.attempts.attempt_fences import Fencing, standing_note
 from gsched.agent.attempts.attempt_orders import Attempts
-from gsched.agent.attempts.job_accounts import Accounts
-from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.attempts.job_accounts import HostAccounts
+from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
-from gsched.agent.background_tasks import Errands
+from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.gpu.gpu_guard import GpuKeeping
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
@@ -27,11 +27,11 @@ from gsched.agent.master_link import Contact
 from gsched.agent.message_handler import Obedience
 from gsched.agent.outbox import Outbox
 from gsched.agent.output.output_quota import OutputQuota
-from gsched.agent.session import Sessions
+from gsched.agent.session import MasterSessions
 from gsched.agent.store_memory import Memory
 from gsched.agent.tasks.launch_server import LaunchDoor
 from gsched.agent.tasks.launch_socket import listen, socket_path
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
 from gsched.base.gpulock import places
@@ -73,7 +73,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
         return asyncio.run(Agent(config, host, spool, ground, manager).serve())
 
 
-def _accounts(config: ClusterConfig, host: str) -> Accounts:
+def _accounts(config: ClusterConfig, host: str) -> HostAccounts:
     """Whom jobs are started as here."""
     words: tuple[str, ...] = ()
     if os.geteuid() == 0 and config.pam_limits is not False:
@@ -81,7 +81,7 @@ def _accounts(config: ClusterConfig, host: str) -> Accounts:
         if not words:
             told = log.warning if config.pam_limits else log.info
             told("PAM has no service %s on this host: jobs begin with the agent's own limits", pam_session.SERVICE)
-    return Accounts(
+    return HostAccounts(
         host,
         root_may_run=config.params.root_may_submit,
         site_user=config.pre_post_exec_user,
@@ -120,7 +120,7 @@ class Agent:
         self._memory = Memory(spool)
         self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
         self._outbox = Outbox(config.timing.exchange_s)
-        self._errands = Errands()
+        self._errands = BackgroundTasks()
         self._listening: socket.socket | None = None
         self._attempts: Attempts
         self._reporter: HostReporter
@@ -131,7 +131,7 @@ class Agent:
         self._reporter = self._make_reporter()
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._attempts = self._make_attempts()
-        relay = Relay(self._host, self._attempts.tasks.answer, self._outbox.send)
+        relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
         door = LaunchDoor(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
         adopted = await self._attempts.adopt()
@@ -229,8 +229,8 @@ class Agent:
             quota=OutputQuota(self._config.kept_output_mib),
         )
 
-    def _surroundings(self, mps: Mps) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self, mps: Mps) -> HostContext:
+        return HostContext(
             locks_gpus=lambda: self._reporter.gpus.has_real_gpus,
             places={
                 "LSF_ENVDIR": self._config.locations.conf_dir,
@@ -241,7 +241,7 @@ class Agent:
             socket=self._listen(),
         )
 
-    def _make_sessions(self, relay: Relay) -> Sessions:
+    def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:
         contact = Contact(self._host, self._manager)
         obedience = Obedience(
             self._attempts,
@@ -253,7 +253,7 @@ class Agent:
             configure=self._configure,
             end=self._end,
         )
-        return Sessions(
+        return MasterSessions(
             self._config,
             self._host,
             self._mark,

@@ -17,7 +17,7 @@ from gsched.agent.gpu.gpu_owners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.model.devices import offer_of
 from gsched.model.host import GpuReport, LoadReport
 from gsched.probe.elim import ElimResource, ElimRules, ElimRunner
@@ -55,7 +55,7 @@ class HostReporter:
         owners: Owners = no_owners,
         given: Given = dict,
         held: Held = any_gpu,
-        locks: Places | None = None,
+        locks: GpuLockFolders | None = None,
         may_run: Callable[[str], str] | None = None,
     ) -> None:
         """`may_run` says why an elim must not be run; empty when it may."""

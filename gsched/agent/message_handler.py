@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gsched.agent.attempts.attempt_orders import Attempts
-from gsched.agent.background_tasks import Errands
+from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import Contact
 from gsched.agent.outbox import Outbox
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.output_tail import answer
 from gsched.agent.store_memory import Memory
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.wire.v1 import agent_pb2
 
 
@@ -26,11 +26,11 @@ class Obedience:
     def __init__(
         self,
         attempts: Attempts,
-        relay: Relay,
+        relay: TaskQuestions,
         *,
         contact: Contact,
         outbox: Outbox,
-        errands: Errands,
+        errands: BackgroundTasks,
         memory: Memory,
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],

@@ -17,11 +17,11 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.agent.attempts.attempt_orders import Attempts
-from gsched.agent.background_tasks import Errands
+from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import Contact
 from gsched.agent.outbox import Outbox
 from gsched.agent.store_memory import Memory
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.errors import GschedError
 from gsched.model.config import ClusterConfig
 from gsched.probe.topology import read_topology
@@ -40,7 +40,7 @@ _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 """What a stream raises when its other end has gone."""
 
 
-class Sessions:
+class MasterSessions:
     """Those of one host's agent. `mark` tells its spool folder from all others; `obey` carries one message out."""
 
     def __init__(
@@ -52,9 +52,9 @@ class Sessions:
         *,
         contact: Contact,
         outbox: Outbox,
-        errands: Errands,
+        errands: BackgroundTasks,
         attempts: Attempts,
-        relay: Relay,
+        relay: TaskQuestions,
         obey: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
     ) -> None:
         self._config = config

@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Unpack, cast
 
 from gsched.api.job import Job
-from gsched.api.named import Named, number_of
-from gsched.api.request import Desk, JobRequest, SubmitOptions
+from gsched.api.named import NamesJob, number_of
+from gsched.api.request import JobRequest, RequestReader, SubmitOptions
 from gsched.api.values import members, texts
 from gsched.api.waiting import Waiting
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
-from gsched.model.catalogue import MOST_NAMED, AccountFilter, Span
+from gsched.model.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
@@ -101,7 +101,7 @@ class Cluster:
         client = self.client()
         if not requests:
             return []
-        desk = Desk(self.folder)
+        desk = RequestReader(self.folder)
         submissions = []
         for place, request in enumerate(requests):
             try:
@@ -123,7 +123,7 @@ class Cluster:
 
     # Asking
 
-    def job(self, job: Named) -> Job:
+    def job(self, job: NamesJob) -> Job:
         """The handle of a job that is known by its number, or by what a query answered. Whether it exists is found
         out when it is used.
         """
@@ -132,7 +132,7 @@ class Cluster:
     def jobs(
         self,
         *,
-        ids: Iterable[Named] = (),
+        ids: Iterable[NamesJob] = (),
         user: str = "",
         queue: str = "",
         name: str = "",
@@ -162,7 +162,7 @@ class Cluster:
     def history(
         self,
         *,
-        ids: Iterable[Named] = (),
+        ids: Iterable[NamesJob] = (),
         user: str = "",
         queue: str = "",
         project: str = "",
@@ -175,7 +175,7 @@ class Cluster:
         """
         numbers = tuple(number_of(each) for each in ids)
         owner = user or ("all" if numbers else user_name(os.getuid()))
-        ended = Span(since=_timestamp(since, "since"), until=_timestamp(until, "until"))
+        ended = TimeSpan(since=_timestamp(since, "since"), until=_timestamp(until, "until"))
         client = self.client()
         for start in range(0, len(numbers) or 1, MOST_NAMED):
             wanted = AccountFilter(
@@ -197,7 +197,7 @@ class Cluster:
         return self.client().queues(names)
 
     def events(
-        self, *, follow: bool = True, after: int | None = None, jobs: Iterable[Named] = ()
+        self, *, follow: bool = True, after: int | None = None, jobs: Iterable[NamesJob] = ()
     ) -> Iterator[EventRecord]:
         """What happens, as it is committed: `kind`, `at`, `job_id`, and `payload`, JSON with the rest.
 
@@ -212,12 +212,12 @@ class Cluster:
 
     # Waiting
 
-    def futures(self, jobs: Iterable[Named]) -> list[Future[JobEnd]]:
+    def futures(self, jobs: Iterable[NamesJob]) -> list[Future[JobEnd]]:
         """A future of each job's end."""
         self.client()
         return self._waiting.futures([number_of(each) for each in jobs])
 
-    def wait(self, jobs: Iterable[Named], timeout: float | None = None) -> list[JobEnd]:
+    def wait(self, jobs: Iterable[NamesJob], timeout: float | None = None) -> list[JobEnd]:
         """Wait until all have finished, whether well or not; returns their ends in that order.
 
         Raises TimeoutError that names jobs which have not, NotFound.
@@ -231,7 +231,7 @@ class Cluster:
             raise TimeoutError(f"jobs {names} have not finished within {timeout:g} s")
         return [future.result() for future in futures]
 
-    def as_completed(self, jobs: Iterable[Named], timeout: float | None = None) -> Iterator[tuple[Job, JobEnd]]:
+    def as_completed(self, jobs: Iterable[NamesJob], timeout: float | None = None) -> Iterator[tuple[Job, JobEnd]]:
         """Each job with its end, in the order in which they finish. Raises TimeoutError, NotFound."""
         handles = [each if isinstance(each, Job) else self.job(each) for each in jobs]
         by_future = dict(zip(self.futures(handles), handles, strict=True))
@@ -244,19 +244,19 @@ class Cluster:
 
     # Doing something to many
 
-    def kill(self, jobs: Iterable[Named], signal: int = 0) -> dict[int, str]:
+    def kill(self, jobs: Iterable[NamesJob], signal: int = 0) -> dict[int, str]:
         """End the jobs, or send them a signal; returns those it could not be done to, with the reason."""
         return self._control("kill" if not signal else "signal", jobs, signal)
 
-    def stop(self, jobs: Iterable[Named]) -> dict[int, str]:
+    def stop(self, jobs: Iterable[NamesJob]) -> dict[int, str]:
         """Suspend the jobs; returns those it could not be done to, with the reason."""
         return self._control("stop", jobs)
 
-    def resume(self, jobs: Iterable[Named]) -> dict[int, str]:
+    def resume(self, jobs: Iterable[NamesJob]) -> dict[int, str]:
         """Let the jobs go on; returns those it could not be done to, with the reason."""
         return self._control("resume", jobs)
 
-    def _control(self, action: str, jobs: Iterable[Named], signal: int = 0) -> dict[int, str]:
+    def _control(self, action: str, jobs: Iterable[NamesJob], signal: int = 0) -> dict[int, str]:
         numbers = [number_of(each) for each in jobs]
         if not numbers:
             return {}  # without numbers the master would take them all

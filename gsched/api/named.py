@@ -22,10 +22,10 @@ class HasJobId(Protocol):
     def job_id(self) -> int: ...
 
 
-Named = int | HasId | HasJobId
+NamesJob = int | HasId | HasJobId
 
 
-def number_of(job: Named) -> int:
+def number_of(job: NamesJob) -> int:
     """The number of the job. Raises BadRequest for what names none."""
     number = whole_or_none(job)
     if number is None:

@@ -19,7 +19,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from gsched.api import values
-from gsched.api.named import Named, number_of
+from gsched.api.named import NamesJob, number_of
 from gsched.base.envdir import home_of, read_setting
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import show_job
@@ -27,11 +27,11 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import Surroundings, place_of_fields
+from gsched.dialect.spec_values import ValueContext, place_of_fields
 from gsched.model.view import Submission
 
-Text = str | os.PathLike[str]
-CommandLine = Text | Sequence[Text | float]
+PathOrText = str | os.PathLike[str]
+CommandLine = PathOrText | Sequence[PathOrText | float]
 
 UNIT_VARIABLE = "LSF_UNIT_FOR_LIMITS"
 _DEFAULT_UNIT = "MB"
@@ -51,15 +51,15 @@ class SubmitOptions(TypedDict, total=False):
     """-n: slots in all, or the least and the most."""
     env: Mapping[str, str]
     """The job's environment, instead of this process's."""
-    cwd: Text
+    cwd: PathOrText
     """The directory it runs in; relative paths of the job count from it."""
-    input: Text
-    output: Text
+    input: PathOrText
+    output: PathOrText
     """-o; %J is the job's number, %I the index in an array."""
-    error: Text
+    error: PathOrText
     overwrite: bool
     """The output and error files are emptied first (-oo, -eo)."""
-    after: str | Named | Iterable[Named]
+    after: str | NamesJob | Iterable[NamesJob]
     """Jobs that must be DONE first, or a condition as for -w: `ended(12) && done(13)`."""
     array: int | str | range | Sequence[int]
     """Elements: their number, a list such as `1-100:2%8`, a range, or their indices."""
@@ -88,13 +88,13 @@ class JobRequest(SubmitOptions, total=False):
     """A line for the shell, or the words of a command, which reach it as they are."""
 
 
-class Desk:
+class RequestReader:
     """Where requests become submissions: what is the same for all requests of a moment is looked up once."""
 
     def __init__(self, conf_dir: str) -> None:
         self._environment = dict(os.environ)
         unit = self._environment.get(UNIT_VARIABLE) or read_setting(conf_dir, UNIT_VARIABLE) or _DEFAULT_UNIT
-        self._around = Surroundings(cwd=os.getcwd(), now=time.time(), zone=zone_of(self._environment), unit=unit)
+        self._around = ValueContext(cwd=os.getcwd(), now=time.time(), zone=zone_of(self._environment), unit=unit)
         self._home = home_of(os.getuid(), self._environment)
         self._host = os.uname().nodename.partition(".")[0]
         self._umask = _umask()

@@ -19,6 +19,7 @@ LOOK_S = 15.0
 MOST_LISTED = 10
 
 Say = Callable[[str], None]
+"""Tells the administrator how far something has come."""
 
 
 def close(client: Client, hosts: Sequence[str], queues: Sequence[str], comment: str) -> list[str]:

@@ -47,7 +47,7 @@ def install_units(
     from gsched.app import install
     from gsched.app.private import host_name
 
-    place = install.Place(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
+    place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
     new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
     chosen = {"master": master, "door": door, "agent": agent}
     install.install(place, [name for name, is_chosen in chosen.items() if is_chosen], new, force=force, say=click.echo)
@@ -66,7 +66,7 @@ def uninstall_units(root: str, envdir: str, force: bool) -> None:
     from gsched.app import install
     from gsched.app.private import host_name
 
-    place = install.Place(os.path.abspath(root) if root else "", os.path.abspath(envdir), host_name())
+    place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host_name())
     install.uninstall(place, force=force, say=click.echo)
 
 

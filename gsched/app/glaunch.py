@@ -38,15 +38,15 @@ FLAGS = ("-x", "-X", "-Y", "-T", "-t", "-q", "-v", "-a", "-A", "-k", "-K", "-C",
 VALUED = ("-l", "-p", "-o", "-i", "-F", "-c", "-e", "-E", "-m", "-b")
 
 
-class Usage(Exception):
+class LaunchUsageError(Exception):
     """The command line is wrong; the argument says how."""
 
 
-class Refused(Exception):
+class LaunchRefused(Exception):
     """The agent does not do it; the argument says why."""
 
 
-class Asked:
+class LaunchArguments:
     """What the command line asks for."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class Asked:
         if option in VALUED:
             return
         if self.hosts:
-            raise Usage("-u and -z can be given once, and not together")
+            raise LaunchUsageError("-u and -z can be given once, and not together")
         self.hosts = (read_file(value) if option == "-u" else value).split()
         if not self.hosts:
-            raise Usage(f"{option} names no host")
+            raise LaunchUsageError(f"{option} names no host")
 
     def take_flag(self, option: str) -> None:
         """An option without a value. Raises Usage."""
@@ -74,12 +74,12 @@ class Asked:
         elif option == "-use-login-shell":
             self.shell = LOGIN_SHELL
         elif option not in FLAGS:
-            raise Usage(f"unknown option {option} (-h lists the options)")
+            raise LaunchUsageError(f"unknown option {option} (-h lists the options)")
 
 
-def parse(arguments: list[str]) -> Asked | None:
+def parse(arguments: list[str]) -> LaunchArguments | None:
     """Read the options, which end at the first word. None: they ask for help. Raises Usage, OSError."""
-    asked = Asked()
+    asked = LaunchArguments()
     left = list(arguments)
     while left and left[0].startswith("-"):
         option = left.pop(0)
@@ -89,12 +89,12 @@ def parse(arguments: list[str]) -> Asked | None:
             break
         if option in ("-u", "-z", *VALUED):
             if not left:
-                raise Usage(f"{option} needs a value")
+                raise LaunchUsageError(f"{option} needs a value")
             asked.take_value(option, to_bytes(left.pop(0)))
         else:
             asked.take_flag(option)
     if not left:
-        raise Usage("no command to run (-h lists the options)")
+        raise LaunchUsageError("no command to run (-h lists the options)")
     asked.words = [to_bytes(word) for word in left]
     return asked
 
@@ -111,7 +111,7 @@ def read_file(path: bytes) -> bytes:
         posix.close(descriptor)
 
 
-class Frames:
+class FrameReader:
     """What comes over the connection, cut into frames."""
 
     def __init__(self, connection: _socket.socket) -> None:
@@ -136,7 +136,7 @@ class Frames:
         return frame
 
 
-class Patience:
+class AgentPatience:
     """With an agent that does not answer: for how long, and that it is said once each time."""
 
     def __init__(self, name: str, place: str) -> None:
@@ -161,7 +161,7 @@ class Patience:
         left_s = self._since + self._most_s - now
         if left_s <= 0:
             self._say_once()
-            raise Refused(f"the agent of this host has not answered for {self._most_s:g} s ({self._place})")
+            raise LaunchRefused(f"the agent of this host has not answered for {self._most_s:g} s ({self._place})")
         return max(min(GREETING_S if self._has_said else SAY_S, left_s), AGAIN_S)
 
     def is_away(self) -> None:
@@ -175,10 +175,10 @@ class Patience:
         self._has_said = True
 
 
-class Launch:
+class LaunchClient:
     """One launch, over as many connections as it takes."""
 
-    def __init__(self, name: str, asked: Asked) -> None:
+    def __init__(self, name: str, asked: LaunchArguments) -> None:
         """Raises Refused."""
         self.name = name
         self.code = 0
@@ -199,8 +199,8 @@ class Launch:
         """Serve it to its end; the exit code. Raises Refused, OutputFault, OSError."""
         path = posix.environ.get(b"GSCHED_AGENT_SOCKET", b"")
         if not path:
-            raise Refused("it works only inside a job, on the hosts that the job has")
-        patience = Patience(self.name, path.decode("utf8", "replace"))
+            raise LaunchRefused("it works only inside a job, on the hosts that the job has")
+        patience = AgentPatience(self.name, path.decode("utf8", "replace"))
         while True:
             most_s = patience.next_s()
             connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -226,26 +226,26 @@ class Launch:
 
     def _greet(self, connection: _socket.socket) -> None:
         """Say what is to be launched, or what has been had of it. Raises TimeoutError when nobody greets."""
-        frames = Frames(connection)
+        frames = FrameReader(connection)
         while (frame := frames.pop()) is None:
             frames.fill()
         connection.settimeout(None)
         kind, payload = frame
         if kind == REFUSED:
-            raise Refused(payload.decode("utf8", "replace"))
+            raise LaunchRefused(payload.decode("utf8", "replace"))
         if kind != HELLO or payload != GREETING:
-            raise Refused("the agent of this host is of another version")
+            raise LaunchRefused("the agent of this host is of another version")
         told = (b"x" if had is None else b"%d,%d" % (had[0], had[1]) for had in self._had or ())
         request = b"\0".join([*self._before, b";".join(told), *self._after])
         if len(request) > MAX_REQUEST:
-            raise Refused(f"arguments and environment have more than {MAX_REQUEST >> 20} MiB")
+            raise LaunchRefused(f"arguments and environment have more than {MAX_REQUEST >> 20} MiB")
         for start in range(0, len(request), MAX_FRAME):
             connection.sendall(framed(REQUEST, request[start : start + MAX_FRAME]))
         connection.sendall(framed(GO, b""))
 
     def _converse(self, connection: _socket.socket) -> None:
         """Returns when all tasks have ended. Raises EOFError, OSError when the connection breaks, Refused."""
-        frames = Frames(connection)
+        frames = FrameReader(connection)
         self._wants = False
         self._connection = connection
         self._tell_signals(connection)
@@ -261,7 +261,7 @@ class Launch:
     def _take(self, connection: _socket.socket, kind: bytes, payload: bytes) -> None:
         """What the agent says."""
         if kind == REFUSED:
-            raise Refused(payload.decode("utf8", "replace"))
+            raise LaunchRefused(payload.decode("utf8", "replace"))
         if kind == COUNT:
             self._had = self._had or [[0, 0] for _ in range(int(payload))]
             return
@@ -269,7 +269,7 @@ class Launch:
             self._wanted(connection, int(payload))
             return
         if self._had is None or kind not in (OUT, ERR, ENDED):
-            raise Refused("the agent of this host says what makes no sense")
+            raise LaunchRefused("the agent of this host says what makes no sense")
         number = int.from_bytes(payload[:4], "big")
         had = self._had[number]
         if kind == ENDED:
@@ -308,7 +308,7 @@ class Launch:
             self._piece, self._piece_start = b"", taken
             self._wants = True
 
-    def _wait_for_either(self, connection: _socket.socket, frames: Frames) -> None:
+    def _wait_for_either(self, connection: _socket.socket, frames: FrameReader) -> None:
         """Wait for the agent, and for standard input; of that send a piece."""
         waiting = select.poll()
         waiting.register(connection, select.POLLIN)
@@ -344,11 +344,11 @@ def patience_s() -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise Refused(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds")
+        raise LaunchRefused(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds")
     return seconds
 
 
-def describe(asked: Asked) -> tuple[list[bytes], list[bytes]]:
+def describe(asked: LaunchArguments) -> tuple[list[bytes], list[bytes]]:
     """The fields of the request (gsched.wire.launching.LaunchRequest) before what has been had, and behind it."""
     folder, umask, variables = surroundings()
     hosts = [b"%d" % len(asked.hosts), *asked.hosts]
@@ -382,13 +382,13 @@ def main(argv: list[str]) -> int | None:
         asked = parse(argv[1:])
         if asked is None:
             return None
-        launch = Launch(name, asked)
+        launch = LaunchClient(name, asked)
         for number in PASSED_ON:
             # What nohup or a plain shell's background ignores stays ignored.
             if _signal.getsignal(number) != _signal.SIG_IGN:
                 _signal.signal(number, launch.on_signal)
         return launch.run()
-    except (Usage, Refused) as problem:
+    except (LaunchUsageError, LaunchRefused) as problem:
         say(f"{name}: {problem}")
     except OutputFault as fault:
         if isinstance(fault.args[0], BrokenPipeError):

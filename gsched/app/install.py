@@ -14,12 +14,13 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import gsched
 from gsched.app import help_files, units
+from gsched.app.draining import Say
 from gsched.app.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.base.gpulock import ROOTS_FOLDER
@@ -40,8 +41,6 @@ _MARKED = re.compile(rf"{re.escape(_MARK)}([0-9a-f]{{16}})\n")
 _CLOSED = ("/home", "/root", "/run/user")
 """What ProtectHome= hides from the master and the door."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class NewCluster:
@@ -55,7 +54,7 @@ class NewCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstallPlace:
     """Where is installed: `root` (empty: this machine's /), the configuration folder as daemons see it, the host."""
 
     root: str
@@ -68,7 +67,7 @@ class Place:
 
 
 def install(
-    place: Place,
+    place: InstallPlace,
     daemons: Sequence[str],
     new: NewCluster | None,
     *,
@@ -92,7 +91,7 @@ def install(
 
 
 def _install(
-    place: Place, daemons: Sequence[str], new: NewCluster | None, *, force: bool, say: Say, python: str
+    place: InstallPlace, daemons: Sequence[str], new: NewCluster | None, *, force: bool, say: Say, python: str
 ) -> None:
     if not os.path.lexists(place.below(f"{place.conf}/lsf.conf")):
         _write_configuration(place, new, say)
@@ -121,7 +120,7 @@ def _install(
     _say_next(config, place, wanted, say)
 
 
-def uninstall(place: Place, *, force: bool, say: Say, python: str = sys.executable) -> None:
+def uninstall(place: InstallPlace, *, force: bool, say: Say, python: str = sys.executable) -> None:
     """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
     _check_root(place)
     names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT)]
@@ -147,7 +146,7 @@ def uninstall(place: Place, *, force: bool, say: Say, python: str = sys.executab
         say(f"no private cluster gets a GPU of this host before {ROOTS_FOLDER} is removed, or the host boots")
 
 
-def read_config(place: Place) -> ClusterConfig:
+def read_config(place: InstallPlace) -> ClusterConfig:
     """The configuration of the place. Raises ConfigError."""
     return load(str(place.below(place.conf)), place.host, meant_for=place.conf).required()
 
@@ -167,12 +166,12 @@ def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _check_root(place: Place) -> None:
+def _check_root(place: InstallPlace) -> None:
     if not place.root and os.geteuid() != 0:
         raise PermissionDenied("only root installs services; --root DIR writes them below another folder")
 
 
-def _write_configuration(place: Place, new: NewCluster | None, say: Say) -> None:
+def _write_configuration(place: InstallPlace, new: NewCluster | None, say: Say) -> None:
     if new is None:
         raise BadRequest(
             f"there is no configuration in {place.conf}: copy the one of the master's host, "
@@ -228,7 +227,7 @@ def _check_reachable(*paths: str) -> None:
                 )
 
 
-def _refuse_changed(place: Place, names: Iterable[str], force: bool) -> None:
+def _refuse_changed(place: InstallPlace, names: Iterable[str], force: bool) -> None:
     changed = [str(path) for path in map(place.below, names) if os.path.lexists(path) and not _is_ours(path)]
     if changed and not force:
         raise Conflict(
@@ -259,7 +258,7 @@ def _write(path: Path, text: str, mode: int) -> None:
 # -- this machine -----------------------------------------------------------------------------------------------------
 
 
-def _systemd_version(place: Place) -> int:
+def _systemd_version(place: InstallPlace) -> int:
     """0 where it is not known: for another machine."""
     if place.root or shutil.which("systemctl") is None:
         return 0
@@ -305,7 +304,7 @@ def share_key(config: ClusterConfig, host: str, say: Say) -> None:
         say(f"{path}: the group {units.USER} may read it")
 
 
-def _say_next(config: ClusterConfig, place: Place, wanted: Sequence[str], say: Say) -> None:
+def _say_next(config: ClusterConfig, place: InstallPlace, wanted: Sequence[str], say: Say) -> None:
     tls = place.below(config.network.tls_dir)
     steps = []
     if config.is_shared and not (tls / "ca.crt").exists():

@@ -56,7 +56,7 @@ class NoDoor(Exception):
     """The door did not take the request, nothing was carried out; the argument says why."""
 
 
-class BrokenOff(Exception):
+class DoorBrokenOff(Exception):
     """The door ended in the middle of a command that may be asked again; the argument is the Relay."""
 
 
@@ -64,7 +64,7 @@ class OutputFault(Exception):
     """Standard output or error cannot be written; the argument is the OSError."""
 
 
-class Relay:
+class DoorConnection:
     """One connection to the door, and the signals of this process while it lasts."""
 
     def __init__(self, connection: _socket.socket) -> None:
@@ -313,7 +313,7 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
 
     Raises NoDoor or OSError when it was not carried out, BrokenOff when it may be asked again, Stop after a signal.
     """
-    relay = Relay(connect())
+    relay = DoorConnection(connect())
     for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
         # What nohup or a plain shell's background ignores stays ignored.
         if _signal.getsignal(number) != _signal.SIG_IGN:
@@ -334,7 +334,7 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
         if name in WAITING or (name in READ_ONLY and not relay.has_spoken):
             raise NoDoor("it closed the connection") from None
         if token and relay.may_go_on:
-            raise BrokenOff(relay) from None
+            raise DoorBrokenOff(relay) from None
         say("gsched: the door closed the connection; the request may or may not have been carried out")
         return FAILURE
 
@@ -368,7 +368,7 @@ def give_input_back(typed: list[bytes]) -> None:
     posix.close(descriptor)
 
 
-def in_process(argv: list[str], token: bytes = b"", relay: Relay | None = None) -> int:
+def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | None = None) -> int:
     """Run the command here, with all that the interpreter leaves out under -S. `relay`: it goes on from there."""
     if relay is not None and relay.has_read:
         give_input_back(relay.typed)
@@ -399,7 +399,7 @@ def main(argv: list[str]) -> int:
     elif name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
         try:
             return through_door(name, [to_bytes(argument) for argument in argv], token)
-        except BrokenOff as broken:
+        except DoorBrokenOff as broken:
             relay = broken.args[0]
         except Stop as end:
             return int(end.args[0])

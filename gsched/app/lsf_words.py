@@ -80,15 +80,15 @@ def _history(envdir: str | None, times: str, log: str, kinds: Sequence[str], nam
     from gsched.cli.render.cluster.notices import render_notices
     from gsched.cli.session.time_zone import zone_of
     from gsched.dialect.spans import parse_span
-    from gsched.model.catalogue import Span
+    from gsched.model.catalogue import TimeSpan
 
     if log:
         raise BadRequest(f"-f {log}: the history is in the event store, not in a file; leave -f out")
     zone = zone_of(os.environ)
-    span = Span()
+    span = TimeSpan()
     if times:
         since, until = parse_span(times, time.time(), zone)
-        span = Span(since=since, until=until)
+        span = TimeSpan(since=since, until=until)
     with connect(envdir) as client:
         records = client.catalogue.notices(span)
     text = render_notices(records, zone, kinds=kinds, names=names)

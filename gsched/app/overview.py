@@ -8,7 +8,7 @@ import msgspec
 
 from gsched.cli.render.cluster.master_status import MasterStatus
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.catalogue import Span
+from gsched.model.catalogue import TimeSpan
 from gsched.model.event import ConfigApplied, decode_event
 from gsched.model.view import JobFilter
 from gsched.wire.client import Client
@@ -52,7 +52,7 @@ def master_status(client: Client, zone: tzinfo) -> MasterStatus:
 def _moments(client: Client, zone: tzinfo) -> tuple[str, str]:
     """When the master was started last, and when it took over new files last."""
     started = reconfigured = ""
-    for record in client.catalogue.notices(Span()):
+    for record in client.catalogue.notices(TimeSpan()):
         if record.kind != "config_applied":
             continue
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gsched.app import daemons, lostlocks
+from gsched.app.draining import Say
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
@@ -37,8 +38,6 @@ HELLO_S = 3.0
 FIRST_ASK_S = 0.2
 LONGEST_SOCKET = "master.sock.new"
 CLUSTER = "private"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

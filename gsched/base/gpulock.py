@@ -38,7 +38,7 @@ class GpuLockError(OSError):
     """A GPU that cannot be locked; the text names the GPU and says why."""
 
 
-class Places:
+class GpuLockFolders:
     """Where locks are: `common` is everybody's folder; `roots` is root's, empty where only the common one counts.
     `is_root`: the locks are for a shared cluster whose agent is root's.
     """
@@ -51,11 +51,11 @@ class Places:
         self.is_root = is_root
 
 
-def places(*, is_shared: bool) -> Places:
+def places(*, is_shared: bool) -> GpuLockFolders:
     """Those of this machine, for this process of a shared cluster or of a private one, whoever's that is."""
     # Root of a user namespace is not root: there the machine's folders are nobody's.
     is_root = is_shared and os.geteuid() == 0 and os.stat(os.path.dirname(ROOTS_FOLDER)).st_uid == 0
-    return Places(default_folder(), ROOTS_FOLDER, is_root)
+    return GpuLockFolders(default_folder(), ROOTS_FOLDER, is_root)
 
 
 def default_folder() -> str:
@@ -68,7 +68,7 @@ def default_folder() -> str:
     return parent + "/gsched-gpu"
 
 
-def lock_gpus(uuids: Iterable[str], owner: str, where: Places, patience_s: float = 0.2) -> list[int]:
+def lock_gpus(uuids: Iterable[str], owner: str, where: GpuLockFolders, patience_s: float = 0.2) -> list[int]:
     """File descriptors that hold the locks of all GPUs for cluster `owner`; closing them lets go.
 
     All or nothing. Raises GpuLockError when a GPU is held by another owner, when this machine's GPUs are the system's
@@ -93,7 +93,7 @@ def lock_gpus(uuids: Iterable[str], owner: str, where: Places, patience_s: float
     return held
 
 
-def _lock_common(where: Places, names: list[str], owner: str, patience_s: float, held: list[int]) -> None:
+def _lock_common(where: GpuLockFolders, names: list[str], owner: str, patience_s: float, held: list[int]) -> None:
     """As a user's cluster. Root may claim the GPUs at any moment: it is looked for when the locks are held."""
     _refuse_claimed(where)
     folder_fd = _open_folder(where.common)
@@ -105,12 +105,12 @@ def _lock_common(where: Places, names: list[str], owner: str, patience_s: float,
     _refuse_claimed(where)
 
 
-def _refuse_claimed(where: Places) -> None:
+def _refuse_claimed(where: GpuLockFolders) -> None:
     if where.roots and os.path.lexists(where.roots):
         raise GpuLockError(CLAIMED)
 
 
-def _lock_roots(where: Places, names: list[str], owner: str, patience_s: float, held: list[int]) -> None:
+def _lock_roots(where: GpuLockFolders, names: list[str], owner: str, patience_s: float, held: list[int]) -> None:
     """As a cluster of the system's: in root's folder once the GPU is the system's, before that in the common one."""
     roots_fd = _open_roots(where.roots)
     try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.sections import Section, is_table, read_entries, read_table
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.sections import ConfigSection, is_table, read_entries, read_table
 from gsched.config.values import RESERVED_WORDS
 
 _SETTINGS = {
@@ -29,11 +29,11 @@ _MOST_NAMES = 5
 
 
 def note_unknown_names(
-    files: Mapping[str, Sequence[Section]],
+    files: Mapping[str, Sequence[ConfigSection]],
     groups: Collection[str],
     has_account: Callable[[str], bool],
     findings: Findings,
-    listed: Sequence[tuple[Place, Sequence[str]]] = (),
+    listed: Sequence[tuple[SourcePlace, Sequence[str]]] = (),
 ) -> None:
     """A note for each line of `files` (path -> sections) with names that are neither in `groups` nor an account's.
 
@@ -57,7 +57,7 @@ def note_unknown_names(
             elif unknown:
                 left += 1
         if left:
-            findings.note(Place(path), f"{left} more lines name users or groups that there are not")
+            findings.note(SourcePlace(path), f"{left} more lines name users or groups that there are not")
 
 
 def _told(unknown: Sequence[str], known: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def _told(unknown: Sequence[str], known: Sequence[str]) -> str:
     return f"there is no user or user group {shown}{more}{near}"
 
 
-def _mentions(sections: Sequence[Section]) -> Iterator[tuple[Place, str, list[str]]]:
+def _mentions(sections: Sequence[ConfigSection]) -> Iterator[tuple[SourcePlace, str, list[str]]]:
     """(place, setting, names in it) of all that names users."""
     for section in sections:
         wanted = _SETTINGS.get(section.name.casefold(), ())
@@ -77,7 +77,7 @@ def _mentions(sections: Sequence[Section]) -> Iterator[tuple[Place, str, list[st
                 yield at, setting, list(dict.fromkeys(_names(setting, text)))
 
 
-def _values(section: Section) -> Iterator[tuple[Place, str, str]]:
+def _values(section: ConfigSection) -> Iterator[tuple[SourcePlace, str, str]]:
     quiet = Findings()
     if not is_table(section):
         yield from ((entry.at, entry.key, entry.value) for entry in read_entries(section, quiet))

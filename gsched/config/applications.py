@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from gsched.config.exits import exit_values
 from gsched.config.findings import Findings
 from gsched.config.joblimits import job_limits, tasks, time_s
-from gsched.config.requirements import Judge, gpu_requirement
-from gsched.config.sections import Section, read_entries
+from gsched.config.requirements import RequirementJudge, gpu_requirement
+from gsched.config.sections import ConfigSection, read_entries
 from gsched.config.unsupported import REFUSED_APPLICATION
-from gsched.config.values import Settings, command_line, integer, plain_text, queue_name, yes_or_no
+from gsched.config.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
 from gsched.model.application import Application
 
 
-def read_applications(sections: Sequence[Section], judge: Judge, findings: Findings) -> dict[str, Application]:
+def read_applications(
+    sections: Sequence[ConfigSection], judge: RequirementJudge, findings: Findings
+) -> dict[str, Application]:
     """All profiles by name in file order. Every problem goes to `findings`."""
     found: dict[str, Application] = {}
     for section in sections:
@@ -34,9 +36,9 @@ def read_applications(sections: Sequence[Section], judge: Judge, findings: Findi
     return found
 
 
-def _read(section: Section, judge: Judge, findings: Findings) -> Application:
+def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -> Application:
     """The profile; its name is empty when it has none that can be used (which is reported)."""
-    settings = Settings(read_entries(section, findings), findings, where="section Application")
+    settings = KeyValues(read_entries(section, findings), findings, where="section Application")
     name = settings.take("NAME", queue_name, "")
     if not name and settings.place("NAME") is None:
         findings.error(section.at, "the application profile has no NAME")

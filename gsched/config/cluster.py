@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.config.elims import Elims, read_elims
-from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.location import read_resource_map
-from gsched.config.sections import Row, Section, read_entries
-from gsched.config.shared import Shared
-from gsched.config.tables import THRESHOLDS, Columns, cell, read_cell, read_columns, read_key
+from gsched.config.sections import ConfigSection, TableRow, read_entries
+from gsched.config.shared import SharedFile
+from gsched.config.tables import THRESHOLDS, TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
-from gsched.config.values import Settings, host_name, integer, number, plain_text, seconds, user_name
+from gsched.config.values import KeyValues, host_name, integer, number, plain_text, seconds, user_name
 from gsched.model.host import HostConfig
 from gsched.model.resource import BUILTIN, Resource, ResourceType
 from gsched.model.shared_resource import SharedInstance
 from gsched.resreq.host_types import LINUX, LINUX_TYPES
 
-_HOST = Columns(
+_HOST = TableSchema(
     required=("HOSTNAME",),
     optional=("model", "type", "server", "RESOURCES"),
     refused={
@@ -35,11 +35,11 @@ _HOST = Columns(
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterFile:
     """What lsf.cluster says."""
 
     exchange_s: float = 15.0
-    exchange_at: Place | None = None
+    exchange_at: SourcePlace | None = None
     elims: Elims = field(default_factory=Elims)
     administrators: tuple[str, ...] = ()
     hosts: dict[str, HostConfig] = field(default_factory=dict)
@@ -47,17 +47,17 @@ class Cluster:
     shared: dict[str, tuple[SharedInstance, ...]] = field(default_factory=dict)
 
 
-def read_cluster(path: str, sections: Sequence[Section], shared: Shared, findings: Findings) -> Cluster:
+def read_cluster(path: str, sections: Sequence[ConfigSection], shared: SharedFile, findings: Findings) -> ClusterFile:
     """lsf.cluster's sections as one value, checked against lsf.shared. Every problem goes to `findings`."""
-    cluster = Cluster()
-    maps: list[Section] = []
+    cluster = ClusterFile()
+    maps: list[ConfigSection] = []
     administrators: list[str] = []
     for section in sections:
         match section.name.casefold():
             case "parameters":
                 _read_parameters(section, cluster, findings)
             case "clusteradmins":
-                settings = Settings(read_entries(section, findings), findings, where="section ClusterAdmins")
+                settings = KeyValues(read_entries(section, findings), findings, where="section ClusterAdmins")
                 administrators += settings.take("ADMINISTRATORS", _users, [])
                 settings.finish({}, {})
             case "host":
@@ -68,25 +68,27 @@ def read_cluster(path: str, sections: Sequence[Section], shared: Shared, finding
                 known = "it holds Parameters, ClusterAdmins, Host and ResourceMap"
                 findings.error(section.at, f"unknown section {section.name} in lsf.cluster; {known}")
     if not any(host.server for host in cluster.hosts.values()):
-        findings.error(Place(path), "no server host is defined (section Host: HOSTNAME model type server RESOURCES)")
+        findings.error(
+            SourcePlace(path), "no server host is defined (section Host: HOSTNAME model type server RESOURCES)"
+        )
     cluster.administrators = tuple(dict.fromkeys(administrators))
     if not administrators:
-        findings.note(Place(path), "no administrators are named (section ClusterAdmins)")
+        findings.note(SourcePlace(path), "no administrators are named (section ClusterAdmins)")
     # Last, whatever the order in the file: the map speaks about hosts.
     placement = read_resource_map(maps, shared, cluster.hosts, findings)
     cluster.mapped, cluster.shared, cluster.hosts = placement.mapped, placement.shared, placement.hosts
     return cluster
 
 
-def _read_parameters(section: Section, cluster: Cluster, findings: Findings) -> None:
-    settings = Settings(read_entries(section, findings), findings, where="section Parameters of lsf.cluster")
+def _read_parameters(section: ConfigSection, cluster: ClusterFile, findings: Findings) -> None:
+    settings = KeyValues(read_entries(section, findings), findings, where="section Parameters of lsf.cluster")
     cluster.exchange_s = settings.take("EXINTERVAL", seconds(0.05), cluster.exchange_s)
     cluster.exchange_at = settings.place("EXINTERVAL") or cluster.exchange_at
     cluster.elims = read_elims(settings, cluster.elims)
     settings.finish(REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER)
 
 
-def _read_hosts(section: Section, cluster: Cluster, shared: Shared, findings: Findings) -> None:
+def _read_hosts(section: ConfigSection, cluster: ClusterFile, shared: SharedFile, findings: Findings) -> None:
     for row in read_columns(section, _HOST, findings):
         name = read_key(row, "HOSTNAME", host_name, findings)
         host = _host(row, name or "?", shared, findings)
@@ -96,7 +98,7 @@ def _read_hosts(section: Section, cluster: Cluster, shared: Shared, findings: Fi
             cluster.hosts[name] = host
 
 
-def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig:
+def _host(row: TableRow, name: str, shared: SharedFile, findings: Findings) -> HostConfig:
     model = read_cell(row, "model", plain_text, "!", findings)
     if model != "!" and model not in shared.models:
         known = suggestion(model, shared.models)
@@ -128,7 +130,12 @@ def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig
 
 
 def _read_host_resource(
-    row: Row, word: str, shared: Shared, flags: dict[str, None], values: dict[str, float | str], findings: Findings
+    row: TableRow,
+    word: str,
+    shared: SharedFile,
+    flags: dict[str, None],
+    values: dict[str, float | str],
+    findings: Findings,
 ) -> None:
     """One word of RESOURCES without its `!`: `flag` or `name=value`."""
     if word == "-":
@@ -154,7 +161,9 @@ def _read_host_resource(
             findings.error(row.at, f"RESOURCES: {error.text}")
 
 
-def _read_exclusive(row: Row, name: str, shared: Shared, exclusive: dict[str, None], findings: Findings) -> None:
+def _read_exclusive(
+    row: TableRow, name: str, shared: SharedFile, exclusive: dict[str, None], findings: Findings
+) -> None:
     """`!flag`: only jobs that ask for the flag may use the host."""
     resource = shared.resources.get(name.partition("=")[0])
     if resource is None or resource.type is ResourceType.BOOLEAN:

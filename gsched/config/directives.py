@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.windows import parse_windows
 from gsched.model.window import Window, is_open
 
@@ -24,7 +24,7 @@ _INCLUDE = re.compile(r'#include\s*"([^"<>]+)"\s*', re.IGNORECASE)
 _TIME = re.compile(r"#(?:el)?if\s+time\s*\(([^()]*)\)\s*", re.IGNORECASE)
 _ZONE = re.compile(r"[A-Za-z]{1,5}")
 
-Include = Callable[[str, Place], tuple[str, str] | None]
+Include = Callable[[str, SourcePlace], tuple[str, str] | None]
 """(name as written, where) -> (path, text) of a file; None when it cannot be read, which has been reported."""
 
 
@@ -44,11 +44,11 @@ class Directives:
     """The windows of each `time(...)`, and whether they were open."""
     included: int = 0
 
-    def lines(self, path: str, text: str, findings: Findings, depth: int = 0) -> Iterator[tuple[Place, str]]:
+    def lines(self, path: str, text: str, findings: Findings, depth: int = 0) -> Iterator[tuple[SourcePlace, str]]:
         """The lines that count, each with where it stands."""
         blocks = _Blocks(self, findings)
         for number, raw in enumerate(text.split("\n"), start=1):
-            line, at = raw.strip(), Place(path, number)
+            line, at = raw.strip(), SourcePlace(path, number)
             if not is_directive(line):
                 if blocks.is_read:
                     yield at, raw
@@ -58,7 +58,9 @@ class Directives:
                 yield from self._included(line, at, findings, depth)
         blocks.finish()
 
-    def _included(self, line: str, at: Place, findings: Findings, depth: int) -> Iterator[tuple[Place, str]]:
+    def _included(
+        self, line: str, at: SourcePlace, findings: Findings, depth: int
+    ) -> Iterator[tuple[SourcePlace, str]]:
         named = _INCLUDE.fullmatch(line)
         self.included += 1
         if named is None:
@@ -75,14 +77,14 @@ class _Blocks:
     def __init__(self, directives: Directives, findings: Findings) -> None:
         self._directives = directives
         self._findings = findings
-        self._open: list[tuple[Place, bool, bool, bool]] = []
+        self._open: list[tuple[SourcePlace, bool, bool, bool]] = []
         """Where it begins, whether a branch has held, whether this one is read, whether #else has come."""
 
     @property
     def is_read(self) -> bool:
         return all(reads for _, _, reads, _ in self._open)
 
-    def meet(self, line: str, at: Place) -> None:
+    def meet(self, line: str, at: SourcePlace) -> None:
         """A directive of time."""
         word = re.split(r"[\s(]", line[1:], maxsplit=1)[0].casefold()
         if word == "if":
@@ -106,7 +108,7 @@ class _Blocks:
         for begun, _, _, _ in self._open:
             self._findings.error(begun, "#if has no #endif")
 
-    def _holds(self, line: str, at: Place) -> bool:
+    def _holds(self, line: str, at: SourcePlace) -> bool:
         found = _TIME.fullmatch(line)
         if found is None:
             self._findings.error(at, f"{show(line)}: not supported yet; #if time(WINDOW ...) is")

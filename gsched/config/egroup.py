@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.base.rootowned import who_may_change
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 
 EXTERNAL = ("!",)
 """The words of a GROUP_MEMBER that has the program list the members."""
@@ -49,10 +49,10 @@ class GroupProgram:
         self._only_roots = only_roots
         self._limit_s = limit_s
         self._left_s = TIME_OF_ALL_S
-        self.users: list[tuple[Place, tuple[str, ...]]] = []
+        self.users: list[tuple[SourcePlace, tuple[str, ...]]] = []
         """What it has listed for groups of users, with where each group stands."""
 
-    def members(self, option: str, group: str, at: Place) -> tuple[str, ...]:
+    def members(self, option: str, group: str, at: SourcePlace) -> tuple[str, ...]:
         """The words that it lists. Raises BadRequest, which names the program and what is wrong."""
         began = time.monotonic()
         try:
@@ -152,7 +152,7 @@ def _how_it_ended(code: int) -> str:
 
 
 def listed(
-    words: tuple[str, ...], program: GroupProgram | None, option: str, group: str, at: Place, findings: Findings
+    words: tuple[str, ...], program: GroupProgram | None, option: str, group: str, at: SourcePlace, findings: Findings
 ) -> tuple[str, ...]:
     """The words of a group's members, asked for where the file has but (!). Where that fails (which is reported), or
     there is no program to ask, it is the stand-in.

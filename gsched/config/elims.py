@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gsched.config.findings import Findings, Place
-from gsched.config.values import Settings, integer, yes_or_no
+from gsched.config.findings import Findings, SourcePlace
+from gsched.config.values import KeyValues, integer, yes_or_no
 from gsched.model.config import Timing
 
 _NAMES = ("LSF_ELIM_BLOCKTIME", "LSF_ELIM_DEBUG", "LSF_ELIM_RESTARTS")
@@ -23,10 +23,10 @@ class Elims:
     block_s: float | None = None
     debug: bool = False
     restarts: int | None = None
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, SourcePlace] = field(default_factory=dict)
 
 
-def read_elims(settings: Settings, before: Elims | None = None) -> Elims:
+def read_elims(settings: KeyValues, before: Elims | None = None) -> Elims:
     """The settings of one file; `before`: what an earlier section of it says."""
     before = before or Elims()
     return Elims(

@@ -22,19 +22,19 @@ import msgspec
 from gsched.base.errors import BadRequest, ConfigError, Problem
 from gsched.config.accounts import note_unknown_names
 from gsched.config.applications import read_applications
-from gsched.config.cluster import Cluster, read_cluster
+from gsched.config.cluster import ClusterFile, read_cluster
 from gsched.config.directives import Directives
 from gsched.config.egroup import GroupProgram
 from gsched.config.elims import joined_elims, with_elims
-from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.hosts import HostsFile, read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
 from gsched.config.params import ParamsFile, check_sleep_time, read_params
 from gsched.config.queues import Known, read_queues
-from gsched.config.requirements import Judge
-from gsched.config.resources import Named, Resources, read_resources
-from gsched.config.sections import MAX_FILE_BYTES, Section, decode, read_assignments, read_sections
-from gsched.config.shared import Shared, read_shared
+from gsched.config.requirements import RequirementJudge
+from gsched.config.resources import NamedMembers, Resources, read_resources
+from gsched.config.sections import MAX_FILE_BYTES, ConfigSection, decode, read_assignments, read_sections
+from gsched.config.shared import SharedFile, read_shared
 from gsched.config.users import Users, read_users
 from gsched.config.values import cluster_name
 from gsched.model.application import Application
@@ -125,7 +125,7 @@ def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        findings.error(Place(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
+        findings.error(SourcePlace(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
         return {}
     wanted = {"lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES, *_NOT_READ}
     wanted |= {name for name in names if _is_cluster_file(name)}
@@ -145,12 +145,12 @@ def _read_file(path: str, findings: Findings) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                findings.error(Place(path), "not a regular file")
+                findings.error(SourcePlace(path), "not a regular file")
                 return None
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         text = "not a regular file" if error.errno == errno.ENXIO else os.strerror(error.errno or 0)
-        findings.error(Place(path), f"cannot be read: {text}")
+        findings.error(SourcePlace(path), f"cannot be read: {text}")
         return None
 
 
@@ -198,11 +198,11 @@ class _Folder:
         data = self.contents.get(name)
         return None if data is None else decode(self.path(name), data, self.findings)
 
-    def sections(self, name: str) -> list[Section]:
+    def sections(self, name: str) -> list[ConfigSection]:
         text = self.text(name)
         return [] if text is None else read_sections(self.path(name), text, self.findings, self.directives)
 
-    def _include(self, name: str, at: Place) -> tuple[str, str] | None:
+    def _include(self, name: str, at: SourcePlace) -> tuple[str, str] | None:
         """A file that #INCLUDE names: by its path, or as it lies in the folder."""
         path = self.path(name)
         if path not in self.included:
@@ -221,9 +221,9 @@ class _Files(NamedTuple):
     """What each file says."""
 
     conf: LsfConf
-    shared: Shared
+    shared: SharedFile
     cluster_file: str
-    cluster: Cluster
+    cluster: ClusterFile
     params: ParamsFile
     users: Users
     hosts: HostsFile
@@ -260,7 +260,7 @@ def _read(folder: _Folder) -> _Files:
     conf = read_lsf_conf(folder.path("lsf.conf"), folder.folder, assignments, findings)
     shared = read_shared(folder.sections("lsf.shared"), findings)
     cluster_file = _cluster_file(folder, shared)
-    cluster = Cluster()
+    cluster = ClusterFile()
     if cluster_file in folder.contents:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
     cluster.elims = joined_elims(conf.elims, cluster.elims, findings)
@@ -270,12 +270,14 @@ def _read(folder: _Folder) -> _Files:
     hosts = read_hosts(
         folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, conf.unit, findings, egroup
     )
-    judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit)
+    judge = RequirementJudge(
+        shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit
+    )
     known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     applications = read_applications(folder.sections("lsb.applications"), judge, findings)
     _check_default_application(folder, params, applications)
-    named = Named(users.names, hosts.names, queues, shared.resources, conf.unit, applications)
+    named = NamedMembers(users.names, hosts.names, queues, shared.resources, conf.unit, applications)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)
@@ -361,24 +363,25 @@ def _check_presence(folder: _Folder) -> None:
     findings = folder.findings
     for name in ("lsf.conf", "lsb.queues"):
         if name not in folder.contents:
-            findings.error(Place(folder.path(name)), "the file is missing")
+            findings.error(SourcePlace(folder.path(name)), "the file is missing")
     if "lsf.shared" not in folder.contents:
         findings.note(
-            Place(folder.path("lsf.shared")), "the file is missing: no host types, models or resources are defined"
+            SourcePlace(folder.path("lsf.shared")),
+            "the file is missing: no host types, models or resources are defined",
         )
     for name, consequence in _OPTIONAL.items():
         if name not in folder.contents and consequence:
-            findings.note(Place(folder.path(name)), f"the file is missing: {consequence}")
+            findings.note(SourcePlace(folder.path(name)), f"the file is missing: {consequence}")
     for name, why in _NOT_READ.items():
         if name in folder.contents:
-            findings.note(Place(folder.path(name)), f"not read: {why}")
+            findings.note(SourcePlace(folder.path(name)), f"not read: {why}")
     for name in _UNSUPPORTED_FILES:
         sections = folder.sections(name)
         if sections:
             findings.error(sections[0].at, f"section {sections[0].name}: {name} is not supported yet")
 
 
-def _cluster_file(folder: _Folder, shared: Shared) -> str:
+def _cluster_file(folder: _Folder, shared: SharedFile) -> str:
     """Name of the lsf.cluster file to read; an unusable name when there is none (which is reported)."""
     findings = folder.findings
     files = sorted(name for name in folder.contents if name.startswith(CLUSTER_PREFIX))
@@ -388,21 +391,23 @@ def _cluster_file(folder: _Folder, shared: Shared) -> str:
             findings.error(shared.cluster_at, f"cluster {shared.cluster} has no file {name}")
         for other in files:
             if other != name:
-                findings.note(Place(folder.path(other)), f"not read: the cluster is {shared.cluster} (lsf.shared)")
+                findings.note(
+                    SourcePlace(folder.path(other)), f"not read: the cluster is {shared.cluster} (lsf.shared)"
+                )
         return name
     if len(files) == 1:
         name = files[0]
         try:
             cluster_name(name.removeprefix(CLUSTER_PREFIX))
         except BadRequest as error:
-            findings.error(Place(folder.path(name)), error.text)
+            findings.error(SourcePlace(folder.path(name)), error.text)
         return name
     missing = (
         "the file is missing"
         if not files
         else f"there are {len(files)} lsf.cluster files and lsf.shared names no cluster"
     )
-    findings.error(Place(folder.path(CLUSTER_PREFIX + "NAME" if not files else files[0])), missing)
+    findings.error(SourcePlace(folder.path(CLUSTER_PREFIX + "NAME" if not files else files[0])), missing)
     return CLUSTER_PREFIX
 
 
@@ -412,7 +417,7 @@ def _check_default_queue(folder: _Folder, params: ParamsFile, queues: Mapping[st
     at = params.default_queue_at
     if not queues:
         # LSF would make one up; a queue that nobody wrote is a setting nobody can see.
-        folder.findings.error(Place(folder.path("lsb.queues")), "no queue is defined (Begin Queue ... End Queue)")
+        folder.findings.error(SourcePlace(folder.path("lsb.queues")), "no queue is defined (Begin Queue ... End Queue)")
         return
     for name in params.params.default_queues:
         if name in queues:
@@ -422,23 +427,23 @@ def _check_default_queue(folder: _Folder, params: ParamsFile, queues: Mapping[st
             folder.findings.error(at, f"DEFAULT_QUEUE: queue {name} is not defined in lsb.queues{near}")
         else:
             text = f"DEFAULT_QUEUE is not set and there is no queue {name}"
-            folder.findings.error(Place(folder.path("lsb.params")), text)
+            folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
 
 
 def _check_default_application(folder: _Folder, params: ParamsFile, applications: Mapping[str, object]) -> None:
     name = params.params.default_application
     if name and name not in applications:
         text = f"DEFAULT_APPLICATION: profile {name} is not defined in lsb.applications{suggestion(name, applications)}"
-        folder.findings.error(Place(folder.path("lsb.params")), text)
+        folder.findings.error(SourcePlace(folder.path("lsb.params")), text)
 
 
-def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str, hostname: str) -> str:
+def _master(folder: _Folder, conf: LsfConf, cluster: ClusterFile, cluster_file: str, hostname: str) -> str:
     """Name of the master's host: LSF_MASTER_LIST, else the first server of lsf.cluster; "" when there is none."""
     findings = folder.findings
     servers = [host.name for host in cluster.hosts.values() if host.server]
     if hostname and cluster.hosts and hostname not in cluster.hosts:
         text = f"this machine ({show(hostname)}) is not a host of the cluster"
-        findings.note(Place(folder.path(cluster_file)), text)
+        findings.note(SourcePlace(folder.path(cluster_file)), text)
     if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
         near = suggestion(conf.master, servers)
         findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
@@ -450,7 +455,7 @@ def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str,
     return conf.master or (servers[0] if servers else "")
 
 
-def _check_intervals(conf: LsfConf, cluster: Cluster, findings: Findings) -> None:
+def _check_intervals(conf: LsfConf, cluster: ClusterFile, findings: Findings) -> None:
     if conf.host_lost_after_s > cluster.exchange_s:
         return
     at = conf.host_lost_at or cluster.exchange_at

@@ -17,7 +17,7 @@ _COMPARED_NAMES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """Where something stands: the file as named to the loader and a 1-based line, 0 for the file as a whole."""
 
     path: str
@@ -34,11 +34,11 @@ class Findings:
         self.problems: list[Problem] = []
         self._count: dict[str, int] = {}
 
-    def error(self, at: Place, text: str) -> None:
+    def error(self, at: SourcePlace, text: str) -> None:
         """Something because of which the configuration is refused."""
         self._add(at, text, "error")
 
-    def note(self, at: Place, text: str) -> None:
+    def note(self, at: SourcePlace, text: str) -> None:
         """Something worth knowing that refuses nothing."""
         self._add(at, text, "note")
 
@@ -55,7 +55,7 @@ class Findings:
         order = {path: number for number, path in enumerate(paths)}
         return sorted(self.problems, key=lambda problem: (order.get(problem.path, len(order)), problem.line))
 
-    def _add(self, at: Place, text: str, severity: str) -> None:
+    def _add(self, at: SourcePlace, text: str, severity: str) -> None:
         count = self._count[at.path] = self._count.get(at.path, 0) + 1
         if count <= MAX_PROBLEMS_PER_FILE:
             self.problems.append(Problem(at.path, at.line, text, severity))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, Place, show
+from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, show
 
 EVERYBODY = "all"
 """What a group of users holds that holds everybody."""
@@ -31,19 +31,19 @@ _RANGES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re
 class Definition:
     """A group as written: the words of its member list and where it stands."""
 
-    at: Place
+    at: SourcePlace
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NameChoice:
     """What a list of names means. No `names` at all: everything but `excluded`."""
 
     names: tuple[str, ...]
     excluded: tuple[str, ...] = ()
 
 
-def choose(text: str, expand: Callable[[str], Iterable[str]]) -> Choice:
+def choose(text: str, expand: Callable[[str], Iterable[str]]) -> NameChoice:
     """The meaning of `all`, `all ~name ...` or `name ... ~name ...`; `expand` says what a word stands for.
 
     Raises BadRequest, also for what `expand` refuses and when nothing is left.
@@ -58,14 +58,14 @@ def choose(text: str, expand: Callable[[str], Iterable[str]]) -> Choice:
     if EVERYBODY in named:
         if len(named) > 1:
             raise BadRequest(f"'{show(text)}': beside all only ~NAME may stand")
-        return Choice((), tuple(excluded))
+        return NameChoice((), tuple(excluded))
     names = dict.fromkeys(name for word in named for name in expand(word))
     if EVERYBODY in names:
-        return Choice((), tuple(excluded))
+        return NameChoice((), tuple(excluded))
     left = tuple(name for name in names if name not in excluded)
     if not left:
         raise BadRequest(f"'{show(text)}' leaves nothing")
-    return Choice(left)
+    return NameChoice(left)
 
 
 def resolve(

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from gsched.base.errors import BadRequest
 from gsched.config.egroup import OF_HOSTS, GroupProgram, is_stand_in, listed
 from gsched.config.findings import Findings, show, suggestion
-from gsched.config.grouping import MAX_GROUPS, Choice, Definition, choose, is_pattern, matching, resolve
-from gsched.config.sections import Row, Section
-from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.grouping import MAX_GROUPS, Definition, NameChoice, choose, is_pattern, matching, resolve
+from gsched.config.sections import ConfigSection, TableRow
+from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.users import group_administrators
 from gsched.config.values import group_name
 from gsched.model.host import HostConfig
 
-_GROUP = Columns(
+_GROUP = TableSchema(
     required=("GROUP_NAME", "GROUP_MEMBER"), optional=("CONDENSE", "GROUP_ADMIN"), refused={"GROUP_POINTS": ""}
 )
-_UNIT = Columns(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE", "ADMIN"))
+_UNIT = TableSchema(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE", "ADMIN"))
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class HostNames:
             raise BadRequest(f"host {word} is a client (server 0) and runs no jobs")
         return (word,)
 
-    def choose(self, text: str) -> Choice:
+    def choose(self, text: str) -> NameChoice:
         """What a list of hosts and groups, `all` or `all ~host ...` means. Raises BadRequest."""
         # Nothing but `all` itself may mean all: a group that happens to hold every host stays a list of hosts.
         chosen = choose(text, lambda word: ("all",) if word == "all" else self.expand(word))
@@ -74,7 +74,7 @@ class HostNames:
 
 
 def read_host_groups(
-    sections: Sequence[Section], names: HostNames, findings: Findings, egroup: GroupProgram | None = None
+    sections: Sequence[ConfigSection], names: HostNames, findings: Findings, egroup: GroupProgram | None = None
 ) -> None:
     """HostGroup sections into `names.groups`; members that a program lists are asked of `egroup`, None: of nobody."""
     definitions: dict[str, Definition] = {}
@@ -93,7 +93,7 @@ def read_host_groups(
 
 
 def read_compute_units(
-    sections: Sequence[Section], names: HostNames, types: Sequence[str], findings: Findings
+    sections: Sequence[ConfigSection], names: HostNames, types: Sequence[str], findings: Findings
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """ComputeUnit sections: type -> unit -> hosts, and all units into `names.units`.
 
@@ -120,7 +120,7 @@ def read_compute_units(
 
 
 def _define(
-    row: Row, key: str, members: str, names: HostNames, definitions: dict[str, Definition], findings: Findings
+    row: TableRow, key: str, members: str, names: HostNames, definitions: dict[str, Definition], findings: Findings
 ) -> str | None:
     """Adds the row's group to `definitions`; its name, None (reported) when it cannot be used."""
     name = read_key(row, key, group_name, findings)

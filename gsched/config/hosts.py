@@ -13,11 +13,11 @@ import msgspec
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
 from gsched.config.egroup import GroupProgram
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.grouping import is_pattern
 from gsched.config.hostgroups import HostNames, read_compute_units, read_host_groups
-from gsched.config.sections import Row, Section
-from gsched.config.tables import Columns, read_cell, read_columns, read_key
+from gsched.config.sections import ConfigSection, TableRow
+from gsched.config.tables import TableSchema, read_cell, read_columns, read_key
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.users import refuse_filled
 from gsched.config.values import host_name, integer
@@ -44,7 +44,7 @@ class _Row(msgspec.Struct, frozen=True):
     thresholds: Mapping[str, Threshold] = {}
     window: tuple[Window, ...] = ()
     affinity: tuple[int, ...] | None = None
-    at: Place | None = None
+    at: SourcePlace | None = None
     is_own: bool = False
 
 
@@ -58,7 +58,7 @@ class HostsFile:
 
 
 def read_hosts(
-    sections: Sequence[Section],
+    sections: Sequence[ConfigSection],
     hosts: Mapping[str, HostConfig],
     resources: Mapping[str, Resource],
     unit_types: Sequence[str],
@@ -70,7 +70,7 @@ def read_hosts(
     any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
     `unit` is the letter of LSF_UNIT_FOR_LIMITS. Members that a program lists are asked of `egroup`; None: of nobody.
     """
-    by_kind: dict[str, list[Section]] = {"host": [], "hostgroup": [], "computeunit": []}
+    by_kind: dict[str, list[ConfigSection]] = {"host": [], "hostgroup": [], "computeunit": []}
     for section in sections:
         kind = section.name.casefold()
         if kind in by_kind:
@@ -104,10 +104,10 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
 
 
 def _read_rows(
-    section: Section, names: HostNames, loads: Mapping[str, _Load], rows: dict[str, _Row], findings: Findings
+    section: ConfigSection, names: HostNames, loads: Mapping[str, _Load], rows: dict[str, _Row], findings: Findings
 ) -> None:
     """Adds the section's rows to `rows`: host name, or "default" -> row."""
-    columns = Columns(
+    columns = TableSchema(
         required=("HOST_NAME",),
         optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", "AFFINITY", *loads),
         refused=_REFUSED,
@@ -144,7 +144,7 @@ def _readers(resources: Mapping[str, Resource], unit: str) -> dict[str, _Load]:
     return {name: threshold(name, resources, unit) for name in load_names(resources)}
 
 
-def _row(row: Row, loads: Mapping[str, _Load], is_own: bool, findings: Findings) -> _Row:
+def _row(row: TableRow, loads: Mapping[str, _Load], is_own: bool, findings: Findings) -> _Row:
     # An empty MXJ is "no limit", a missing column is "as many as CPUs": LSF's two defaults.
     unset = _UNLIMITED if "mxj" in row.cells else None
     found = {name: read_cell(row, name, read, None, findings) for name, read in loads.items()}

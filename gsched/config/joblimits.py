@@ -12,20 +12,20 @@ from typing import TypeVar
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit
 from gsched.config.findings import Findings, show
-from gsched.config.values import Settings, integer
+from gsched.config.values import KeyValues, integer
 from gsched.model.queue import RunLimits
 
-Number = TypeVar("Number", int, float)
+LimitNumber = TypeVar("LimitNumber", int, float)
 
 MAX_SLOTS = 1_000_000
 _COUNT = integer(1, 2**31 - 2)
 _SLOTS = integer(1, MAX_SLOTS)
 
 
-def default_and_maximum(read: Callable[[str], Number]) -> Callable[[str], tuple[Number | None, Number]]:
+def default_and_maximum(read: Callable[[str], LimitNumber]) -> Callable[[str], tuple[LimitNumber | None, LimitNumber]]:
     """A reader of `[default] maximum`: (default, maximum)."""
 
-    def read_both(text: str) -> tuple[Number | None, Number]:
+    def read_both(text: str) -> tuple[LimitNumber | None, LimitNumber]:
         words = text.split()
         if len(words) not in (1, 2):
             raise BadRequest(f"'{show(text)}' is not of the form [default] maximum")
@@ -56,7 +56,7 @@ def task_limit(text: str) -> tuple[int, int, int]:
     return least, numbers[1] if len(numbers) == 3 else least, numbers[-1]
 
 
-def job_limits(settings: Settings, unit: str) -> dict[str, RunLimits]:
+def job_limits(settings: KeyValues, unit: str) -> dict[str, RunLimits]:
     """All limits but RUNLIMIT that the queue sets, by name; CPULIMIT in s, memory in MiB, other sizes in KiB.
 
     `unit` is the letter of LSF_UNIT_FOR_LIMITS.
@@ -112,7 +112,7 @@ _READERS: dict[str, Callable[[str, str], float]] = {
 }
 
 
-def tasks(settings: Settings, findings: Findings) -> tuple[int, int, int] | None:
+def tasks(settings: KeyValues, findings: Findings) -> tuple[int, int, int] | None:
     """TASKLIMIT, or PROCLIMIT as it was called before."""
     limits = {name: settings.take(name, task_limit, None) for name in ("TASKLIMIT", "PROCLIMIT")}
     at = settings.place("PROCLIMIT")

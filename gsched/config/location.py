@@ -18,15 +18,15 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, show, suggestion
-from gsched.config.sections import Row, Section
-from gsched.config.shared import Shared
-from gsched.config.tables import Columns, cell, read_columns
+from gsched.config.sections import ConfigSection, TableRow
+from gsched.config.shared import SharedFile
+from gsched.config.tables import TableSchema, cell, read_columns
 from gsched.config.values import number
 from gsched.model.host import HostConfig
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType
 from gsched.model.shared_resource import SharedInstance
 
-_COLUMNS = Columns(required=("RESOURCENAME", "LOCATION"))
+_COLUMNS = TableSchema(required=("RESOURCENAME", "LOCATION"))
 # VALUE@[HOSTS] and [VALUE@HOSTS] mean the same. Blanks around '@' are LSF's too.
 _INSTANCE = re.compile(
     r"\s*(?:(?P<before>[^\s@\[\]()]+)\s*@\s*)?\[(?:\s*(?P<inside>[^\s@\[\]()]+)\s*@)?(?P<hosts>[^@\[\]()]*)\]"
@@ -42,7 +42,7 @@ class Instance:
 
 
 @dataclass(slots=True)
-class Placement:
+class MappedResource:
     """What ResourceMap adds: `hosts` are the hosts with the values that they got by it."""
 
     hosts: dict[str, HostConfig]
@@ -75,11 +75,11 @@ def parse_location(text: str) -> tuple[Instance, ...]:
 
 
 def read_resource_map(
-    sections: Sequence[Section], shared: Shared, hosts: Mapping[str, HostConfig], findings: Findings
-) -> Placement:
+    sections: Sequence[ConfigSection], shared: SharedFile, hosts: Mapping[str, HostConfig], findings: Findings
+) -> MappedResource:
     """All ResourceMap sections. A host's own RESOURCES win over the map."""
-    placement = Placement(dict(hosts))
-    seen: dict[str, Row] = {}
+    placement = MappedResource(dict(hosts))
+    seen: dict[str, TableRow] = {}
     for section in sections:
         for row in read_columns(section, _COLUMNS, findings):
             name = cell(row, "RESOURCENAME").text
@@ -98,7 +98,7 @@ def read_resource_map(
     return placement
 
 
-def _compare(row: Row, first: Row, findings: Findings) -> None:
+def _compare(row: TableRow, first: TableRow, findings: Findings) -> None:
     """A row that maps a resource again. Raises BadRequest when it says something else than the first."""
     name = cell(row, "RESOURCENAME").text
     here, there = (parse_location(cell(each, "LOCATION").text) for each in (row, first))
@@ -107,7 +107,7 @@ def _compare(row: Row, first: Row, findings: Findings) -> None:
     findings.note(row.at, f"resource {name} is mapped again, as at line {first.at.line}: this changes nothing")
 
 
-def _defined(name: str, shared: Shared) -> Resource:
+def _defined(name: str, shared: SharedFile) -> Resource:
     resource = shared.resources.get(name)
     if resource is None:
         if name in BUILTIN:
@@ -116,7 +116,7 @@ def _defined(name: str, shared: Shared) -> Resource:
     return resource
 
 
-def _place(row: Row, resource: Resource, placement: Placement) -> None:
+def _place(row: TableRow, resource: Resource, placement: MappedResource) -> None:
     instances = parse_location(cell(row, "LOCATION").text)
     if resource.type is ResourceType.BOOLEAN:
         raise BadRequest(f"{resource.name} is Boolean: name it in the RESOURCES of the hosts that have it")
@@ -177,7 +177,7 @@ def _place_dynamic(
     resource: Resource,
     instances: Sequence[Instance],
     resolved: Sequence[_Resolved],
-    placement: Placement,
+    placement: MappedResource,
 ) -> None:
     for instance in instances:
         if instance.value:
@@ -202,7 +202,7 @@ def _place_static(
     resource: Resource,
     instances: Sequence[Instance],
     resolved: Sequence[_Resolved],
-    placement: Placement,
+    placement: MappedResource,
 ) -> None:
     if not all(instance.value for instance in instances):
         raise BadRequest(f"{resource.name} has no INTERVAL, so its value must be given: VALUE@[HOST ...]")
@@ -228,7 +228,7 @@ def _is_of_all(instance: Instance) -> bool:
 
 
 def _share(
-    resource: Resource, valued: Sequence[tuple[tuple[str, ...], float | None, bool]], placement: Placement
+    resource: Resource, valued: Sequence[tuple[tuple[str, ...], float | None, bool]], placement: MappedResource
 ) -> None:
     """All instances of a shared resource; a host whose RESOURCES give it a value is an instance of its own."""
     own = {

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
 from gsched.config.elims import Elims, read_elims
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.requirements import gpu_requirement
-from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
+from gsched.config.sections import MAX_FILE_BYTES, KeyValue, decode, read_assignments
 from gsched.config.unsupported import AS_HERE_CONF, REFUSED_CONF, WITHOUT_EFFECT_CONF
 from gsched.config.values import (
-    Settings,
+    KeyValues,
     absolute_path,
     command_line,
     host_name,
@@ -47,11 +47,11 @@ class LsfConf:
     timing: Timing
     elims: Elims
     host_lost_after_s: float
-    host_lost_at: Place | None
+    host_lost_at: SourcePlace | None
     root_may_submit: bool
     max_requests_per_s: int
     admin_hosts: tuple[str, ...]
-    admin_hosts_at: Place | None
+    admin_hosts_at: SourcePlace | None
     unknown_users: bool
     system_users: tuple[str, ...]
     network: Network
@@ -62,7 +62,7 @@ class LsfConf:
     kept_output_mib: int
     pre_post_exec_user: str
     master: str | None
-    master_at: Place | None
+    master_at: SourcePlace | None
     max_dispatch_per_cycle: int | None
     job_report: bool
     stdout_direct: bool
@@ -70,14 +70,14 @@ class LsfConf:
     mail_program: str
     mail_server: str
     gpu_req: str
-    gpu_req_at: Place | None
+    gpu_req_at: SourcePlace | None
     unit: str
     """The letter of LSF_UNIT_FOR_LIMITS."""
 
 
-def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: Findings) -> LsfConf:
+def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], findings: Findings) -> LsfConf:
     """lsf.conf as one value. Every problem goes to `findings`."""
-    settings = Settings(entries, findings, where="lsf.conf", fold_case=False)
+    settings = KeyValues(entries, findings, where="lsf.conf", fold_case=False)
     timing = Timing()
     unit = settings.take("LSF_UNIT_FOR_LIMITS", _unit, unit_letter(DEFAULT_UNIT))
     conf = LsfConf(
@@ -144,7 +144,7 @@ def settings_of(conf_dir: str) -> dict[str, str]:
         with open(path, "rb") as file:
             text = decode(path, file.read(MAX_FILE_BYTES + 1), findings)
     except OSError as error:
-        findings.error(Place(path), f"cannot be read: {error.strerror}")
+        findings.error(SourcePlace(path), f"cannot be read: {error.strerror}")
         text = None
     found = {entry.key: entry.value for entry in read_assignments(path, text or "", findings) if entry.value}
     if findings.has_errors:
@@ -176,7 +176,7 @@ def _program(text: str) -> str:
     return plain_text(text)
 
 
-def _fence(settings: Settings, findings: Findings) -> GpuFence:
+def _fence(settings: KeyValues, findings: Findings) -> GpuFence:
     """GSCHED_GPU_FENCE, and LSF's word for the same wish: what each says must go together."""
     enforced = settings.take("LSB_RESOURCE_ENFORCE", _enforced, ())
     fence = settings.take("GSCHED_GPU_FENCE", _fence_wish, GpuFence.ON)
@@ -203,7 +203,7 @@ def _enforced(text: str) -> tuple[str, ...]:
     return words
 
 
-def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings) -> Locations | None:
+def _locations(path: str, conf_dir: str, settings: KeyValues, findings: Findings) -> Locations | None:
     for name in ("LSF_CONFDIR", "LSB_CONFDIR", "LSF_ENVDIR"):
         given = settings.take(name, absolute_path, "")
         at = settings.place(name)
@@ -219,9 +219,9 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
         default = os.path.join(os.path.dirname(conf_dir), "etc") if name == "LSF_SERVERDIR" else ""
         found[name] = settings.take(name, absolute_path, default)
         if settings.place(name) is None and default:
-            findings.note(Place(path), f"{name} is not set: elims and esubs are looked for in {show(default)}")
+            findings.note(SourcePlace(path), f"{name} is not set: elims and esubs are looked for in {show(default)}")
         elif settings.place(name) is None:
-            findings.error(Place(path), f"{name} is not set")
+            findings.error(SourcePlace(path), f"{name} is not set")
     run_dir = settings.take("GSCHED_RUNDIR", _socket_folder, DEFAULT_RUN_DIR)
     spool_dir = settings.take("GSCHED_SPOOLDIR", absolute_path, DEFAULT_SPOOL_DIR)
     if not all(found.values()):
@@ -236,7 +236,7 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
     )
 
 
-def _network(conf_dir: str, settings: Settings, findings: Findings) -> Network:
+def _network(conf_dir: str, settings: KeyValues, findings: Findings) -> Network:
     """Where a shared cluster listens; without LSB_MBD_PORT the rest says nothing."""
     network = Network(
         port=settings.take("LSB_MBD_PORT", integer(1, LAST_PORT), None),

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.egroup import update_interval
-from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
-from gsched.config.sections import Entry, Section, read_entries
+from gsched.config.sections import ConfigSection, KeyValue, read_entries
 from gsched.config.shares import read_factors
 from gsched.config.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
-from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.config.values import KeyValues, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
 from gsched.model.config import (
     FairshareFactors,
     GmemAction,
@@ -46,27 +46,27 @@ class ParamsFile:
     params: Params
     usage_sample_s: float
     sleep_s: float
-    sleep_at: Place | None
+    sleep_at: SourcePlace | None
     unit_types: tuple[str, ...]
     """COMPUTE_UNIT_TYPES, the default one first."""
-    default_queue_at: Place | None = None
-    gpu_req_at: Place | None = None
+    default_queue_at: SourcePlace | None = None
+    gpu_req_at: SourcePlace | None = None
 
 
 def read_params(
-    sections: Sequence[Section], resources: Mapping[str, Resource], unit: str, findings: Findings
+    sections: Sequence[ConfigSection], resources: Mapping[str, Resource], unit: str, findings: Findings
 ) -> ParamsFile:
     """lsb.params' sections as one value; defaults for what is not set. Every problem goes to `findings`.
 
     A size without a unit is in `unit`, a letter.
     """
-    entries: list[Entry] = []
+    entries: list[KeyValue] = []
     for section in sections:
         if section.name.casefold() == "parameters":
             entries += read_entries(section, findings)
         else:
             findings.error(section.at, f"unknown section {section.name} in lsb.params; it holds Parameters")
-    settings = Settings(entries, findings, where="lsb.params")
+    settings = KeyValues(entries, findings, where="lsb.params")
     sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
     params = _params(settings, sleep_s, unit)
     sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
@@ -95,7 +95,7 @@ def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Fi
         findings.note(file.sleep_at, f"MBD_SLEEP_TIME has no effect: {why}")
 
 
-def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
+def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
     default = Params()
     foreign, foreign_kill_s = settings.take("GPU_FOREIGN", _foreign, (default.gpu_foreign, default.gpu_foreign_kill_s))
     return Params(
@@ -144,7 +144,7 @@ def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
 
 
 def _check_preemptable(
-    settings: Settings, params: Params, resources: Mapping[str, Resource], findings: Findings
+    settings: KeyValues, params: Params, resources: Mapping[str, Resource], findings: Findings
 ) -> None:
     """PREEMPTABLE_RESOURCES: what a job that is suspended would have to give back, which it never does here."""
     names = settings.take("PREEMPTABLE_RESOURCES", lambda text: tuple(text.split()), ())

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.values import integer, queue_name
 from gsched.model.queue import Preemption, Queue
 
@@ -38,7 +38,7 @@ def preemption(text: str) -> Preemption:
     )
 
 
-def check_preemption(queues: Mapping[str, Queue], places: Mapping[str, Place], findings: Findings) -> None:
+def check_preemption(queues: Mapping[str, Queue], places: Mapping[str, SourcePlace], findings: Findings) -> None:
     """Queues that PREEMPTION names must exist; one that preempts upwards is noted. `places`: where it is set."""
     for name, at in places.items():
         queue = queues[name]
@@ -58,7 +58,7 @@ def check_preemption(queues: Mapping[str, Queue], places: Mapping[str, Place], f
                 )
 
 
-def _known(name: str, other: str, queues: Mapping[str, Queue], at: Place, findings: Findings) -> bool:
+def _known(name: str, other: str, queues: Mapping[str, Queue], at: SourcePlace, findings: Findings) -> bool:
     if other == name:
         findings.error(at, f"PREEMPTION: queue {name} names itself")
     elif other not in queues:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.exits import exit_values
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.hostgroups import HostNames
 from gsched.config.joblimits import default_and_maximum, job_limits, tasks, time_s
 from gsched.config.preemption import check_preemption, preemption
 from gsched.config.queuehosts import QueueHosts, queue_hosts
-from gsched.config.requirements import Judge, gpu_requirement
-from gsched.config.sections import Entry, Section, read_entries
+from gsched.config.requirements import RequirementJudge, gpu_requirement
+from gsched.config.sections import ConfigSection, KeyValue, read_entries
 from gsched.config.shares import FACTORS, fairshare, read_factors
 from gsched.config.tables import THRESHOLDS
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
 from gsched.config.users import UserNames
 from gsched.config.values import (
-    Settings,
+    KeyValues,
     command_line,
     integer,
     interactive_jobs,
@@ -48,14 +48,14 @@ class Known:
     hosts: HostNames
     users: UserNames
     resources: Mapping[str, Resource]
-    judge: Judge
+    judge: RequirementJudge
     sleep_s: float
 
 
-def read_queues(sections: Sequence[Section], known: Known, findings: Findings) -> dict[str, Queue]:
+def read_queues(sections: Sequence[ConfigSection], known: Known, findings: Findings) -> dict[str, Queue]:
     """All queues by name in file order. Every problem goes to `findings`; that there is no queue is the caller's."""
     queues: dict[str, Queue] = {}
-    preempting: dict[str, Place] = {}
+    preempting: dict[str, SourcePlace] = {}
     for section in sections:
         if findings.is_full(section.at.path):
             break
@@ -64,7 +64,7 @@ def read_queues(sections: Sequence[Section], known: Known, findings: Findings) -
             continue
         entries = read_entries(section, findings)
         thresholds, rest = _apart(entries, known.resources)
-        settings = Settings(rest, findings, where="section Queue")
+        settings = KeyValues(rest, findings, where="section Queue")
         queue = _read_queue(section, settings, _thresholds(thresholds, known, findings), known, findings)
         if not queue.name:
             continue
@@ -80,7 +80,7 @@ def read_queues(sections: Sequence[Section], known: Known, findings: Findings) -
 
 
 def _read_queue(
-    section: Section, settings: Settings, thresholds: dict[str, Threshold], known: Known, findings: Findings
+    section: ConfigSection, settings: KeyValues, thresholds: dict[str, Threshold], known: Known, findings: Findings
 ) -> Queue:
     """The queue; its name is empty when it has none that can be used (which is reported)."""
     name = settings.take("QUEUE_NAME", queue_name, "")
@@ -138,7 +138,7 @@ def _read_queue(
     return queue
 
 
-def _note(settings: Settings, queue: Queue, findings: Findings) -> None:
+def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:
     """What is allowed but seldom meant."""
     at = settings.place("HOSTS")
     if at is not None and queue.hosts == ():
@@ -149,27 +149,27 @@ def _note(settings: Settings, queue: Queue, findings: Findings) -> None:
             findings.note(at, f"{name} has no effect: the queue has no FAIRSHARE")
 
 
-def _apart(entries: Sequence[Entry], resources: Mapping[str, Resource]) -> tuple[list[Entry], list[Entry]]:
+def _apart(entries: Sequence[KeyValue], resources: Mapping[str, Resource]) -> tuple[list[KeyValue], list[KeyValue]]:
     """(lines that set thresholds, the others). Names of resources are told apart by case, LSF's parameters are not."""
     known = load_names(resources)
-    loads: list[Entry] = []
-    rest: list[Entry] = []
+    loads: list[KeyValue] = []
+    rest: list[KeyValue] = []
     for entry in entries:
         if entry.key.casefold() in THRESHOLDS:
-            loads.append(Entry(entry.key.casefold(), entry.value, entry.at))
+            loads.append(KeyValue(entry.key.casefold(), entry.value, entry.at))
         else:
             (loads if entry.key in known else rest).append(entry)
     return loads, rest
 
 
-def _thresholds(entries: Sequence[Entry], known: Known, findings: Findings) -> dict[str, Threshold]:
-    settings = Settings(entries, findings, where="section Queue", fold_case=False)
+def _thresholds(entries: Sequence[KeyValue], known: Known, findings: Findings) -> dict[str, Threshold]:
+    settings = KeyValues(entries, findings, where="section Queue", fold_case=False)
     names = dict.fromkeys(entry.key for entry in entries)
     unit = known.judge.unit
     return {name: settings.take(name, threshold(name, known.resources, unit), Threshold()) for name in names}
 
 
-def _reserve(settings: Settings, sleep_s: float, findings: Findings) -> float | None:
+def _reserve(settings: KeyValues, sleep_s: float, findings: Findings) -> float | None:
     """Seconds. RESOURCE_RESERVE counts where both are given, as in LSF."""
     times = {name: settings.take(name, _reserve_times, None) for name in ("RESOURCE_RESERVE", "SLOT_RESERVE")}
     at = settings.place("SLOT_RESERVE")
@@ -186,7 +186,7 @@ def _reserve_times(text: str) -> int:
     return int(found[1])
 
 
-def _exclusive(text: str, judge: Judge) -> tuple[bool, str]:
+def _exclusive(text: str, judge: RequirementJudge) -> tuple[bool, str]:
     """Whether -x may be used, and the type of compute units that cu[excl] may be used with."""
     found = _EXCLUSIVE_UNITS.fullmatch(text)
     if found is None:

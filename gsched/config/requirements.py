@@ -25,7 +25,7 @@ _NOWHERE = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_d
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RequirementJudge:
     """Holds requirements to the rules that jobs' requirements are held to, before there is a whole configuration."""
 
     resources: Mapping[str, Resource]

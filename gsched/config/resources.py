@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_mib
-from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.grouping import Choice, choose
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grouping import NameChoice, choose
 from gsched.config.hostgroups import HostNames
 from gsched.config.requirements import GPUS_OF_LSF
-from gsched.config.sections import Entry, Section, is_table, read_entries, read_table
-from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.sections import ConfigSection, KeyValue, is_table, read_entries, read_table
+from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.unsupported import REFUSED_LIMIT
 from gsched.config.users import UserNames, refuse_filled
-from gsched.config.values import Settings, integer, plain_text, real
+from gsched.config.values import KeyValues, integer, plain_text, real
 from gsched.config.windows import amounts, parse_span
 from gsched.model.application import Application
 from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
@@ -37,7 +37,7 @@ PROCESSORS = "SLOTS_PER_PROCESSOR"
 _AMOUNTS = ("SLOTS", PROCESSORS, "JOBS", "MEM", "SWP", "TMP", "NGPUS", "NGPUS_PHYSICAL", "RESOURCE", "GPU_HOURS")
 _PERCENTS = {"MEM": "mem%", "SWP": "swp%", "TMP": "tmp%"}
 _METHODS = {"PER_JOB": "job", "PER_TASK": "task", "PER_SLOT": "task", "PER_HOST": "host"}
-_USAGE = Columns(required=("RESOURCE", "METHOD"), optional=("RESERVE",))
+_USAGE = TableSchema(required=("RESOURCE", "METHOD"), optional=("RESERVE",))
 _NOT_YET = (
     "resourcereservation",
     "hostexport",
@@ -47,11 +47,11 @@ _NOT_YET = (
     "gpu_policies",
 )
 
-_Expand = Callable[[str], Choice]
+_Expand = Callable[[str], NameChoice]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedMembers:
     """What limits refer to."""
 
     users: UserNames
@@ -74,10 +74,10 @@ class Resources:
     """Resource -> "job", "task" or "host"; LSF's ngpus_physical is what -gpu counts."""
 
 
-def read_resources(sections: Sequence[Section], named: Named, findings: Findings) -> Resources:
+def read_resources(sections: Sequence[ConfigSection], named: NamedMembers, findings: Findings) -> Resources:
     """lsb.resources' sections as one value. Every problem goes to `findings`."""
     read = Resources()
-    places: dict[str, Place] = {}
+    places: dict[str, SourcePlace] = {}
     for section in sections:
         kind = section.name.casefold()
         if kind == "limit":
@@ -97,9 +97,9 @@ def read_resources(sections: Sequence[Section], named: Named, findings: Findings
 def _add(
     limit: Limit,
     written: tuple[str, ...],
-    at: Place,
+    at: SourcePlace,
     read: Resources,
-    places: dict[str, Place],
+    places: dict[str, SourcePlace],
     findings: Findings,
 ) -> None:
     if limit.name in places:
@@ -112,21 +112,23 @@ def _add(
         read.limit_settings[limit.name] = written
 
 
-def _settings(section: Section, findings: Findings) -> Iterator[tuple[Settings, Place, bool]]:
+def _settings(section: ConfigSection, findings: Findings) -> Iterator[tuple[KeyValues, SourcePlace, bool]]:
     """(settings, place, whether it is a row of a table) of each limit in a section, horizontal or vertical."""
     if not is_table(section):
-        yield Settings(read_entries(section, findings), findings, where="section Limit"), section.at, False
+        yield KeyValues(read_entries(section, findings), findings, where="section Limit"), section.at, False
         return
     table = read_table(section, findings)
     for row in table.rows if table is not None else ():
         if findings.is_full(row.at.path):
             return
         words = {keyword: cell(row, keyword) for keyword in table.keywords} if table is not None else {}
-        entries = [Entry(key, value.text, row.at) for key, value in words.items() if not value.is_empty]
-        yield Settings(entries, findings, where="section Limit"), row.at, True
+        entries = [KeyValue(key, value.text, row.at) for key, value in words.items() if not value.is_empty]
+        yield KeyValues(entries, findings, where="section Limit"), row.at, True
 
 
-def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Named, findings: Findings) -> Limit:
+def _limit(
+    settings: KeyValues, at: SourcePlace, is_row: bool, number: int, named: NamedMembers, findings: Findings
+) -> Limit:
     # Rows without a name get one, as in LSF.
     name = settings.take("NAME", _name, f"NONAME{number:03d}")
     if not is_row and settings.place("NAME") is None:
@@ -161,7 +163,9 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
     )
 
 
-def _check_budget(settings: Settings, consumers: Mapping[str, Consumers | None], at: Place, findings: Findings) -> None:
+def _check_budget(
+    settings: KeyValues, consumers: Mapping[str, Consumers | None], at: SourcePlace, findings: Findings
+) -> None:
     hours, window = settings.place("GPU_HOURS"), settings.place("WINDOW")
     if hours is not None and window is None:
         findings.error(hours, "GPU_HOURS needs the time over which they count: WINDOW = 7d, say")
@@ -173,7 +177,7 @@ def _check_budget(settings: Settings, consumers: Mapping[str, Consumers | None],
         findings.error(at, "GPU_HOURS are counted for users, projects and queues, not for application profiles")
 
 
-def _check_processors(settings: Settings, hosts: Consumers | None, findings: Findings) -> None:
+def _check_processors(settings: KeyValues, hosts: Consumers | None, findings: Findings) -> None:
     """LSF passes over a section whose hosts are not told apart; here that is said."""
     at = settings.place(PROCESSORS)
     if at is not None and (hosts is None or not hosts.per):
@@ -182,7 +186,7 @@ def _check_processors(settings: Settings, hosts: Consumers | None, findings: Fin
         findings.error(at, f"SLOTS and {PROCESSORS} cannot both be set in one limit")
 
 
-def _check_parts(settings: Settings, held: Mapping[str, object], hosts: Consumers | None, findings: Findings) -> None:
+def _check_parts(settings: KeyValues, held: Mapping[str, object], hosts: Consumers | None, findings: Findings) -> None:
     """A part of what a host has is a number only host by host, as LSF says too."""
     for key, part in _PERCENTS.items():
         at = settings.place(key)
@@ -190,7 +194,7 @@ def _check_parts(settings: Settings, held: Mapping[str, object], hosts: Consumer
             findings.error(at, f"{key}: a part of what a host has is counted host by host: PER_HOST is missing")
 
 
-def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Findings) -> Consumers | None:
+def _consumers(settings: KeyValues, kind: str, expand: _Expand, findings: Findings) -> Consumers | None:
     """USERS or PER_USER, QUEUES or PER_QUEUE …"""
     together, each = f"{kind}S", f"PER_{kind}"
     found = {name: settings.take(name, expand, None) for name in (together, each)}
@@ -203,7 +207,7 @@ def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Finding
     return None
 
 
-def _amounts(settings: Settings, named: Named, findings: Findings) -> dict[str, tuple[Amount, ...]]:
+def _amounts(settings: KeyValues, named: NamedMembers, findings: Findings) -> dict[str, tuple[Amount, ...]]:
     size = _size(named.unit)
     found: dict[str, tuple[Amount, ...]] = {}
     for key, percent in _PERCENTS.items():
@@ -230,7 +234,7 @@ def _put(
     found: dict[str, tuple[Amount, ...]],
     name: str,
     value: tuple[Amount, ...] | None,
-    at: Place | None,
+    at: SourcePlace | None,
     findings: Findings,
 ) -> None:
     if value is None or at is None:
@@ -241,7 +245,7 @@ def _put(
         found[name] = value
 
 
-def _pairs(text: str, named: Named) -> tuple[tuple[str, float], ...]:
+def _pairs(text: str, named: NamedMembers) -> tuple[tuple[str, float], ...]:
     """`[name, value] ...` of RESOURCE."""
     pairs: list[tuple[str, float]] = []
     position = 0
@@ -317,7 +321,7 @@ def _size(unit: str) -> Callable[[str], float]:
     return read
 
 
-def _read_usage(section: Section, resources: Mapping[str, Resource], read: Resources, findings: Findings) -> None:
+def _read_usage(section: ConfigSection, resources: Mapping[str, Resource], read: Resources, findings: Findings) -> None:
     for row in read_columns(section, _USAGE, findings):
         name = read_key(row, "RESOURCE", lambda text: _reserved(text, resources), findings)
         method = read_cell(row, "METHOD", _method, "", findings)

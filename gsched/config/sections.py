@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gsched.config.directives import Directives, is_directive
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, SourcePlace, show
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_LINES = 100_000
@@ -20,20 +20,20 @@ MAX_COLUMNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConfigLine:
     """A logical line: comment removed, continuations joined, blanks stripped, never empty. `at` is its first line."""
 
     text: str
-    at: Place
+    at: SourcePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ConfigSection:
     """`Begin name` ... `End name`. The body is not interpreted yet: see `read_table` and `read_entries`."""
 
     name: str
-    at: Place
-    body: tuple[Line, ...]
+    at: SourcePlace
+    body: tuple[ConfigLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +50,46 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A line of a table; `cells` by keyword, lower case."""
 
-    at: Place
+    at: SourcePlace
     cells: dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ConfigTable:
     """A vertical section. `keywords` as written, in order; `at` is the keyword line."""
 
-    at: Place
+    at: SourcePlace
     keywords: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyValue:
     """One `KEY = value`."""
 
     key: str
     value: str
-    at: Place
+    at: SourcePlace
 
 
 def decode(path: str, data: bytes, findings: Findings) -> str | None:
     """The text of a file, or None with one problem when it is too large, binary, or not UTF-8."""
-    whole = Place(path)
+    whole = SourcePlace(path)
     if len(data) > MAX_FILE_BYTES:
         findings.error(whole, f"the file is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
         return None
     if b"\0" in data:
-        findings.error(Place(path, data.count(b"\n", 0, data.index(b"\0")) + 1), "not a text file (it holds NUL bytes)")
+        findings.error(
+            SourcePlace(path, data.count(b"\n", 0, data.index(b"\0")) + 1), "not a text file (it holds NUL bytes)"
+        )
         return None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        findings.error(Place(path, data.count(b"\n", 0, error.start) + 1), "not UTF-8 text")
+        findings.error(SourcePlace(path, data.count(b"\n", 0, error.start) + 1), "not UTF-8 text")
         return None
     if text.count("\n") > MAX_LINES:
         findings.error(whole, f"the file has more than {MAX_LINES} lines")
@@ -95,22 +97,24 @@ def decode(path: str, data: bytes, findings: Findings) -> str | None:
     return text
 
 
-def read_sections(path: str, text: str, findings: Findings, directives: Directives | None = None) -> list[Section]:
+def read_sections(
+    path: str, text: str, findings: Findings, directives: Directives | None = None
+) -> list[ConfigSection]:
     """All sections of a stanza file, in order. `directives`: how #INCLUDE and #if are answered; None: refused."""
-    sections: list[Section] = []
-    name, begun, body = "", Place(path), list[Line]()
+    sections: list[ConfigSection] = []
+    name, begun, body = "", SourcePlace(path), list[ConfigLine]()
     stray = False
     for line in _logical_lines(path, text, findings, _stanza_content, directives):
         keyword, rest = _first_word(line.text)
         if keyword == "begin" and not rest.startswith("="):
             if name:
                 findings.error(line.at, f"Begin inside section {name}, which has no End {name} (it begins at {begun})")
-                sections.append(Section(name, begun, tuple(body)))
+                sections.append(ConfigSection(name, begun, tuple(body)))
             name, begun, body, stray = _section_name(line, rest, findings), line.at, [], False
         elif keyword == "end" and not rest.startswith("="):
             _check_end(line, rest, name, begun, findings, stray)
             if name:
-                sections.append(Section(name, begun, tuple(body)))
+                sections.append(ConfigSection(name, begun, tuple(body)))
             name, stray = "", False
         elif name:
             body.append(line)
@@ -120,16 +124,16 @@ def read_sections(path: str, text: str, findings: Findings, directives: Directiv
             findings.error(line.at, f"'{show(line.text)}' stands outside any section (Begin NAME ... End NAME)")
     if name:
         findings.error(begun, f"section {name} has no End {name}")
-        sections.append(Section(name, begun, tuple(body)))
+        sections.append(ConfigSection(name, begun, tuple(body)))
     return sections
 
 
-def is_table(section: Section) -> bool:
+def is_table(section: ConfigSection) -> bool:
     """Whether the section is vertical: its first line is a keyword line, not `KEY = value`."""
     return bool(section.body) and "=" not in section.body[0].text
 
 
-def read_table(section: Section, findings: Findings) -> Table | None:
+def read_table(section: ConfigSection, findings: Findings) -> ConfigTable | None:
     """The section as a table; None when it is empty or its keyword line cannot be used."""
     if not section.body:
         return None
@@ -150,7 +154,7 @@ def read_table(section: Section, findings: Findings) -> Table | None:
         if keyword in folded[:number]:
             findings.error(head.at, f"column {show(keywords[number])} is named twice")
             return None
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for line in section.body[1:]:
         cells = _cells(line, findings)
         if cells is None:
@@ -159,26 +163,26 @@ def read_table(section: Section, findings: Findings) -> Table | None:
             wanted = f"{len(keywords)} columns ({show(' '.join(keywords))})"
             findings.error(line.at, f"the line has {len(cells)} values for {wanted}")
             continue
-        rows.append(Row(line.at, dict(zip(folded, cells, strict=True))))
-    return Table(head.at, keywords, tuple(rows))
+        rows.append(TableRow(line.at, dict(zip(folded, cells, strict=True))))
+    return ConfigTable(head.at, keywords, tuple(rows))
 
 
-def read_entries(section: Section, findings: Findings) -> list[Entry]:
+def read_entries(section: ConfigSection, findings: Findings) -> list[KeyValue]:
     """The section as `KEY = value` lines; keys keep their case."""
-    entries: list[Entry] = []
+    entries: list[KeyValue] = []
     for line in section.body:
         key, equals, value = line.text.partition("=")
         key = key.strip()
         if not equals or not key or len(key.split()) != 1:
             findings.error(line.at, f"'{show(line.text)}' is not of the form KEY = value")
             continue
-        entries.append(Entry(key, value.strip(), line.at))
+        entries.append(KeyValue(key, value.strip(), line.at))
     return entries
 
 
-def read_assignments(path: str, text: str, findings: Findings) -> list[Entry]:
+def read_assignments(path: str, text: str, findings: Findings) -> list[KeyValue]:
     """lsf.conf: `NAME=VALUE` lines. A value with blanks stands in quotes. Source: lsf.conf(5)."""
-    entries: list[Entry] = []
+    entries: list[KeyValue] = []
     for line in _logical_lines(path, text, findings, _conf_content):
         name, equals, value = line.text.partition("=")
         name = name.strip()
@@ -189,11 +193,11 @@ def read_assignments(path: str, text: str, findings: Findings) -> list[Entry]:
         if unquoted is None:
             findings.error(line.at, f"{name}: the value must be one word or stand in one pair of quotes")
             continue
-        entries.append(Entry(name, unquoted, line.at))
+        entries.append(KeyValue(name, unquoted, line.at))
     return entries
 
 
-def _section_name(line: Line, rest: str, findings: Findings) -> str:
+def _section_name(line: ConfigLine, rest: str, findings: Findings) -> str:
     """Name after Begin; a stand-in when there is none, so that the body does not count as stray lines."""
     words = rest.split()
     if len(words) == 1:
@@ -202,7 +206,7 @@ def _section_name(line: Line, rest: str, findings: Findings) -> str:
     return show(words[0]) if words else "?"
 
 
-def _check_end(line: Line, rest: str, name: str, begun: Place, findings: Findings, stray: bool) -> None:
+def _check_end(line: ConfigLine, rest: str, name: str, begun: SourcePlace, findings: Findings, stray: bool) -> None:
     if not name:
         if not stray:
             findings.error(line.at, f"End {show(rest)} without a Begin".replace("  ", " "))
@@ -216,11 +220,11 @@ def _logical_lines(
     findings: Findings,
     content_of: Callable[[str], str],
     directives: Directives | None = None,
-) -> Iterator[Line]:
+) -> Iterator[ConfigLine]:
     """Lines without comments, with those that end in a backslash joined to the next one."""
     parts: list[str] = []
-    first: Place | None = None
-    at = Place(path)
+    first: SourcePlace | None = None
+    at = SourcePlace(path)
     for at, raw in _refusing(path, text, findings) if directives is None else directives.lines(path, text, findings):
         # The comment goes first, so a backslash inside a comment joins nothing.
         content = content_of(raw).rstrip()
@@ -230,21 +234,21 @@ def _logical_lines(
         if not continued:
             joined = " ".join(part.strip() for part in parts).strip()
             if joined:
-                yield Line(joined, first)
+                yield ConfigLine(joined, first)
             parts, first = [], None
     joined = " ".join(part.strip() for part in parts).strip()
     if joined:
         findings.error(first or at, "the last line ends in a backslash but nothing follows")
-        yield Line(joined, first or at)
+        yield ConfigLine(joined, first or at)
 
 
-def _refusing(path: str, text: str, findings: Findings) -> Iterator[tuple[Place, str]]:
+def _refusing(path: str, text: str, findings: Findings) -> Iterator[tuple[SourcePlace, str]]:
     for number, raw in enumerate(text.split("\n"), start=1):
         if is_directive(raw):
             what = "#INCLUDE and #if blocks are not supported yet here"
-            findings.error(Place(path, number), f"{show(raw.strip())}: {what}")
+            findings.error(SourcePlace(path, number), f"{show(raw.strip())}: {what}")
         else:
-            yield Place(path, number), raw
+            yield SourcePlace(path, number), raw
 
 
 def _stanza_content(raw: str) -> str:
@@ -275,7 +279,7 @@ def _first_word(text: str) -> tuple[str, str]:
     return words[0].casefold(), words[1] if len(words) > 1 else ""
 
 
-def _cells(line: Line, findings: Findings) -> list[Cell] | None:
+def _cells(line: ConfigLine, findings: Findings) -> list[Cell] | None:
     """Values of a table line: words, or anything in balanced parentheses. None (with a problem) when unbalanced."""
     cells: list[Cell] = []
     text, position = line.text, 0

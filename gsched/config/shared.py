@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place, show
-from gsched.config.sections import Row, Section
-from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.findings import Findings, SourcePlace, show
+from gsched.config.sections import ConfigSection, TableRow
+from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.values import cluster_name, integer, number, yes_or_no
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
 from gsched.resreq.names import ALIASES
@@ -25,33 +25,33 @@ _RESERVED = frozenset(_LSF_RESERVED.split()) | frozenset(BUILTIN) | frozenset(AL
 _FORBIDDEN = set(":.()[+-*/!&|<>@=,]#\"'~$")
 _TYPES = {kind.value.casefold(): kind for kind in ResourceType}
 
-_CLUSTER = Columns(required=("ClusterName",), refused={"Servers": "the master is the first server of lsf.cluster"})
-_HOST_TYPE = Columns(required=("TYPENAME",))
-_HOST_MODEL = Columns(required=("MODELNAME", "CPUFACTOR"), optional=("ARCHITECTURE",))
-_RESOURCE = Columns(
+_CLUSTER = TableSchema(required=("ClusterName",), refused={"Servers": "the master is the first server of lsf.cluster"})
+_HOST_TYPE = TableSchema(required=("TYPENAME",))
+_HOST_MODEL = TableSchema(required=("MODELNAME", "CPUFACTOR"), optional=("ARCHITECTURE",))
+_RESOURCE = TableSchema(
     required=("RESOURCENAME",),
     optional=("TYPE", "INTERVAL", "INCREASING", "CONSUMABLE", "RELEASE", "DESCRIPTION"),
 )
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedFile:
     """What lsf.shared says. `models` maps a host model to its CPU factor; `types` holds names in file order, and where
     each is defined."""
 
     cluster: str | None = None
-    cluster_at: Place | None = None
-    types: dict[str, Place] = field(default_factory=dict)
+    cluster_at: SourcePlace | None = None
+    types: dict[str, SourcePlace] = field(default_factory=dict)
     models: dict[str, float] = field(default_factory=dict)
-    model_places: dict[str, Place] = field(default_factory=dict)
+    model_places: dict[str, SourcePlace] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, SourcePlace] = field(default_factory=dict)
     """Where each resource is defined."""
 
 
-def read_shared(sections: Sequence[Section], findings: Findings) -> Shared:
+def read_shared(sections: Sequence[ConfigSection], findings: Findings) -> SharedFile:
     """lsf.shared's sections as one value. Every problem goes to `findings`."""
-    shared = Shared()
+    shared = SharedFile()
     readers = {
         "cluster": _read_cluster,
         "hosttype": _read_types,
@@ -70,7 +70,7 @@ def read_shared(sections: Sequence[Section], findings: Findings) -> Shared:
     return shared
 
 
-def _read_cluster(section: Section, shared: Shared, findings: Findings) -> None:
+def _read_cluster(section: ConfigSection, shared: SharedFile, findings: Findings) -> None:
     for row in read_columns(section, _CLUSTER, findings):
         name = read_key(row, "ClusterName", cluster_name, findings)
         if name is None:
@@ -85,7 +85,7 @@ def _read_cluster(section: Section, shared: Shared, findings: Findings) -> None:
             shared.cluster, shared.cluster_at = name, row.at
 
 
-def _read_types(section: Section, shared: Shared, findings: Findings) -> None:
+def _read_types(section: ConfigSection, shared: SharedFile, findings: Findings) -> None:
     for row in read_columns(section, _HOST_TYPE, findings):
         name = read_key(row, "TYPENAME", _type_or_model, findings)
         if name is not None and name in shared.types:
@@ -94,7 +94,7 @@ def _read_types(section: Section, shared: Shared, findings: Findings) -> None:
             shared.types[name] = row.at
 
 
-def _read_models(section: Section, shared: Shared, findings: Findings) -> None:
+def _read_models(section: ConfigSection, shared: SharedFile, findings: Findings) -> None:
     rows = list(read_columns(section, _HOST_MODEL, findings))
     places = shared.model_places
     for row in rows:
@@ -119,7 +119,7 @@ def _read_models(section: Section, shared: Shared, findings: Findings) -> None:
         )
 
 
-def _read_resources(section: Section, shared: Shared, findings: Findings) -> None:
+def _read_resources(section: ConfigSection, shared: SharedFile, findings: Findings) -> None:
     for row in read_columns(section, _RESOURCE, findings):
         name = read_key(row, "RESOURCENAME", _resource_name, findings)
         resource = _resource(row, name or "?", findings)
@@ -134,7 +134,7 @@ def _read_resources(section: Section, shared: Shared, findings: Findings) -> Non
             _check_counter(row, resource, findings)
 
 
-def _note_again(row: Row, what: str, first: Place, findings: Findings) -> None:
+def _note_again(row: TableRow, what: str, first: SourcePlace, findings: Findings) -> None:
     findings.note(row.at, f"{what} is defined again, as at {first}: this changes nothing")
 
 
@@ -147,7 +147,7 @@ _COMPARED: dict[str, Callable[[Resource], str]] = {
 }
 
 
-def _compare(row: Row, first: Resource, second: Resource, at: Place, findings: Findings) -> None:
+def _compare(row: TableRow, first: Resource, second: Resource, at: SourcePlace, findings: Findings) -> None:
     """Stanzas of LSF's manuals are pasted below those that are there already: what says the same does no harm."""
     for column, shown in _COMPARED.items():
         if shown(first) != shown(second):
@@ -160,7 +160,7 @@ def _compare(row: Row, first: Resource, second: Resource, at: Place, findings: F
     _note_again(row, f"resource {first.name}", at, findings)
 
 
-def _resource(row: Row, name: str, findings: Findings) -> Resource:
+def _resource(row: TableRow, name: str, findings: Findings) -> Resource:
     type_ = read_cell(row, "TYPE", _type, None, findings)
     if type_ is None:  # a wrong one has been reported; taken for Numeric, it brings no further complaints
         type_ = ResourceType.BOOLEAN if cell(row, "TYPE").is_empty else ResourceType.NUMERIC
@@ -191,7 +191,7 @@ def _resource(row: Row, name: str, findings: Findings) -> Resource:
     )
 
 
-def _check_counter(row: Row, resource: Resource, findings: Findings) -> None:
+def _check_counter(row: TableRow, resource: Resource, findings: Findings) -> None:
     """The counters of elim.gpu are projections of the host's devices; their definition must fit that."""
     if resource.type is not ResourceType.NUMERIC or resource.interval_s is None:
         findings.error(

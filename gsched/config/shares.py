@@ -13,7 +13,7 @@ from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show, suggestion
-from gsched.config.values import Settings, integer, real, user_name, yes_or_no
+from gsched.config.values import KeyValues, integer, real, user_name, yes_or_no
 from gsched.model.user import Share
 
 _SHARES = integer(1, 2**31 - 2)
@@ -36,7 +36,7 @@ FACTORS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """Parameter of lsb.params and lsb.queues -> field of FairshareFactors, and how it is read."""
 
 
-def read_factors(settings: Settings) -> dict[str, Any]:
+def read_factors(settings: KeyValues) -> dict[str, Any]:
     """The factors that are set: field of FairshareFactors -> value."""
     read = {field: settings.take(name, reader, None) for name, (field, reader) in FACTORS.items()}
     return {field: value for field, value in read.items() if value is not None}

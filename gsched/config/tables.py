@@ -12,7 +12,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.findings import Findings, show, suggestion
-from gsched.config.sections import Cell, Row, Section, Table, read_table
+from gsched.config.sections import Cell, ConfigSection, ConfigTable, TableRow, read_table
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ THRESHOLDS = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp",
 _EMPTY = Cell("")
 
 
-class Columns(msgspec.Struct, frozen=True, kw_only=True):
+class TableSchema(msgspec.Struct, frozen=True, kw_only=True):
     """A table's schema. `refused` are columns that LSF knows: they may be there as long as every value is empty."""
 
     required: tuple[str, ...]
@@ -31,7 +31,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Column -> explanation, may be empty."""
 
 
-def read_columns(section: Section, schema: Columns, findings: Findings) -> Iterator[Row]:
+def read_columns(section: ConfigSection, schema: TableSchema, findings: Findings) -> Iterator[TableRow]:
     """Rows of a table whose columns have been checked; none when a required column is missing."""
     table = read_table(section, findings)
     if table is None:
@@ -54,12 +54,12 @@ def read_columns(section: Section, schema: Columns, findings: Findings) -> Itera
         yield row
 
 
-def cell(row: Row, column: str) -> Cell:
+def cell(row: TableRow, column: str) -> Cell:
     """The value of `column`, empty when the table has no such column."""
     return row.cells.get(column.casefold(), _EMPTY)
 
 
-def read_cell(row: Row, column: str, read: Callable[[str], T], default: T, findings: Findings) -> T:
+def read_cell(row: TableRow, column: str, read: Callable[[str], T], default: T, findings: Findings) -> T:
     """The value of `column` as `read` understands it; `default` when empty or wrong (which is reported)."""
     value = cell(row, column)
     if value.is_empty:
@@ -71,7 +71,7 @@ def read_cell(row: Row, column: str, read: Callable[[str], T], default: T, findi
         return default
 
 
-def read_key(row: Row, column: str, read: Callable[[str], str], findings: Findings) -> str | None:
+def read_key(row: TableRow, column: str, read: Callable[[str], str], findings: Findings) -> str | None:
     """The value that names the row; None (reported) when it is missing or wrong."""
     value = cell(row, column)
     try:
@@ -83,7 +83,7 @@ def read_key(row: Row, column: str, read: Callable[[str], str], findings: Findin
         return None
 
 
-def _check_keywords(section: Section, table: Table, schema: Columns, findings: Findings) -> None:
+def _check_keywords(section: ConfigSection, table: ConfigTable, schema: TableSchema, findings: Findings) -> None:
     known = (*schema.required, *schema.optional, *schema.refused)
     folded = {name.casefold() for name in known}
     for keyword in table.keywords:

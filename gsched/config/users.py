@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.egroup import EXTERNAL, OF_USERS, GroupProgram, is_stand_in, listed
-from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.grouping import EVERYBODY, MAX_GROUPS, Choice, Definition, choose, resolve
-from gsched.config.sections import Row, Section, is_table, read_table
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grouping import EVERYBODY, MAX_GROUPS, Definition, NameChoice, choose, resolve
+from gsched.config.sections import ConfigSection, TableRow, is_table, read_table
 from gsched.config.shares import REMAINDERS, read_shares
-from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.values import integer, real, user_name
 from gsched.model.user import Share, UserGroup, UserLimits
 
-_USER = Columns(
+_USER = TableSchema(
     required=("USER_NAME",),
     optional=("MAX_JOBS", "JL/P", "MAX_PEND_JOBS", "MAX_PEND_SLOTS"),
     refused={"PRIORITY": ""},
 )
-_GROUP = Columns(
+_GROUP = TableSchema(
     required=("GROUP_NAME", "GROUP_MEMBER"), optional=("USER_SHARES", "GROUP_ADMIN"), refused={"PRIORITY": ""}
 )
 _COUNT = integer(0, 2**31 - 2)
@@ -43,7 +43,7 @@ class UserNames:
         group = self.groups.get(word)
         return group.users if group is not None else (user_name(word),)
 
-    def consumers(self, text: str) -> Choice:
+    def consumers(self, text: str) -> NameChoice:
         """What a list of users and groups, `all` or `all ~name ...` means. Raises BadRequest."""
         return choose(text, self.expand)
 
@@ -66,18 +66,18 @@ class Users:
 
     limits: dict[str, UserLimits] = field(default_factory=dict)
     names: UserNames = field(default_factory=UserNames)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, SourcePlace] = field(default_factory=dict)
     """Where each limit stands."""
 
 
-def read_users(sections: Sequence[Section], findings: Findings, egroup: GroupProgram | None = None) -> Users:
+def read_users(sections: Sequence[ConfigSection], findings: Findings, egroup: GroupProgram | None = None) -> Users:
     """lsb.users' sections as one value. Every problem goes to `findings`.
 
     Members that a program lists are asked of `egroup`; None: of nobody.
     """
     users = Users()
-    limiting: list[Section] = []
-    grouping: list[Section] = []
+    limiting: list[ConfigSection] = []
+    grouping: list[ConfigSection] = []
     for section in sections:
         match section.name.casefold():
             case "user":
@@ -95,7 +95,7 @@ def read_users(sections: Sequence[Section], findings: Findings, egroup: GroupPro
     return users
 
 
-def refuse_filled(section: Section, findings: Findings) -> None:
+def refuse_filled(section: ConfigSection, findings: Findings) -> None:
     """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
     filled = section.body[1:] if is_table(section) else section.body
     if filled:
@@ -104,7 +104,7 @@ def refuse_filled(section: Section, findings: Findings) -> None:
         read_table(section, findings)
 
 
-def _read_limits(section: Section, users: Users, findings: Findings) -> None:
+def _read_limits(section: ConfigSection, users: Users, findings: Findings) -> None:
     for row in read_columns(section, _USER, findings):
         name = read_key(row, "USER_NAME", lambda text: _limited(text, users.names), findings)
         limits = UserLimits(
@@ -135,7 +135,9 @@ def _limited(text: str, names: UserNames) -> str:
     return user_name(text)
 
 
-def _read_groups(sections: Sequence[Section], findings: Findings, egroup: GroupProgram | None) -> dict[str, UserGroup]:
+def _read_groups(
+    sections: Sequence[ConfigSection], findings: Findings, egroup: GroupProgram | None
+) -> dict[str, UserGroup]:
     rows = _group_rows(sections, findings)
     definitions: dict[str, Definition] = {}
     for name, row in rows.items():
@@ -154,13 +156,13 @@ def _read_groups(sections: Sequence[Section], findings: Findings, egroup: GroupP
     }
 
 
-def _words(row: Row) -> tuple[str, ...]:
+def _words(row: TableRow) -> tuple[str, ...]:
     return tuple(cell(row, "GROUP_MEMBER").text.split())
 
 
-def _group_rows(sections: Sequence[Section], findings: Findings) -> dict[str, Row]:
+def _group_rows(sections: Sequence[ConfigSection], findings: Findings) -> dict[str, TableRow]:
     """The rows of all groups by the group's name."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, TableRow] = {}
     for section in sections:
         for row in read_columns(section, _GROUP, findings):
             name = read_key(row, "GROUP_NAME", user_name, findings)
@@ -187,7 +189,7 @@ def group_administrators(text: str) -> tuple[str, ...]:
 
 
 def _shares(
-    group: str, row: Row, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings
+    group: str, row: TableRow, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings
 ) -> tuple[Share, ...]:
     """USER_SHARES of a group, each for one of its members."""
     try:

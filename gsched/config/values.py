@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.lsf_names import is_of_lsf
-from gsched.config.sections import Entry
+from gsched.config.sections import KeyValue
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -165,15 +165,15 @@ def user_name(text: str) -> str:
     return text
 
 
-class Settings:
+class KeyValues:
     """The `KEY = value` lines of one section or of lsf.conf, taken one by one; `finish` speaks about the rest."""
 
-    def __init__(self, entries: Iterable[Entry], findings: Findings, *, where: str, fold_case: bool = True) -> None:
+    def __init__(self, entries: Iterable[KeyValue], findings: Findings, *, where: str, fold_case: bool = True) -> None:
         self._findings = findings
         self._where = where
         self._fold = fold_case
-        self._entries: dict[str, Entry] = {}
-        self._repeats: dict[str, list[Entry]] = {}
+        self._entries: dict[str, KeyValue] = {}
+        self._repeats: dict[str, list[KeyValue]] = {}
         self._taken: list[str] = []
         for entry in entries:
             key = self._key(entry.key)
@@ -195,7 +195,7 @@ class Settings:
             self._read(repeat, name, read, default)
         return self._read(entry, name, read, default)
 
-    def _read(self, entry: Entry, name: str, read: Callable[[str], T], default: D) -> T | D:
+    def _read(self, entry: KeyValue, name: str, read: Callable[[str], T], default: D) -> T | D:
         try:
             value = entry.value if name in _WITH_QUOTES else unquoted(entry.value)
             if not value:
@@ -209,7 +209,7 @@ class Settings:
         """All lines as they were written, `KEY = value` each."""
         return tuple(f"{entry.key} = {entry.value}" for entry in self._entries.values())
 
-    def place(self, name: str) -> Place | None:
+    def place(self, name: str) -> SourcePlace | None:
         """Where `name` is set; None if it is not."""
         entry = self._entries.get(self._key(name))
         return entry.at if entry else None

@@ -11,7 +11,7 @@ from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.host_allocations import others
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.state.cluster_state import ClusterState
-from gsched.core.state.wait_index import Item, is_held, item_id
+from gsched.core.state.wait_index import WaitingItem, is_held, item_id
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import double_owners, miscounts
 
@@ -148,7 +148,7 @@ def _audit_waiting(state: ClusterState) -> Iterator[str]:
                 yield f"job {job_id} waits in {bucket}, where it does not belong"
     entered = [job_id for _, line in state.waits.room.lines() for job_id in line.entries()]
     everywhere = sorted([*entered, *waits.delayed, *waits.blocked, *waits.forced, *waits.held])
-    items: list[Item] = [job for job in state.jobs.values() if job.state in PENDING]
+    items: list[WaitingItem] = [job for job in state.jobs.values() if job.state in PENDING]
     items += [array for array in state.arrays.values() if array.count]
     expected = sorted(map(item_id, items))
     if everywhere != expected:
@@ -161,7 +161,7 @@ def _audit_waiting(state: ClusterState) -> Iterator[str]:
     yield from _audit_dependents(state, items)
 
 
-def _audit_dependents(state: ClusterState, items: list[Item]) -> Iterator[str]:
+def _audit_dependents(state: ClusterState, items: list[WaitingItem]) -> Iterator[str]:
     """Who waits for whom, and how many jobs of each user wait."""
     dependents: dict[int, set[int]] = {}
     waiting: dict[str, int] = {}

@@ -49,12 +49,12 @@ from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.pending.unread_requirements import Unread
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission import modify
 from gsched.core.submission.admission import admit
-from gsched.core.submission.job_making import Making, Progress
+from gsched.core.submission.job_making import Making, MakingProgress
 from gsched.core.submission.requirement_check import judge_for
 from gsched.core.submission.requirement_updates import Rejudging
 from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
@@ -68,7 +68,7 @@ from gsched.policy import cycle
 from gsched.policy.backfill.planned_start import Promise, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
-Waiter = Bucket | tuple[str, RequirementClass]
+WaitingClass = Bucket | tuple[str, RequirementClass]
 """Jobs that share their reasons: a bucket, or all of a class in a queue."""
 
 IDLE_TICK_S = 60.0
@@ -92,7 +92,7 @@ class Engine:
         self.state = state
         self.config = config
         self.observations = Observations(now)
-        self.reasons: Mapping[Waiter, tuple[PendingReason, ...]] = {}
+        self.reasons: Mapping[WaitingClass, tuple[PendingReason, ...]] = {}
         """Why jobs wait for a place, as the last cycle found it; replaced whole."""
         self.planned: Mapping[int, PlannedStart] = {}
         """Job -> when it will start, as far as something is known; replaced whole."""
@@ -117,7 +117,7 @@ class Engine:
         self._ticked_at = now
         self._news = True
         """Something has happened since the current pass over the pending jobs began."""
-        self._tried: dict[Waiter, tuple[PendingReason, ...]] = {}
+        self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, float, Decision], None]] = {
             JudgeCondition: self._judge_condition,
@@ -220,9 +220,9 @@ class Engine:
     def _make(self, decision: Decision, steps: int) -> None:
         """Some more jobs of an accepted submission."""
         progress = self._making.step(self.config, decision.record, steps)
-        if progress is Progress.OVER_UNDER_ANOTHER:
+        if progress is MakingProgress.OVER_UNDER_ANOTHER:
             self._rejudging.begin()
-        self._settled = self._settled + 1 if progress is Progress.MORE else 0
+        self._settled = self._settled + 1 if progress is MakingProgress.MORE else 0
         if self._settled % TURNS_UNSEEN == 0:
             self._wake()
 
@@ -444,14 +444,14 @@ class Engine:
         self._settle(now, decision, steps)
         return decision
 
-    def _without_plans(self, tried: Mapping[Waiter, tuple[PendingReason, ...]]) -> set[Waiter]:
+    def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
         """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""
         planned = {each.bucket for each in self.planned.values() if isinstance(each, Promise)}
         kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
         return {waiter for waiter in tried if waiter not in kept}
 
     def _carry_out(self, plan: Plan, now: float, decision: Decision) -> None:
-        reasons: dict[Waiter, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
+        reasons: dict[WaitingClass, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
         most = self.config.params.max_dispatch_per_cycle
         refused = self._dispatcher.carry_out(plan, now, decision, most)
         is_cut = most is not None and len(plan.placements) > most
@@ -467,7 +467,7 @@ class Engine:
 
     # -- what others look at --------------------------------------------------------------------------------------
 
-    def snapshot(self, now: float, leave_out: Container[Waiter] = ()) -> Snapshot:
+    def snapshot(self, now: float, leave_out: Container[WaitingClass] = ()) -> Snapshot:
         """What a cycle sees now, without the kinds of jobs to be left out."""
         return self._outlook.snapshot(self.config, now, leave_out, self.planned)
 
@@ -488,6 +488,6 @@ class Engine:
         return audit(self.state, self.observations.strays())
 
 
-def _told(refused: tuple[Job, str]) -> str:
+def _told(refused: tuple[JobRecord, str]) -> str:
     job, misfit = refused
     return f"job {show_job(job.job_id)}: {misfit}"

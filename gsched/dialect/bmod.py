@@ -13,7 +13,7 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.job_limits import LIMITS
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import Surroundings, Values, check_text, spec_values
+from gsched.dialect.spec_values import SpecValues, ValueContext, check_text, spec_values
 from gsched.model.job import JobSpec
 
 _ARRAY_LIMIT = re.compile(r"%([0-9]{1,9})", re.ASCII)
@@ -27,7 +27,7 @@ class Modification:
 
     jobs: tuple[str, ...] = ()
     """Words that name jobs, as typed."""
-    values: Values = field(default_factory=dict)
+    values: SpecValues = field(default_factory=dict)
     """Field of JobSpec, other than `limits` -> its new value."""
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
@@ -44,7 +44,7 @@ class Modification:
 
         -nn leaves the number of tasks to the queue, as a submission without -n does.
         """
-        values: Values = {"command": "", "user": "", "queue": ""} | self.values
+        values: SpecValues = {"command": "", "user": "", "queue": ""} | self.values
         if self.default_slots:
             values["defaulted"] = ("slots",)
         return JobSpec(**values)
@@ -55,7 +55,7 @@ def unmodified(reason: str) -> str:
     return f"{reason.rstrip('.')}. Job not modified."
 
 
-def read_modification(words: Sequence[str], around: Surroundings) -> Modification:
+def read_modification(words: Sequence[str], around: ValueContext) -> Modification:
     """The modification that `words` (without the program's name) ask for.
 
     Raises BadRequest with one line ending in "Job not modified."
@@ -69,7 +69,7 @@ def read_modification(words: Sequence[str], around: Surroundings) -> Modificatio
         raise BadRequest(unmodified(error.text)) from None
 
 
-def _modification(line: Parsed, around: Surroundings) -> Modification:
+def _modification(line: Parsed, around: ValueContext) -> Modification:
     for name, option in [(name, each[0]) for name, each in RESETS.items()] + list(LIMIT_RESETS.items()):
         if line.has(name) and line.has(option):
             raise BadRequest(f"options -{option} and -{name} contradict each other")
@@ -105,7 +105,7 @@ def _command(text: str) -> str:
     return check_text(text, "the command")
 
 
-def _defaults() -> Values:
+def _defaults() -> SpecValues:
     """What a field is when its option was not given. An empty queue or project is the cluster's default one."""
     plain = JobSpec(command="", user="", queue="", project="")
     return {name: getattr(plain, name) for _, *fields in RESETS.values() for name in fields}

@@ -19,7 +19,7 @@ from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.spec_values import (
-    Surroundings,
+    ValueContext,
     check_interactive,
     check_text,
     check_warning,
@@ -36,7 +36,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class ParsedSubmission:
     """One job as asked for. `spec` lacks what the caller's side or the master adds: user, home, submission host."""
 
     spec: JobSpec = field(default_factory=lambda: JobSpec(command="", user="", queue=""))
@@ -75,11 +75,11 @@ def read_submission(
     read_stdin: Callable[[], bytes],
     read_file: Callable[[str], bytes],
     env: Mapping[str, str],
-    around: Surroundings,
+    around: ValueContext,
     parse_script: bool = False,
     is_program: Callable[[str], bool] = lambda word: True,
     esub: Esub | None = None,
-) -> Submission:
+) -> ParsedSubmission:
     """The submission that `words` (without the program's name) ask for.
 
     Standard input is read only if there is no command. `parse_script` is the cluster's LSB_BSUB_PARSE_SCRIPT; the
@@ -91,9 +91,9 @@ def read_submission(
     try:
         line = BSUB.read(words)
         if line.has("h", "-help", "V"):
-            return Submission(environment={}, wants_help=line.has("h", "-help"), wants_version=line.has("V"))
+            return ParsedSubmission(environment={}, wants_help=line.has("h", "-help"), wants_version=line.has("V"))
         if line.has("pack"):
-            return Submission(environment={}, pack=_pack(line))
+            return ParsedSubmission(environment={}, pack=_pack(line))
         flag = env.get("LSB_BSUB_PARSE_SCRIPT", "")
         parse = flag.upper() == "Y" if flag else parse_script
         source = _source(line, _Reading(read_stdin, read_file, is_program, env), parse_script=parse)
@@ -250,7 +250,7 @@ def _merged(line: Parsed, script: Parsed) -> Parsed:
 
 
 def _through_esub(
-    esub: Esub, options: Parsed, source: _Source, env: Mapping[str, str], around: Surroundings
+    esub: Esub, options: Parsed, source: _Source, env: Mapping[str, str], around: ValueContext
 ) -> tuple[Parsed, _Source, Mapping[str, str]]:
     names = [name for text in options.all("a") for name in text.split()]
 
@@ -283,8 +283,8 @@ def _submission(
     source: _Source,
     read_file: Callable[[str], bytes],
     env: Mapping[str, str],
-    around: Surroundings,
-) -> Submission:
+    around: ValueContext,
+) -> ParsedSubmission:
     if "BSUB_CHK_RESREQ" in env:
         raise BadRequest("BSUB_CHK_RESREQ (check a requirement without submitting) is not supported")
     check_warning(options)
@@ -298,7 +298,7 @@ def _submission(
     warnings = (*source.warnings, *values.pop("warnings", ()))
     spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, **values)
     last = options.last_of("i", "is")
-    return Submission(
+    return ParsedSubmission(
         spec=spec,
         script=source.script,
         input=_input(last[1], read_file, options.line("is")) if last is not None and last[0] == "is" else None,

@@ -13,7 +13,7 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.directives import split_words
 from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_MIB, read_limit, read_minutes
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import Surroundings
+from gsched.dialect.spec_values import ValueContext
 from gsched.resreq.syntax import merge
 
 ABORT = 97
@@ -81,7 +81,7 @@ Esub = Callable[[Sequence[str], Callable[[], Mapping[str, str]]], Changes]
 there are any. Raises BadRequest."""
 
 
-def parameters(options: Parsed, command: str, around: Surroundings) -> dict[str, str]:
+def parameters(options: Parsed, command: str, around: ValueContext) -> dict[str, str]:
     """What the esubs are told: times as in the options, limits in seconds and KB, flags as Y."""
     found: dict[str, str] = {}
     for name, option in OPTIONS.items():
@@ -144,7 +144,7 @@ def read_lines(text: str, what: str) -> dict[str, str]:
     return found
 
 
-def _told(option: str, value: str, around: Surroundings) -> str:
+def _told(option: str, value: str, around: ValueContext) -> str:
     if option in _SECONDS:
         return str(read_minutes(value.partition("/")[0])[0])
     if option in _KIB:

@@ -41,7 +41,7 @@ _ARRAY = re.compile(r"(?P<name>[^\[\]]*)\[(?P<list>[^\[\]]*)\]\s*(?:%(?P<limit>[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ValueContext:
     """What the meaning of a value may hang on: the caller's directory, time (UTC seconds), zone, unit of sizes."""
 
     cwd: str
@@ -51,17 +51,17 @@ class Surroundings:
     """LSF_UNIT_FOR_LIMITS."""
 
 
-Values = dict[str, Any]
+SpecValues = dict[str, Any]
 """Field of JobSpec -> value."""
-Reader = Callable[[str, Surroundings], Values]
+ValueReader = Callable[[str, ValueContext], SpecValues]
 
 
-def spec_values(options: Parsed, around: Surroundings) -> Values:
+def spec_values(options: Parsed, around: ValueContext) -> SpecValues:
     """The fields that the options set; of an option given twice the later counts. Several -R and limits add up.
 
     Raises BadRequest naming the option that is wrong.
     """
-    values: Values = {}
+    values: SpecValues = {}
     requirements: list[str] = []
     for name, value, line in options.placed():
         with told_of(line):
@@ -85,7 +85,7 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
     return values
 
 
-def _set_value(values: Values, name: str, value: str, around: Surroundings) -> None:
+def _set_value(values: SpecValues, name: str, value: str, around: ValueContext) -> None:
     """What one option other than -R adds to the fields."""
     if name in LIMITS:
         limit = {LIMITS[name]: read_limit(name, value, around.unit)}
@@ -147,19 +147,19 @@ def _path(name: str, text: str) -> str:
     return text
 
 
-def _file(name: str, field: str, *, overwrite: bool) -> Reader:
+def _file(name: str, field: str, *, overwrite: bool) -> ValueReader:
     return lambda text, around: {f"{field}_file": _path(name, text), f"{field}_overwrite": overwrite}
 
 
-def _directory(name: str, field: str) -> Reader:
+def _directory(name: str, field: str) -> ValueReader:
     """A folder; patterns such as %J stay in it until the job starts."""
     return lambda text, around: {field: posixpath.normpath(posixpath.join(around.cwd, _path(name, text)))}
 
 
-def _word(name: str, field: str, what: str) -> Reader:
+def _word(name: str, field: str, what: str) -> ValueReader:
     """A value of one word."""
 
-    def read(text: str, around: Surroundings) -> Values:
+    def read(text: str, around: ValueContext) -> SpecValues:
         if len(text.split()) != 1 or len(text) > MAX_TEXT:
             raise BadRequest(f"option -{name} needs {what}, not '{text[:40]}'")
         return {field: text.strip()}
@@ -167,22 +167,22 @@ def _word(name: str, field: str, what: str) -> Reader:
     return read
 
 
-def _plain(field: str) -> Reader:
+def _plain(field: str) -> ValueReader:
     return lambda text, around: {field: text}
 
 
-def _constant(field: str, value: object) -> Reader:
+def _constant(field: str, value: object) -> ValueReader:
     return lambda text, around: {field: value}
 
 
-def _queue(text: str, around: Surroundings) -> Values:
+def _queue(text: str, around: ValueContext) -> SpecValues:
     names = text.split()
     if not names:
         raise BadRequest("option -q needs the name of a queue")
     return {"queue": " ".join(dict.fromkeys(names)), "queue_named": True}
 
 
-def _name(text: str, around: Surroundings) -> Values:
+def _name(text: str, around: ValueContext) -> SpecValues:
     if not text.strip():
         raise BadRequest("Bad job name: -J needs a name that is not empty")
     if len(text) > MAX_TEXT:
@@ -198,13 +198,13 @@ def _name(text: str, around: Surroundings) -> Values:
     return {"name": found["name"].strip(), "indices": indices, "array_limit": int(found["limit"] or 0)}
 
 
-def _description(text: str, around: Surroundings) -> Values:
+def _description(text: str, around: ValueContext) -> SpecValues:
     if len(text) > MAX_TEXT:
         raise BadRequest(f"-Jd: the description is longer than {MAX_TEXT} characters")
     return {"description": text}
 
 
-def _slots(text: str, around: Surroundings) -> Values:
+def _slots(text: str, around: ValueContext) -> SpecValues:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise BadRequest(f"-n: '{text}' is not a number of slots")
@@ -232,7 +232,7 @@ def _spread(text: str, slots: int | None, most: int) -> tuple[int, list[str]]:
     return wanted, ["span[hosts=1]"] if wanted > 1 else []
 
 
-def _hosts(text: str, around: Surroundings) -> Values:
+def _hosts(text: str, around: ValueContext) -> SpecValues:
     asked = read_hosts(text)
     levels = tuple(asked.levels.values())
     return {
@@ -243,13 +243,13 @@ def _hosts(text: str, around: Surroundings) -> Values:
     }
 
 
-def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> Reader:
+def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> ValueReader:
     """`[hours:]minutes`, with `/HOST` behind it where LSF scales by that host's speed: it is not scaled here.
 
     `may_be_none`: 0 means that there is none.
     """
 
-    def read(text: str, around: Surroundings) -> Values:
+    def read(text: str, around: ValueContext) -> SpecValues:
         span, slash, host = text.partition("/")
         try:
             if slash and not host.strip():
@@ -272,24 +272,24 @@ def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> 
     return read
 
 
-def _begin(text: str, around: Surroundings) -> Values:
+def _begin(text: str, around: ValueContext) -> SpecValues:
     return {"begin_at": parse_time(text, around.now, around.zone)}
 
 
-def _end(text: str, around: Surroundings) -> Values:
+def _end(text: str, around: ValueContext) -> SpecValues:
     at = parse_time(text, around.now, around.zone)
     if at <= around.now:
         raise BadRequest(f"{BAD_TIME}: -t '{text}' is over already")
     return {"terminate_at": at}
 
 
-def _priority(text: str, around: Surroundings) -> Values:
+def _priority(text: str, around: ValueContext) -> SpecValues:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         raise BadRequest(f"Bad user priority: -sp '{text}' is not a number of at least 1")
     return {"priority": int(text)}
 
 
-def _group(text: str, around: Surroundings) -> Values:
+def _group(text: str, around: ValueContext) -> SpecValues:
     path = text.strip()
     if len(path) > MAX_GROUP:
         raise BadRequest(f"Bad job group name: it is longer than {MAX_GROUP} characters")
@@ -300,18 +300,18 @@ def _group(text: str, around: Surroundings) -> Values:
     return {"group": "" if path == "/" else path}
 
 
-def _dependency(text: str, around: Surroundings) -> Values:
+def _dependency(text: str, around: ValueContext) -> SpecValues:
     if not text.strip():
         raise BadRequest("Dependency condition syntax error: -w needs a condition that is not empty")
     return {"dependency": text.strip()}
 
 
-def _gpus(text: str, around: Surroundings) -> Values:
+def _gpus(text: str, around: ValueContext) -> SpecValues:
     parse_gpu(text)
     return {"gpu_req": gpu_with_unit(text.strip(), unit_letter(around.unit))}
 
 
-def _requeue_values(text: str, around: Surroundings) -> Values:
+def _requeue_values(text: str, around: ValueContext) -> SpecValues:
     """-Q: `[all] [~CODE ...] | [CODE ...]`, and EXCLUDE(CODES) once."""
     fault = fault_in(text)
     if fault is not None:
@@ -320,8 +320,8 @@ def _requeue_values(text: str, around: Surroundings) -> Values:
     return {"requeue_exit_values": " ".join(text.split())}
 
 
-def _command(name: str, field: str) -> Reader:
-    def read(text: str, around: Surroundings) -> Values:
+def _command(name: str, field: str) -> ValueReader:
+    def read(text: str, around: ValueContext) -> SpecValues:
         if not text.strip() or len(text) > MAX_TEXT:
             raise BadRequest(f"option -{name} needs a command of 1 to {MAX_TEXT} characters")
         return {field: text}
@@ -329,13 +329,13 @@ def _command(name: str, field: str) -> Reader:
     return read
 
 
-def _login_shell(text: str, around: Surroundings) -> Values:
+def _login_shell(text: str, around: ValueContext) -> SpecValues:
     if not text.startswith("/") or len(text) > MAX_SHELL:
         raise BadRequest(f"-L: '{text[:60]}' is not the absolute path of a shell (at most {MAX_SHELL} characters)")
     return {"login_shell": text}
 
 
-def _mail_user(text: str, around: Surroundings) -> Values:
+def _mail_user(text: str, around: ValueContext) -> SpecValues:
     if len(text.split()) != 1 or text.startswith("-") or len(text) > MAX_TEXT:
         raise BadRequest(f"-u: '{text[:60]}' is not an address for mail")
     return {"mail_user": text.strip()}
@@ -348,14 +348,14 @@ def _copy(text: str) -> str:
     return f"{found['local']} {found['how']} {found['remote'] or found['local']}"
 
 
-def _warning_signal(text: str, around: Surroundings) -> Values:
+def _warning_signal(text: str, around: ValueContext) -> SpecValues:
     name = text.strip().upper().removeprefix("SIG")
     if f"SIG{name}" not in signal.Signals.__members__:
         raise BadRequest(f"-wa: '{text[:40]}' is not the name of a signal; commands and CHKPNT are not supported")
     return {"warning_signal": name}
 
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, ValueReader] = {
     "J": _name,
     "Jd": _description,
     "q": _queue,

@@ -21,12 +21,12 @@ from gsched.wire.peer import Peer
 
 log = logging.getLogger(__name__)
 
-Answer = bytes | OSError
+FileAnswer = bytes | OSError
 
 RECEIVE = 1 << 16
 
 
-class Caller:
+class DoorCaller:
     """A connection from the moment it is accepted to its end.
 
     `request` is set when the caller said GO; `is_lost` when the caller is gone or the door closed the connection.
@@ -46,7 +46,7 @@ class Caller:
         self._sending = threading.Lock()
         self._asked = False
         self._answer = bytearray()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[FileAnswer] = queue.SimpleQueue()
 
     # The loop's side
 
@@ -113,7 +113,7 @@ class Caller:
             if len(self._answer) > INPUT_LIMIT:
                 raise ProtocolError("an input longer than allowed")
             return
-        answer: Answer
+        answer: FileAnswer
         if kind == protocol.END:
             answer = bytes(self._answer)
         elif kind == protocol.FAILED and payload.isdigit() and len(payload) < 6:
@@ -155,7 +155,7 @@ class Caller:
 class DoorCall(Call):
     """A command run for a caller on the other end of a connection; uid and gid are the kernel's word."""
 
-    def __init__(self, caller: Caller, request: Request) -> None:
+    def __init__(self, caller: DoorCaller, request: Request) -> None:
         super().__init__(
             request.argv,
             cwd=request.cwd,

@@ -41,11 +41,11 @@ OPENING_S = 10.0
 LONGEST_S = 1e6
 
 
-class Refused(Exception):
+class RelayRefused(Exception):
     """The call is not carried on. Arguments: gRPC's status and one line."""
 
 
-class Opening(NamedTuple):
+class RelayOpening(NamedTuple):
     """What a process asks for."""
 
     method: str
@@ -53,7 +53,7 @@ class Opening(NamedTuple):
     waits: bool
 
 
-class Relay:
+class CallRelay:
     """Serves one socket until `close`, in a thread of its own."""
 
     def __init__(self, listener: Listener, vouching: Vouching) -> None:
@@ -109,14 +109,14 @@ class Relay:
         said = b""
         try:
             if self._calls.total() >= MOST or self._calls[uid] >= MOST_PER_USER:
-                raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "the door carries as many calls as it can")
+                raise RelayRefused(grpc.StatusCode.RESOURCE_EXHAUSTED, "the door carries as many calls as it can")
             self._calls[uid] += 1
             try:
                 said = await self._carry(uid, reader, writer)
             finally:
                 self._calls[uid] -= 1
                 self._calls += Counter()  # forget those who have none
-        except Refused as refused:
+        except RelayRefused as refused:
             said = ending(refused.args[0].value[0], refused.args[1])
         except (ProtocolError, UnicodeDecodeError, ValueError) as problem:
             self._complaints.say(uid, f"sent to the relay: {problem}")
@@ -139,7 +139,7 @@ class Relay:
             metadata = self._vouching.metadata_of(uid)
             channel = await self._vouching.aio_channel()
         except GschedError as error:
-            raise Refused(grpc.StatusCode[error.status], error.text) from None
+            raise RelayRefused(grpc.StatusCode[error.status], error.text) from None
         begin: Any = channel.stream_stream(opening.method)
         waits = opening.waits and self._vouching.aio_may_wait
         call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
@@ -147,7 +147,7 @@ class Relay:
         try:
             await _bring_back(call, writer)
             if self._stop.is_set():
-                raise Refused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
+                raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
             if await call.code() is grpc.StatusCode.UNAVAILABLE:
                 self._vouching.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
@@ -208,7 +208,7 @@ async def _next_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     return header[:1], await reader.readexactly(length)
 
 
-def read_opening(found: tuple[bytes, bytes]) -> Opening:
+def read_opening(found: tuple[bytes, bytes]) -> RelayOpening:
     """What OPEN says. Raises Refused, ProtocolError, ValueError."""
     kind, payload = found
     words = payload.decode("ascii").split("\0") if kind == OPEN else []
@@ -216,17 +216,19 @@ def read_opening(found: tuple[bytes, bytes]) -> Opening:
         raise ProtocolError("something else than the opening of a call")
     version, method, timeout, waits = words
     if version != VERSION:
-        raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"the door is of another version ({VERSION}): restart it")
+        raise RelayRefused(
+            grpc.StatusCode.FAILED_PRECONDITION, f"the door is of another version ({VERSION}): restart it"
+        )
     if not _METHOD.fullmatch(method):
-        raise Refused(grpc.StatusCode.PERMISSION_DENIED, "the door does not carry such a call")
+        raise RelayRefused(grpc.StatusCode.PERMISSION_DENIED, "the door does not carry such a call")
     timeout_s = float(timeout) if timeout else None
     if timeout_s is not None and not 0 <= timeout_s <= LONGEST_S:
         raise ProtocolError("a time limit that is none")
-    return Opening(method, timeout_s, waits == "1")
+    return RelayOpening(method, timeout_s, waits == "1")
 
 
-def open_relay(path: str, vouching: Vouching) -> Relay:
+def open_relay(path: str, vouching: Vouching) -> CallRelay:
     """The relay at this path, begun. Raises GschedError when the socket cannot be opened."""
-    relay = Relay(address.listen(path, others=True), vouching)
+    relay = CallRelay(address.listen(path, others=True), vouching)
     relay.start()
     return relay

@@ -30,7 +30,7 @@ from gsched.base.service import NOBODY, ServiceManager
 from gsched.cli import registry
 from gsched.cli.session.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
-from gsched.door.caller import Caller
+from gsched.door.caller import DoorCaller
 from gsched.door.complaints import Complaints
 from gsched.door.protocol import ProtocolError
 from gsched.wire.peer import peer_of
@@ -99,9 +99,9 @@ class Door:
         self._complaints = Complaints(log)
         self._feed_at_s = 0.0
         self._workers = Workers(workers)
-        self._waiting: set[Caller] = set()
-        self._running: set[Caller] = set()
-        self._finished: queue.SimpleQueue[Caller] = queue.SimpleQueue()
+        self._waiting: set[DoorCaller] = set()
+        self._running: set[DoorCaller] = set()
+        self._finished: queue.SimpleQueue[DoorCaller] = queue.SimpleQueue()
         self._stop_at_s: float | None = None
         self._is_stopping = threading.Event()
         self._woken, self._waker = socket.socketpair()
@@ -122,7 +122,7 @@ class Door:
         try:
             while not self._has_ended():
                 for key, _ in self._selector.select(self._patience()):
-                    if isinstance(key.data, Caller):
+                    if isinstance(key.data, DoorCaller):
                         self._read(key.data)
                     else:
                         key.data()
@@ -192,7 +192,7 @@ class Door:
             time.sleep(0.05)
             return
         connection.setblocking(True)
-        caller = Caller(connection, peer_of(connection), time.monotonic() + self._request_timeout_s)
+        caller = DoorCaller(connection, peer_of(connection), time.monotonic() + self._request_timeout_s)
         refusal = self._refusal(caller.peer.uid)
         if refusal:
             caller.tell(protocol.REFUSED, refusal.encode())
@@ -215,7 +215,7 @@ class Door:
             return f"the door is busy with {share} calls of yours"
         return ""
 
-    def _read(self, caller: Caller) -> None:
+    def _read(self, caller: DoorCaller) -> None:
         if caller not in self._waiting and caller not in self._running:
             return  # dropped a moment ago, by another event of the same round
         try:
@@ -229,7 +229,7 @@ class Door:
         elif caller in self._waiting and caller.request is not None:
             self._start(caller)
 
-    def _start(self, caller: Caller) -> None:
+    def _start(self, caller: DoorCaller) -> None:
         assert caller.call is not None
         self._waiting.discard(caller)
         name = Path(caller.call.argv[0]).name
@@ -241,18 +241,18 @@ class Door:
         else:
             self._refuse(caller, "the door is busy")
 
-    def _reject(self, caller: Caller, reason: str) -> None:
+    def _reject(self, caller: DoorCaller, reason: str) -> None:
         if caller in self._waiting:
             self._refuse(caller, f"the door got {reason}")
         else:
             self._lose(caller)
 
-    def _refuse(self, caller: Caller, reason: str) -> None:
+    def _refuse(self, caller: DoorCaller, reason: str) -> None:
         self._waiting.discard(caller)
         caller.tell(protocol.REFUSED, reason.encode())
         self._drop(caller)
 
-    def _lose(self, caller: Caller) -> None:
+    def _lose(self, caller: DoorCaller) -> None:
         if caller in self._waiting:
             self._waiting.discard(caller)
             self._drop(caller)
@@ -261,7 +261,7 @@ class Door:
         self._selector.unregister(caller.socket)
         caller.lose()
 
-    def _drop(self, caller: Caller) -> None:
+    def _drop(self, caller: DoorCaller) -> None:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(caller.socket)
         caller.socket.close()
@@ -273,7 +273,7 @@ class Door:
 
     # A worker's side
 
-    def _carry_out(self, caller: Caller) -> None:
+    def _carry_out(self, caller: DoorCaller) -> None:
         call = caller.call
         assert call is not None
         try:

@@ -26,18 +26,18 @@ from gsched.master.access import audit_log
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.rate_limit import Throttle
 from gsched.master.access.request_gate import Gate, LetIn
-from gsched.master.agents.agent_sessions import Sessions
-from gsched.master.agents.order_delivery import Orders
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.agents.agent_sessions import AgentSessions
+from gsched.master.agents.order_delivery import OrderDelivery
+from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.event_feed import Feed
 from gsched.master.garbage_collection import settle_in, undisturbed
 from gsched.master.open_files import allow_sessions, most_connections
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.master.reconfiguration import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.rpc.end_notices import Ends
 from gsched.master.rpc.interactive_terminals import Attendance, killer
-from gsched.master.rpc.scheduler_service import Desk
+from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.rpc.services import Services
 from gsched.master.store_lineage import Lineage, how_to_go_on
 from gsched.master.timed_configuration import follow_groups, follow_time
@@ -55,7 +55,7 @@ from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.munge import Munge
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, bounded, listen, listen_tls
-from gsched.wire.shared import Accounts, ByHost
+from gsched.wire.shared import ByHost, ServedNames
 from gsched.wire.stamping import ByMunge
 from gsched.wire.vouching import check_certificate
 
@@ -119,14 +119,14 @@ class Master:
         self._board = Board(config)
         self._feed = Feed()
         self._ends = Ends(self._board)
-        self._sessions = Sessions(self._board, store)
+        self._sessions = AgentSessions(self._board, store)
         others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
         self._sessions.lineage = self._lineage = Lineage(store, self._engine.state, self._disown, others)
         self._loop = EngineLoop(
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
         )
         self._attendance: Attendance | None = None
-        self._orders: Orders
+        self._orders: OrderDelivery
         self._asyncio: asyncio.AbstractEventLoop
         self._asked = asyncio.Event()
         self._exit_code = 0
@@ -134,19 +134,19 @@ class Master:
     async def serve(self) -> int:
         """Start everything, wait for a signal, stop everything."""
         self._asyncio = asyncio.get_running_loop()
-        self._orders = Orders(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
+        self._orders = OrderDelivery(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
         self._loop.start()
         if self._store.numbers_from > self._engine.state.next_job_id:
             why = "those below were given out by a store that is lost"
-            self._loop.put(Item(RaiseNumbers(self._store.numbers_from, why)))
+            self._loop.put(InboxItem(RaiseNumbers(self._store.numbers_from, why)))
         if self._store.generation > self._engine.state.generation:
-            self._loop.put(Item(RenewStore(self._store.generation)))
+            self._loop.put(InboxItem(RenewStore(self._store.generation)))
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
-        self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
+        self._loop.put(InboxItem(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
-        reader = Reader(self._store.path, self._config.folder_of("master"))
+        reader = PastReader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
-        desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number)
+        desk = ServiceContext(self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
@@ -173,7 +173,7 @@ class Master:
         log.info("master of cluster %s ends", self._config.cluster)
         return self._exit_code
 
-    async def _renew(self, desk: Desk, loaded: Loaded, config: ClusterConfig) -> None:
+    async def _renew(self, desk: ServiceContext, loaded: Loaded, config: ClusterConfig) -> None:
         """The files, or the program that lists members of groups, say something else by now."""
         await desk.ask(Reconfigure(user_name(os.getuid()), config))
         desk.notes.replace(loaded.problems)
@@ -190,13 +190,13 @@ class Master:
         own = open_way(OwnerOnly(agents=not config.is_shared))
         servers = [own]
         if config.network.port is not None:
-            by_host = ByHost(self._config_now, Accounts(self._config_now), lambda: self._board.leaving)
+            by_host = ByHost(self._config_now, ServedNames(self._config_now), lambda: self._board.leaving)
             hosts = open_way(by_host, bounded(SERVER_OPTIONS, most))
             listen_tls(hosts, config.network.port, config.network.tls_dir, config.master_host, hosts_only=True)
             servers.append(hosts)
         if config.network.munge_port is not None:
             munge = Munge(config.network.munge_socket)
-            by_munge = ByMunge(self._config_now, Accounts(self._config_now), munge)
+            by_munge = ByMunge(self._config_now, ServedNames(self._config_now), munge)
             users = open_way(by_munge, bounded(SERVER_OPTIONS_FOR_ANYBODY, most))
             listen_tls(users, config.network.munge_port, config.network.tls_dir, config.master_host, hosts_only=False)
             servers.append(users)
@@ -259,7 +259,7 @@ class Master:
         key = (instruction.job_id, instruction.attempt)
         if any(isinstance(event, JobDispatched) and (event.job_id, event.attempt) == key for event in events):
             result = AttemptResult(started=False, problem=f"the start order could not be made: {why}")
-            self._loop.put(Item(AttemptEnded(*key, instruction.host, result)))
+            self._loop.put(InboxItem(AttemptEnded(*key, instruction.host, result)))
 
     def _fatal(self, text: str) -> None:
         """Leave at once: a doubtful commit must not be tidied up by this process."""

@@ -72,12 +72,12 @@ _FROM_PEOPLE = (
 )
 
 Reply = Callable[[Any, GschedError | None], None]
-Progress = Callable[[list[tuple[int, Any]]], None]
+ReportProgress = Callable[[list[tuple[int, Any]]], None]
 """Given (place, answer) of the jobs that have been done since, perhaps none; all of it is durable."""
 
 
 @dataclass(slots=True)
-class Item:
+class InboxItem:
     """A command in the inbox. `reply` is called once, from the engine's thread: (answer, None) or (None, error).
     Before, `progress` is called after every turn of the engine in which the command was under way.
     """
@@ -85,7 +85,7 @@ class Item:
     command: Command
     reply: Reply | None = None
     blobs: Mapping[str, bytes] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: ReportProgress | None = None
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Batch:
     instructions: list[Instruction] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     replies: list[tuple[Reply, Any]] = field(default_factory=list)
-    parts: list[tuple[Progress, list[tuple[int, Any]]]] = field(default_factory=list)
+    parts: list[tuple[ReportProgress, list[tuple[int, Any]]]] = field(default_factory=list)
 
     def add(self, decision: Decision) -> None:
         self.events.extend(decision.events)
@@ -127,10 +127,10 @@ class EngineLoop:
         self._clock = clock
         self._deliver = deliver
         self._fatal = fatal
-        self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
-        self._kept: deque[Item] = deque()
+        self._inbox: queue.SimpleQueue[InboxItem | None] = queue.SimpleQueue()
+        self._kept: deque[InboxItem] = deque()
         """What came while a batch could not be stored, or when a turn was over; it comes before the inbox."""
-        self._unfinished: deque[tuple[Item, Unfinished]] = deque()
+        self._unfinished: deque[tuple[InboxItem, Unfinished]] = deque()
         """Commands that are carried out in turns, and whose turn it is next."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
@@ -170,7 +170,7 @@ class EngineLoop:
             self._inbox.put(None)
         return has_turned
 
-    def put(self, item: Item) -> None:
+    def put(self, item: InboxItem) -> None:
         """Hand over a command; never blocks."""
         self._inbox.put(item)
 
@@ -229,7 +229,7 @@ class EngineLoop:
             log.error("%s", self._engine.summary, exc_info=failure)
         self._said = repr(failure)
 
-    def _take(self, tick_at: float) -> list[Item]:
+    def _take(self, tick_at: float) -> list[InboxItem]:
         """Wait for the next command or deadline; then all that is there, up to a batch."""
         if self._kept:
             return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
@@ -255,7 +255,7 @@ class EngineLoop:
                 items.append(item)
         return items
 
-    def _handle_all(self, items: list[Item], now: float, batch: _Batch) -> int:
+    def _handle_all(self, items: list[InboxItem], now: float, batch: _Batch) -> int:
         """Each command, or the first turn of it; what is too much for this turn comes first in the next.
 
         Returns the steps that are left.
@@ -277,7 +277,7 @@ class EngineLoop:
             item, rest = self._unfinished.popleft()
             self._handle(item, batch, partial(self._engine.go_on, rest, now, steps))
 
-    def _handle(self, item: Item, batch: _Batch, decide: Callable[[], Decision]) -> int:
+    def _handle(self, item: InboxItem, batch: _Batch, decide: Callable[[], Decision]) -> int:
         """Says how many steps it took."""
         try:
             decision = decide()

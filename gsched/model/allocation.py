@@ -66,18 +66,18 @@ class CpuBinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tasks: tuple[TaskCpus, ...]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AmountStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What of an amount is held from `after_s` seconds after the dispatch on."""
 
     after_s: float
     amount: float
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AmountSchedule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How an amount is given back before the job ends: steps that go down; the first is what is held from 0 s on."""
 
     resource: str
-    steps: tuple[Step, ...]
+    steps: tuple[AmountStep, ...]
 
     def amount(self, now: float, since: float) -> float:
         """What is held at `now` of what was taken at `since` (UTC seconds)."""
@@ -101,7 +101,7 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """-x or cu[excl]: nothing else may be held on the host meanwhile."""
     bindings: tuple[CpuBinding, ...] = ()
     """Processor units, one binding for each part of the requirement; none without affinity[]."""
-    courses: tuple[Course, ...] = ()
+    courses: tuple[AmountSchedule, ...] = ()
     """Of the amounts that are given back before the job ends; the others are held to the end."""
 
     @property
@@ -166,19 +166,19 @@ def _indexes(gpus: tuple[HeldGpu, ...]) -> str:
     return ",".join(dict.fromkeys(str(gpu.index) for gpu in gpus))
 
 
-def courses_together(first: HostAllocation, second: HostAllocation) -> tuple[Course, ...]:
+def courses_together(first: HostAllocation, second: HostAllocation) -> tuple[AmountSchedule, ...]:
     """The courses of a part that holds what two parts of one host hold, which begin at the same time."""
     names = dict.fromkeys(course.resource for course in (*first.courses, *second.courses))
     return tuple(_sum(_course(first, name), _course(second, name)) for name in names)
 
 
-def _course(part: HostAllocation, name: str) -> Course:
+def _course(part: HostAllocation, name: str) -> AmountSchedule:
     found = (course for course in part.courses if course.resource == name)
-    whole = Course(resource=name, steps=(Step(after_s=0.0, amount=part.amounts.get(name, 0.0)),))
+    whole = AmountSchedule(resource=name, steps=(AmountStep(after_s=0.0, amount=part.amounts.get(name, 0.0)),))
     return next(found, whole)
 
 
-def _sum(first: Course, second: Course) -> Course:
+def _sum(first: AmountSchedule, second: AmountSchedule) -> AmountSchedule:
     times = sorted({step.after_s for step in (*first.steps, *second.steps)})
-    steps = tuple(Step(after_s=at, amount=first.amount(at, 0.0) + second.amount(at, 0.0)) for at in times)
-    return Course(resource=first.resource, steps=steps)
+    steps = tuple(AmountStep(after_s=at, amount=first.amount(at, 0.0) + second.amount(at, 0.0)) for at in times)
+    return AmountSchedule(resource=first.resource, steps=steps)

@@ -97,7 +97,7 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ModelView, ...] = ()
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TimeSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A time from `since` up to `until`, both included, UTC seconds. None: open on that side."""
 
     since: float | None = None
@@ -121,9 +121,9 @@ class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
     projects: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     """DONE, EXIT; none: both."""
-    completed: Span = Span()
-    submitted: Span = Span()
-    dispatched: Span = Span()
+    completed: TimeSpan = TimeSpan()
+    submitted: TimeSpan = TimeSpan()
+    dispatched: TimeSpan = TimeSpan()
     reservation: str = ""
     application: str = ""
 

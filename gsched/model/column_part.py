@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.row_log import Rows
+from gsched.model.row_log import RowNumbers
 from gsched.resreq.columns import CodedText
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Part:
+class ColumnPart:
     """Some rows of columns, as columns of their own. They must not change while it is used."""
 
     __slots__ = ("_known", "_taken", "_whole", "rows")
 
-    def __init__(self, whole: HostColumns, rows: Rows) -> None:
+    def __init__(self, whole: HostColumns, rows: RowNumbers) -> None:
         self.rows = rows
         self._whole = whole
         self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
@@ -86,7 +86,7 @@ class _PartOfText(CodedText):
 
     __slots__ = ("_rows", "_whole")
 
-    def __init__(self, whole: CodedText, rows: Rows) -> None:
+    def __init__(self, whole: CodedText, rows: RowNumbers) -> None:
         super().__init__(whole.codes[rows], whole.words)
         self._whole = whole
         self._rows = rows

@@ -2,7 +2,7 @@
 
 A row is a host, rows are in the order of host names. Columns are made when they are first asked for and then kept up
 to date row by row: whoever keeps them between cycles says which hosts have changed. Nothing here decides anything.
-It satisfies gsched.resreq.columns.Columns: numbers are float64 with NaN for unknown, Booleans are 1 and 0.
+It satisfies gsched.resreq.columns.ValueColumns: numbers are float64 with NaN for unknown, Booleans are 1 and 0.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import Part
+from gsched.model.column_part import ColumnPart, Flags, Numbers
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
-from gsched.model.row_log import RowLog, Rows
+from gsched.model.row_log import RowLog, RowNumbers
 from gsched.model.snapshot import HostSnapshot
 from gsched.resreq.columns import CodedText
 
-Numbers = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+TextCodes = NDArray[np.int32]
 
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
@@ -80,7 +78,7 @@ class HostColumns:
         self._reserved: set[str] = {"slots", *GPU_COUNTERS}
         self._shared: dict[str, Numbers] = {}
         """Of resources that hosts share: what is left for each host, whichever of them holds the rest."""
-        self._shared_rows: dict[str, tuple[Rows, float]] = {}
+        self._shared_rows: dict[str, tuple[RowNumbers, float]] = {}
         """Instance of one -> its rows, and what is shown there."""
         self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], Numbers]] = {}
         self._derived: dict[
@@ -175,11 +173,11 @@ class HostColumns:
         """The column itself: as of a part."""
         return column
 
-    def part(self, rows: Rows) -> Part:
+    def part(self, rows: RowNumbers) -> ColumnPart:
         """Some rows, as columns."""
-        return Part(self, rows)
+        return ColumnPart(self, rows)
 
-    def rows_of(self, names: Iterable[str]) -> Rows:
+    def rows_of(self, names: Iterable[str]) -> RowNumbers:
         """The rows of the hosts of these names, ascending; names of no host are passed over."""
         index = self.index
         return np.array(sorted({index[name] for name in names if name in index}), dtype=np.int64)

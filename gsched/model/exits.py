@@ -39,7 +39,7 @@ def _codes(text: str) -> frozenset[int]:
     return frozenset(int(word) for word in words if word.isdecimal())
 
 
-class Fault(NamedTuple):
+class TextFault(NamedTuple):
     """What is wrong: `quoted`, then `complaint` as it follows the quotation; the whole text or one word is quoted."""
 
     quoted: str
@@ -47,12 +47,12 @@ class Fault(NamedTuple):
     is_word: bool = False
 
 
-def fault_in(text: str) -> Fault | None:
+def fault_in(text: str) -> TextFault | None:
     """What keeps the text from being of that form; None when nothing does."""
     excluded = _EXCLUDE.findall(text)
     plain = _EXCLUDE.sub(" ", text)
     if len(excluded) > 1:
-        return Fault(text, ": EXCLUDE() may stand once; it takes several codes")
+        return TextFault(text, ": EXCLUDE() may stand once; it takes several codes")
     for codes in (*([plain] if plain.strip() or not excluded else []), *excluded):
         fault = _fault_in_codes(codes.split(), text)
         if fault is not None:
@@ -60,14 +60,14 @@ def fault_in(text: str) -> Fault | None:
     return None
 
 
-def _fault_in_codes(words: list[str], text: str) -> Fault | None:
+def _fault_in_codes(words: list[str], text: str) -> TextFault | None:
     if not words:
-        return Fault(text, " names no exit code")
+        return TextFault(text, " names no exit code")
     everything = words[0].casefold() == "all"
     for word in words[1:] if everything else words:
         if everything and not word.startswith("~"):
-            return Fault(word, ": after all only ~CODE may stand", is_word=True)
+            return TextFault(word, ": after all only ~CODE may stand", is_word=True)
         digits = word.removeprefix("~") if everything else word
         if not re.fullmatch(r"[0-9]{1,3}", digits) or int(digits) > 255:
-            return Fault(word, " is not an exit code from 0 to 255", is_word=True)
+            return TextFault(word, " is not an exit code from 0 to 255", is_word=True)
     return None

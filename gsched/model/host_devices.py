@@ -33,7 +33,7 @@ _ROUNDING = 1e-9
 _NOBODY: dict[AttemptKey, str] = {}
 
 
-class Counter(NamedTuple):
+class DeviceCounter(NamedTuple):
     """A projection of a host's devices: what is left to claim, and what is claimed."""
 
     total: float
@@ -150,7 +150,7 @@ class HostDevices:
         """How much of a shared GPU is taken: the sum of its holders' parts, each 1/shared_jobs unless he named one."""
         return sum(self._part(held.share) for held in self._holdings(uuid))
 
-    def counter(self, name: str) -> Counter | None:
+    def counter(self, name: str) -> DeviceCounter | None:
         """Total (what is left) and Reserved of a GPU counter; None while the devices are unknown.
 
         `ngpus` counts as LSF does: all devices but those claimed as `ngpus` itself, so that `select[ngpus>0]` holds on
@@ -160,7 +160,7 @@ class HostDevices:
         if left is None:
             return None
         claims = ((uuid, claim) for uuid, holders in self.holders.items() for claim in holders.values())
-        return Counter(left, float(sum(counter_of(self.gpus.get(uuid), claim) == name for uuid, claim in claims)))
+        return DeviceCounter(left, float(sum(counter_of(self.gpus.get(uuid), claim) == name for uuid, claim in claims)))
 
     def left(self, name: str) -> float | None:
         """Total (what is left) of a GPU counter, as `counter` says."""

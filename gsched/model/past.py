@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.catalogue import Span
+from gsched.model.catalogue import TimeSpan
 from gsched.model.view import JobFilter
 
 
@@ -15,11 +15,11 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs' histories are wanted. Spans that are open on both sides do not restrict."""
 
     jobs: JobFilter = JobFilter()
-    submitted: Span = Span()
-    dispatched: Span = Span()
+    submitted: TimeSpan = TimeSpan()
+    dispatched: TimeSpan = TimeSpan()
     """The last dispatch counts."""
-    completed: Span = Span()
-    active: Span = Span()
+    completed: TimeSpan = TimeSpan()
+    active: TimeSpan = TimeSpan()
     """Submitted by the end of it and not over before its beginning."""
     description: str = ""
     """May hold `*`."""

@@ -25,7 +25,7 @@ _MODES = {
 _PER_GPU = re.compile(r"gpu_[a-z]+?(0|[1-9][0-9]?)")
 _NAMED = re.compile(r"\b(?:gpu_[a-z_]+(?:[0-9]+)?|ngpus_physical)\b")
 
-Value = float | str | None
+ProvidedValue = float | str | None
 _Table = dict[str, tuple[ResourceType, bool, str]]
 """Name -> type, whether more is worse, description."""
 _NUMBER, _TEXT = ResourceType.NUMERIC, ResourceType.STRING
@@ -76,7 +76,7 @@ def gpu_names_in(text: str) -> frozenset[str]:
     return frozenset(name for name in _NAMED.findall(text) if provided(name) is not None)
 
 
-def gpu_value(name: str, gpus: Sequence[Gpu], driver: str) -> Value:
+def gpu_value(name: str, gpus: Sequence[Gpu], driver: str) -> ProvidedValue:
     """What a host with these GPUs has of a resource of GPUs; None: unknown, or there is no such GPU."""
     if name in _HOST_VALUES:
         return _HOST_VALUES[name](gpus, driver)
@@ -103,14 +103,14 @@ def _shared(gpus: Sequence[Gpu]) -> list[Gpu]:
     return [gpu for gpu in gpus if gpu.mode is ComputeMode.DEFAULT]
 
 
-_HOST_VALUES: dict[str, Callable[[Sequence[Gpu], str], Value]] = {
+_HOST_VALUES: dict[str, Callable[[Sequence[Gpu], str], ProvidedValue]] = {
     PHYSICAL: lambda gpus, _: float(len(gpus)),
     "gpu_driver": lambda gpus, driver: driver or None,
     "gpu_maxfactor": lambda gpus, _: max((gpu.factor for gpu in gpus if gpu.factor is not None), default=None),
     "gpu_shared_avg_ut": lambda gpus, _: _mean(gpu.utilization_percent for gpu in _shared(gpus)),
     "gpu_shared_avg_mut": lambda gpus, _: _mean(gpu.memory_utilization_percent for gpu in _shared(gpus)),
 }
-_GPU_VALUES: dict[str, Callable[[Gpu], Value]] = {
+_GPU_VALUES: dict[str, Callable[[Gpu], ProvidedValue]] = {
     "gpu_model": lambda gpu: model_word(gpu.model) or None,
     "gpu_mode": lambda gpu: None if gpu.mode is None else _MODES[gpu.mode],
     "gpu_temp": lambda gpu: _number(gpu.temperature_c),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 class RowLog:
@@ -31,7 +31,7 @@ class RowLog:
         """Add several."""
         self.rows.extend(rows)
 
-    def since(self, position: int) -> Rows:
+    def since(self, position: int) -> RowNumbers:
         """What was added after the first `position` rows; a row may come more than once."""
         return np.array(self.rows[position:], dtype=np.int64)
 

@@ -101,7 +101,7 @@ class Rank(NamedTuple):
     """Index of an array's element."""
 
 
-class Line(Protocol):
+class JobLine(Protocol):
     """The jobs of a bucket in order."""
 
     def __iter__(self) -> Iterator[tuple[Rank, int]]:
@@ -111,7 +111,7 @@ class Line(Protocol):
     def __len__(self) -> int: ...
 
 
-class HeadLine(Line, Protocol):
+class HeadLine(JobLine, Protocol):
     """A line whose first job others remember."""
 
     bucket: Bucket
@@ -146,12 +146,12 @@ class QueueIndex(Protocol):
         ...
 
 
-def index_of_queues(pending: Mapping[RequirementClass, Mapping[Bucket, Line]]) -> QueueIndex | None:
+def index_of_queues(pending: Mapping[RequirementClass, Mapping[Bucket, JobLine]]) -> QueueIndex | None:
     """The same pending jobs as ones that know more; None when they do not."""
     return cast(QueueIndex, pending) if hasattr(pending, "heads") else None
 
 
-def queues_of(pending: Mapping[RequirementClass, Mapping[Bucket, Line]], requirement: RequirementClass) -> list[str]:
+def queues_of(pending: Mapping[RequirementClass, Mapping[Bucket, JobLine]], requirement: RequirementClass) -> list[str]:
     """Queues with jobs of the class, by name."""
     index = index_of_queues(pending)
     if index is not None:
@@ -245,7 +245,7 @@ class Snapshot:
     hosts: Mapping[str, HostSnapshot]
     ledger: Ledger
     """A fork: the policy may take from it."""
-    pending: Mapping[RequirementClass, Mapping[Bucket, Line]]
+    pending: Mapping[RequirementClass, Mapping[Bucket, JobLine]]
     columns: HostColumns | None = None
     """The hosts and these very books in columns, when the core keeps them from cycle to cycle; None: they are made."""
     queue_slots: Mapping[str, int] = field(default_factory=dict)

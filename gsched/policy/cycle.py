@@ -13,14 +13,14 @@ from gsched.model.allocation import Allocation
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
 from gsched.policy.backfill.reservations import Reservations
-from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.match.columns_cycle import CycleColumns
-from gsched.policy.match.host_fit import Rules
-from gsched.policy.order.blocked_heads import Kind
+from gsched.policy.match.host_fit import FitRules
+from gsched.policy.order.blocked_heads import QueueClass
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
-from gsched.policy.place.placement import Found, Placer, Refused
+from gsched.policy.place.placement import FoundPlace, Placer, RefusedPlace
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.shared_resources import SharedLeft
 from gsched.policy.preempt.preemption import Preemptor
@@ -50,11 +50,11 @@ class _Cycle:
         self._now = now
         self._budget = budget
         self._served = 0
-        rules = Rules.of(snapshot, now)
+        rules = FitRules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
         self._demands = Demands(snapshot.local_type)
         self._limits = LimitUse(snapshot, self._demands.least)
-        trial = Trial(snapshot, rules, self._field)
+        trial = TrialFit(snapshot, rules, self._field)
         self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
@@ -63,7 +63,7 @@ class _Cycle:
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
-        self._only_planned: set[Kind] = set()
+        self._only_planned: set[QueueClass] = set()
         """Classes of a queue that fit nowhere and are served all the same: nothing was planned for them yet."""
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
@@ -137,7 +137,7 @@ class _Cycle:
             self._refuse(bucket, (kept.pending(),), BUCKET, order)
             return
         found = self._placer.place(bucket)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedPlace):
             displaced = self._make_room(job_id, bucket)
             if displaced is None:
                 self._plan_start(job_id, bucket)
@@ -146,7 +146,7 @@ class _Cycle:
             found = displaced
         self._start(job_id, bucket, found, order)
 
-    def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
+    def _start(self, job_id: int, bucket: Bucket, found: FoundPlace, order: ServingOrder) -> None:
         allocation, effective, is_promised = found.allocation, found.effective, found.is_promised
         # A fork: the attempt's number does not matter here.
         self._snapshot.ledger.take((job_id, -1), allocation, self._now)
@@ -174,7 +174,7 @@ class _Cycle:
             order.drop(bucket)
             self._reasons[bucket] = reasons
 
-    def _make_room(self, job_id: int, bucket: Bucket) -> Found | None:
+    def _make_room(self, job_id: int, bucket: Bucket) -> FoundPlace | None:
         """A place that preemption makes free at once; None if there is none, or not yet."""
         demand = self._demands.of(bucket.requirement)
         if isinstance(demand, RequirementError):
@@ -186,7 +186,7 @@ class _Cycle:
         self._field.follow()
         self._guard.renew()
         found = displaced.allocation
-        return None if found is None else Found(found, self._placer.effective(demand, found))
+        return None if found is None else FoundPlace(found, self._placer.effective(demand, found))
 
     def _plan_start(self, job_id: int, bucket: Bucket) -> None:
         demand = self._demands.of(bucket.requirement)
@@ -205,8 +205,8 @@ class _Cycle:
             queue.preemption.preemptive is not None or queue.preemption.preemptable_by is not None
             for queue in queues.values()
         )
-        able: set[Kind] = set()
-        others: list[Kind] = []
+        able: set[QueueClass] = set()
+        others: list[QueueClass] = []
         for requirement in self._snapshot.pending:
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)

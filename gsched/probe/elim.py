@@ -21,7 +21,7 @@ from gsched.probe.elim_format import Report, quote
 from gsched.probe.elim_program import ABORT_CODE, ElimProgram, ElimRules
 from gsched.probe.elim_silence import Silence
 from gsched.probe.elim_table import ElimResource, ElimTable
-from gsched.probe.guard import Guard
+from gsched.probe.guard import ProcessGroupGuard
 
 __all__ = ["ElimResource", "ElimRules", "ElimRunner", "find_elims"]
 
@@ -77,7 +77,7 @@ class ElimRunner:
         self._is_master = False
         self._table = ElimTable({})
         self._silence = Silence({})
-        self._guard = Guard()
+        self._guard = ProcessGroupGuard()
         self._programs: dict[Path, tuple[ElimProgram, object]] = {}
         self._failures: dict[str, str] = {}
         self._refused: dict[str, str] = {}

@@ -37,7 +37,7 @@ _ALWAYS = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpus_excl_p")
 _PROHIBITED = "ngpuprohibited"
 
 
-class Surroundings(Protocol):
+class ProgramContext(Protocol):
     """What the program runs in; a command's Call is one."""
 
     argv: list[str]
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
     def raise_if_cancelled(self) -> None: ...
 
 
-class Options:
+class ElimOptions:
     """The command line and the environment, read."""
 
     def __init__(self, arguments: list[str], env: Mapping[str, str]) -> None:
@@ -105,9 +105,9 @@ def provider_of(env: Mapping[str, str]) -> str:
     return setting(env, "GSCHED_GPU_PROVIDER") or "nvml"
 
 
-def main(call: Surroundings) -> int:
+def main(call: ProgramContext) -> int:
     """Run elim.gpu; returns its exit code. Raises BadRequest for a command line or provider that cannot be used."""
-    options = Options(call.argv[1:], call.env)
+    options = ElimOptions(call.argv[1:], call.env)
     if options.help:
         call.write(USAGE)
         return 0
@@ -118,7 +118,7 @@ def main(call: Surroundings) -> int:
     return code
 
 
-async def _report(call: Surroundings, options: Options, open_probe: Callable[[], GpuProbe]) -> int:
+async def _report(call: ProgramContext, options: ElimOptions, open_probe: Callable[[], GpuProbe]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     call.on_cancel(lambda: loop.call_soon_threadsafe(stopping.set))
@@ -147,7 +147,7 @@ async def _report(call: Surroundings, options: Options, open_probe: Callable[[],
         await probe.close()
 
 
-def _say(call: Surroundings, report: GpuReport, before: str) -> str:
+def _say(call: ProgramContext, report: GpuReport, before: str) -> str:
     """Print the line if the GPUs are known, and why there are none or they are not known; returns the latter."""
     if report.known:
         call.write(format_line(report, call.env.get("LSF_RESOURCES", "")))

@@ -33,7 +33,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 
-class Guard:
+class ProcessGroupGuard:
     """Ends the groups that were added and not removed, SIGTERM first, when this process ends or `close` is called."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuXid
 from gsched.probe.inventory_entry import (
     MOST_TOLD,
     RANGES,
-    Entry,
+    InventoryEntry,
     checked,
     one_line,
     parse_mode,
@@ -152,7 +152,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def _parse(data: bytes, path: str | os.PathLike[str]) -> list[Entry]:
+def _parse(data: bytes, path: str | os.PathLike[str]) -> list[InventoryEntry]:
     try:
         raw = json.loads(data)
     except json.JSONDecodeError as problem:
@@ -166,7 +166,7 @@ def _parse(data: bytes, path: str | os.PathLike[str]) -> list[Entry]:
     entries = []
     for place, item in enumerate(raw):
         try:
-            entries.append(msgspec.convert(item, Entry))
+            entries.append(msgspec.convert(item, InventoryEntry))
         except msgspec.ValidationError as problem:
             text = str(problem).replace(" - at `$.", " - at `")
             raise BadRequest(f"{path}: entry {place + 1}: {text}") from None

@@ -52,7 +52,7 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True):
     memory_mib: int | None = None
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True):
+class InventoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     """One object of an inventory file."""
 
     uuid: str = ""
@@ -89,7 +89,7 @@ def simulated_uuid(host: str, index: int) -> str:
 
 def simulated_gpu(host: str, index: int, mode: ComputeMode = ComputeMode.DEFAULT) -> Gpu:
     """A GPU of the default model at `index` of `host`."""
-    return _gpu(Entry(compute_mode=mode.value), index, host, mode)
+    return _gpu(InventoryEntry(compute_mode=mode.value), index, host, mode)
 
 
 def parse_mode(text: str) -> ComputeMode:
@@ -100,7 +100,7 @@ def parse_mode(text: str) -> ComputeMode:
     return mode
 
 
-def checked(entry: Entry, place: int, host: str) -> Gpu:
+def checked(entry: InventoryEntry, place: int, host: str) -> Gpu:
     """The GPU at `place` of the list. Raises BadRequest naming the key that is wrong."""
     index = place if entry.index is None else entry.index
     within("index", index, 0, 1_000_000)
@@ -119,7 +119,7 @@ def checked(entry: Entry, place: int, host: str) -> Gpu:
     return _gpu(entry, index, host, mode)
 
 
-def _check_lists(entry: Entry) -> None:
+def _check_lists(entry: InventoryEntry) -> None:
     lists = (("processes", entry.processes or []), ("mig_devices", entry.mig_devices), ("xids", entry.xids))
     for name, listed in lists:
         if len(listed) > MOST_PROCESSES:
@@ -138,7 +138,7 @@ def _check_lists(entry: Entry) -> None:
             raise BadRequest("mig_devices: a part without uuid")
 
 
-def _gpu(entry: Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
+def _gpu(entry: InventoryEntry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
     return Gpu(
         uuid=entry.uuid or simulated_uuid(host, index),
         index=index,

@@ -25,9 +25,9 @@ import msgspec
 
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.nvml_events import Events
-from gsched.probe.nvml_facts import Facts, processes_of, read_facts, read_links, read_memory_fault, read_mig
-from gsched.probe.nvml_patience import Patience
-from gsched.probe.nvml_read import Readings, lost_errors, one_line, value_of
+from gsched.probe.nvml_facts import DeviceFacts, processes_of, read_facts, read_links, read_memory_fault, read_mig
+from gsched.probe.nvml_patience import NvmlPatience
+from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, value_of
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -50,7 +50,7 @@ _SLOWEST = 15
 _PR_SET_PDEATHSIG = 1
 
 
-class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NvmlAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One line of the process. `error` says why a mode could not be set; `denied` that it takes more rights."""
 
     report: GpuReport | None = None
@@ -70,10 +70,10 @@ class Nvml:
         self._api: Any = None
         self._stir = stir
         self._events: Events | None = None
-        self._patience = Patience(self._gpu, gpu_limit_s)
+        self._patience = NvmlPatience(self._gpu, gpu_limit_s)
         self._seen: dict[int, Gpu] = {}
         """The last good sight of each index: a GPU that is lost no longer tells its UUID."""
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, DeviceFacts] = {}
         """UUID -> what cannot change while the driver is loaded."""
         self._links: dict[str, tuple[str, ...]] = {}
         self._worn: dict[str, tuple[int | None, str]] = {}
@@ -104,7 +104,7 @@ class Nvml:
         news = {} if self._events is None else self._events.taken()
         return tuple(msgspec.structs.replace(gpu, xids=news[gpu.uuid]) if gpu.uuid in news else gpu for gpu in gpus)
 
-    def set_mode(self, indexes: list[int], mode: ComputeMode) -> Answer:
+    def set_mode(self, indexes: list[int], mode: ComputeMode) -> NvmlAnswer:
         """Set the mode of each GPU; those that can be set are, even if others cannot."""
         import pynvml
 
@@ -114,7 +114,7 @@ class Nvml:
         try:
             self._begin(pynvml)
         except pynvml.NVMLError as problem:
-            return Answer(error=self._failed(pynvml, problem).reason)
+            return NvmlAnswer(error=self._failed(pynvml, problem).reason)
         for index in indexes:
             try:
                 pynvml.nvmlDeviceSetComputeMode(pynvml.nvmlDeviceGetHandleByIndex(index), number)
@@ -122,7 +122,7 @@ class Nvml:
                 denied = denied or isinstance(problem, pynvml.NVMLError_NoPermission)
                 failed.setdefault(_mode_error(pynvml, problem, mode), []).append(index)
         parts = [f"GPU {', '.join(map(str, where))}: {why}" for why, where in failed.items()]
-        return Answer(error="; ".join(parts), denied=denied)
+        return NvmlAnswer(error="; ".join(parts), denied=denied)
 
     def _begin(self, pynvml: Any) -> None:
         if self._api is None:
@@ -158,7 +158,7 @@ class Nvml:
         events = self._events
         if events is not None:
             events.listen_to(index, uuid, handle)
-        read = Readings(api, handle)
+        read = GpuReader(api, handle)
         facts = self._facts.get(uuid)
         if facts is None or not facts.is_whole:
             facts = self._facts[uuid] = read_facts(read)
@@ -215,7 +215,7 @@ class Nvml:
             self._events.forget(before.uuid)
         return msgspec.structs.replace(before, mode=None, problem=problem, fault=fault, **_NO_READINGS)
 
-    def _memory_fault(self, uuid: str, errors: int | None, read: Readings) -> str:
+    def _memory_fault(self, uuid: str, errors: int | None, read: GpuReader) -> str:
         """Whether parts of its memory could not be set aside; asked for when the number of errors has changed."""
         if uuid not in self._worn or self._worn[uuid][0] != errors:
             self._worn[uuid] = (errors, read_memory_fault(read))
@@ -240,7 +240,7 @@ _NO_READINGS: dict[str, Any] = {
 }
 
 
-def _temperature(api: Any, read: Readings) -> int | None:
+def _temperature(api: Any, read: GpuReader) -> int | None:
     sensor = getattr(api, "NVML_TEMPERATURE_GPU", 0)
     value = read("nvmlDeviceGetTemperatureV", sensor)  # newer drivers; the one below goes away with CUDA 14
     if value is None:
@@ -278,26 +278,26 @@ def _unknown(reason: str) -> GpuReport:
 # The process
 
 
-def answer(nvml: Nvml, request: str) -> Answer:
+def answer(nvml: Nvml, request: str) -> NvmlAnswer:
     """Do what one request line asks. Never raises."""
     words = request.split()
     try:
         if words == ["sample"]:
-            return Answer(report=nvml.sample())
+            return NvmlAnswer(report=nvml.sample())
         if len(words) == 3 and words[0] == "set-mode":
             return nvml.set_mode([int(index) for index in words[1].split(",")], ComputeMode(words[2]))
     except Exception as problem:  # whatever a driver does, the parent gets its line
         text = f"NVML failed: {type(problem).__name__}: {problem}"
-        return Answer(report=_unknown(text), error=text)
-    return Answer(error=f"request '{request.strip()}' is not understood")
+        return NvmlAnswer(report=_unknown(text), error=text)
+    return NvmlAnswer(error=f"request '{request.strip()}' is not understood")
 
 
-def _teller() -> Callable[[Answer], None]:
+def _teller() -> Callable[[NvmlAnswer], None]:
     """Writes answers as lines, whole ones whatever thread they come from."""
     encoder = msgspec.json.Encoder()
     lock = threading.Lock()
 
-    def tell(answer: Answer) -> None:
+    def tell(answer: NvmlAnswer) -> None:
         line = memoryview(encoder.encode(answer) + b"\n")
         with lock:
             while line:
@@ -320,7 +320,7 @@ def main() -> int:
 
     def stir() -> None:
         with contextlib.suppress(BrokenPipeError):
-            tell(Answer(stirred=True))
+            tell(NvmlAnswer(stirred=True))
 
     nvml = Nvml(stir, float(sys.argv[2]) if len(sys.argv) > 2 else GPU_LIMIT_S)
     try:

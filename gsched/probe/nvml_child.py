@@ -19,7 +19,7 @@ import msgspec
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.host import ComputeMode, GpuReport
-from gsched.probe.nvml import Answer
+from gsched.probe.nvml import NvmlAnswer
 
 TIME_LIMIT_S = 5.0
 GPU_SHARE = 0.4
@@ -27,7 +27,7 @@ GPU_SHARE = 0.4
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
-UNASKED = msgspec.json.encode(Answer(stirred=True)) + b"\n"
+UNASKED = msgspec.json.encode(NvmlAnswer(stirred=True)) + b"\n"
 
 _LINE_LIMIT = 4 * 1024 * 1024
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
@@ -65,7 +65,7 @@ class NvmlProbe:
         """Reads the child's lines as they come; what was not asked for never gets into the answers."""
         self._dying: set[asyncio.Task[int]] = set()
         self._lock = asyncio.Lock()
-        self._decoder = msgspec.json.Decoder(Answer)
+        self._decoder = msgspec.json.Decoder(NvmlAnswer)
 
     @property
     def pid(self) -> int | None:
@@ -116,7 +116,7 @@ class NvmlProbe:
                 await asyncio.wait([task], timeout=1.0)
                 task.cancel()
 
-    async def _ask(self, request: str) -> Answer:
+    async def _ask(self, request: str) -> NvmlAnswer:
         """One request and its answer. Raises Unavailable when there is none within the time limit."""
         try:
             async with asyncio.timeout(self._time_limit_s):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
-from gsched.probe.nvml_read import Readings, one_line, value_of
+from gsched.probe.nvml_read import GpuReader, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")
 MOST_MIG_DEVICES = 64
@@ -31,7 +31,7 @@ _PROCESS_LISTS = {
 }
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What cannot change while the driver is loaded. `minor` is that of /dev/nvidiaMINOR, which is not the index."""
 
     model: str
@@ -49,11 +49,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.model and self.pci_bus_id) and self.minor is not None
 
 
-def read_facts(read: Readings, devices: Path = DEVICES) -> Facts:
+def read_facts(read: GpuReader, devices: Path = DEVICES) -> DeviceFacts:
     """The facts of one GPU."""
     pci = read("nvmlDeviceGetPciInfo")
     bus = "" if pci is None else one_line(pci.busId)
-    return Facts(
+    return DeviceFacts(
         model=one_line(read("nvmlDeviceGetName")),
         pci_bus_id=bus,
         minor=read("nvmlDeviceGetMinorNumber"),
@@ -69,7 +69,7 @@ def _factor(capability: Any) -> float | None:
     return None if not capability else float(f"{capability[0]}.{capability[1]}")
 
 
-def read_memory_fault(read: Readings) -> str:
+def read_memory_fault(read: GpuReader) -> str:
     """What of the memory has failed for good; empty when nothing has. Rows and pages that are only waiting to be set
     aside at the next reset do not count: the driver keeps programs off them.
     """
@@ -105,7 +105,7 @@ def _are_peers(api: Any, one: Any, other: Any) -> bool:
     return value_of(lambda: api.nvmlDeviceGetP2PStatus(one, other, _NVLINK)) == _PEER_OK
 
 
-def read_mig(api: Any, read: Readings) -> tuple[bool | None, tuple[MigDevice, ...]]:
+def read_mig(api: Any, read: GpuReader) -> tuple[bool | None, tuple[MigDevice, ...]]:
     """Whether the GPU is split now, and into what."""
     modes = read("nvmlDeviceGetMigMode")
     if not modes or not modes[0]:
@@ -114,11 +114,11 @@ def read_mig(api: Any, read: Readings) -> tuple[bool | None, tuple[MigDevice, ..
     return True, tuple(part for place in range(most) if (part := _mig_device(api, read, place)) is not None)
 
 
-def _mig_device(api: Any, read: Readings, place: int) -> MigDevice | None:
+def _mig_device(api: Any, read: GpuReader, place: int) -> MigDevice | None:
     handle = read("nvmlDeviceGetMigDeviceHandleByIndex", place)
     if handle is None:
         return None
-    of_part = Readings(api, handle)
+    of_part = GpuReader(api, handle)
     uuid = one_line(of_part("nvmlDeviceGetUUID"))
     attributes = of_part("nvmlDeviceGetAttributes")
     return MigDevice(
@@ -130,7 +130,7 @@ def _mig_device(api: Any, read: Readings, place: int) -> MigDevice | None:
     )
 
 
-def processes_of(read: Readings) -> tuple[int | None, tuple[GpuProcess, ...]]:
+def processes_of(read: GpuReader) -> tuple[int | None, tuple[GpuProcess, ...]]:
     """How many processes have a context on the GPU, and those that use the most memory. (None, ()): nobody knows.
 
     Their users are told by number.
@@ -162,7 +162,7 @@ def _kind(lists: set[ProcessKind]) -> ProcessKind:
     return ProcessKind.COMPUTE_AND_GRAPHICS if len(lists) > 1 else next(iter(lists))
 
 
-def _listed(read: Readings, function: str) -> Any:
+def _listed(read: GpuReader, function: str) -> Any:
     """The list by its newest version: the name without one is refused where driver and bindings differ in age."""
     newest = read(f"{function}_v3")
     return newest if newest is not None else read(f"{function}_v2")

@@ -16,7 +16,7 @@ from gsched.model.host import Gpu
 Look = Callable[[int], Gpu]
 
 
-class Patience:
+class NvmlPatience:
     """`look` reads one GPU by its index; each may take `limit_s` seconds."""
 
     def __init__(self, look: Look, limit_s: float) -> None:

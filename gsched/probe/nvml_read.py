@@ -14,7 +14,7 @@ MOST_CHARACTERS = 200
 """A name that is longer is cut."""
 
 
-class Readings:
+class GpuReader:
     """Reads values of one GPU: None for what it does not have, and `problem` when it cannot be offered, `fault` when
     it has failed."""
 

@@ -22,7 +22,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class StringValue:
     """A string value: `'...'`, or a bare word where only a string can stand (`type == X86_64`)."""
 
     value: str
@@ -56,7 +56,7 @@ class Negate:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Parenthesized:
     """Parentheses, kept because a requirement is shown as it was typed."""
 
     inner: Expression
@@ -82,7 +82,7 @@ class Comparison:
     @property
     def is_textual(self) -> bool:
         """Whether the text alone shows that strings are compared."""
-        return isinstance(self.right, Text)
+        return isinstance(self.right, StringValue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ class AnyOf:
     terms: tuple[Expression, ...]
 
 
-Expression: TypeAlias = Number | Text | Name | Defined | Not | Negate | Group | Arithmetic | Comparison | AllOf | AnyOf
+Expression: TypeAlias = (
+    Number | StringValue | Name | Defined | Not | Negate | Parenthesized | Arithmetic | Comparison | AllOf | AnyOf
+)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -107,7 +109,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Not(operand) | Negate(operand):
             return (operand,)
-        case Group(inner):
+        case Parenthesized(inner):
             return (inner,)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
             return (left, right)

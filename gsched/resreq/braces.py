@@ -13,7 +13,7 @@ from dataclasses import replace
 from gsched.resreq.ast import Alternative, Alternatives, AnyRequirement, Compound, Requirement, Term, simple_parts
 from gsched.resreq.lexer import Cursor
 from gsched.resreq.order import read_same
-from gsched.resreq.simple import Limits, read_simple
+from gsched.resreq.simple import TextLimits, read_simple
 
 MAX_BRACES = 64
 """Pairs of braces in one text."""
@@ -29,7 +29,7 @@ def _term_follows(cursor: Cursor) -> bool:
     return cursor.peek().kind == "word" and cursor.sees("*", 1) and cursor.sees("{", 2)
 
 
-def read_braces(cursor: Cursor, limits: Limits) -> AnyRequirement:
+def read_braces(cursor: Cursor, limits: TextLimits) -> AnyRequirement:
     """The compound or the alternatives that the whole text states. Raises RequirementError.
 
     Braces around one simple requirement alone mean that requirement.
@@ -60,7 +60,7 @@ def read_braces(cursor: Cursor, limits: Limits) -> AnyRequirement:
     return found
 
 
-def _braced(cursor: Cursor, limits: Limits) -> Requirement | Compound:
+def _braced(cursor: Cursor, limits: TextLimits) -> Requirement | Compound:
     """`{simple}`, `{n*{...} + ...}` or `{{n*{...} + ...} same[...]}`."""
     cursor.expect("{", "to begin a requirement")
     if _term_follows(cursor):
@@ -79,7 +79,7 @@ def _braced(cursor: Cursor, limits: Limits) -> Requirement | Compound:
     return found
 
 
-def _filled(cursor: Cursor, limits: Limits) -> Requirement:
+def _filled(cursor: Cursor, limits: TextLimits) -> Requirement:
     if cursor.sees("}"):
         cursor.fail("{} is empty")
     requirement = read_simple(cursor, limits)
@@ -88,7 +88,7 @@ def _filled(cursor: Cursor, limits: Limits) -> Requirement:
     return requirement
 
 
-def _compound(cursor: Cursor, limits: Limits) -> Compound:
+def _compound(cursor: Cursor, limits: TextLimits) -> Compound:
     start = cursor.peek().start
     terms: list[Term] = []
     while True:
@@ -124,7 +124,7 @@ def _with_same(cursor: Cursor, compound: Compound) -> Compound:
     return compound
 
 
-def _alternatives(cursor: Cursor, limits: Limits, first: Requirement | Compound, start: int) -> Alternatives:
+def _alternatives(cursor: Cursor, limits: TextLimits, first: Requirement | Compound, start: int) -> Alternatives:
     if cursor.sees("@"):
         cursor.fail("the first alternative counts at once: a delay stands behind the later ones")
     choices = [Alternative(first)]

@@ -7,7 +7,7 @@ Source: bsub(1) of LSF 4, and the behaviour of OpenLava's library.
 
 from __future__ import annotations
 
-from gsched.resreq.ast import AllOf, Comparison, Expression, Name, Not, Number, Text
+from gsched.resreq.ast import AllOf, Comparison, Expression, Name, Not, Number, StringValue
 from gsched.resreq.expression import read_expression
 from gsched.resreq.lexer import Cursor
 from gsched.resreq.names import INCREASING_INDICES, IsName, canonical
@@ -41,7 +41,7 @@ def _term(cursor: Cursor, max_depth: int, rises: IsName) -> Expression:
     match term:
         case Comparison("=", Name(name) as left, Number() as right):
             term = Comparison("<=" if rises(canonical(name)) else ">=", left, right)
-        case Comparison("=", Name(), Name() | Text()) | Name() | Not(Name()):
+        case Comparison("=", Name(), Name() | StringValue()) | Name() | Not(Name()):
             pass
         case _:
             cursor.fail("a list with ':' takes resource=value, resource or !resource, no expression", position)

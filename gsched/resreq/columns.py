@@ -24,12 +24,12 @@ from gsched.resreq.ast import (
     Comparison,
     Defined,
     Expression,
-    Group,
     Name,
     Negate,
     Not,
     Number,
-    Text,
+    Parenthesized,
+    StringValue,
 )
 from gsched.resreq.evaluate import WILDCARD_NAMES
 from gsched.resreq.host_types import TYPE_NAMES
@@ -105,7 +105,7 @@ class CodedText:
         return [words[code] for code in self.codes.tolist()]
 
 
-class Columns(Protocol):
+class ValueColumns(Protocol):
     """The values of all hosts. A resource is a column of numbers or one of text; what is neither is unknown."""
 
     @property
@@ -140,21 +140,21 @@ class _Truth:
 
 _Value: TypeAlias = "Numbers | np.float64 | CodedText | str | None"
 """Numbers, text, one text for all hosts, or None for unknown everywhere."""
-_Condition: TypeAlias = Callable[[Columns], _Truth]
-_Compute: TypeAlias = Callable[[Columns], _Value]
+_Condition: TypeAlias = Callable[[ValueColumns], _Truth]
+_Compute: TypeAlias = Callable[[ValueColumns], _Value]
 
 _TRUE, _FALSE = np.bool_(True), np.bool_(False)
 _ALWAYS, _NEVER, _UNCLEAR = _Truth(_TRUE, _TRUE), _Truth(_FALSE, _FALSE), _Truth(_FALSE, _TRUE)
 
 
-def compile_mask(expression: Expression | None, *, local_type: str | None = None) -> Callable[[Columns], Mask]:
+def compile_mask(expression: Expression | None, *, local_type: str | None = None) -> Callable[[ValueColumns], Mask]:
     """A judge of all hosts for `expression`; None holds everywhere. `local_type` is the submission host's type.
 
     The judge never raises for any values, and its arrays have one entry per host.
     """
     condition = (lambda _: _ALWAYS) if expression is None else _condition(expression, local_type)
 
-    def judge(columns: Columns) -> Mask:
+    def judge(columns: ValueColumns) -> Mask:
         with np.errstate(all="ignore"):
             truth = condition(columns)
             return Mask(_filled(truth.holds, columns.size), _filled(truth.maybe & ~truth.holds, columns.size))
@@ -162,11 +162,11 @@ def compile_mask(expression: Expression | None, *, local_type: str | None = None
     return judge
 
 
-def compile_numbers(expression: Expression) -> Callable[[Columns], Numbers]:
+def compile_numbers(expression: Expression) -> Callable[[ValueColumns], Numbers]:
     """A function that gives all hosts' values of `expression`, as order[mem/2] needs it; NaN where unknown."""
     compute = _value(expression, None)
 
-    def numbers(columns: Columns) -> Numbers:
+    def numbers(columns: ValueColumns) -> Numbers:
         with np.errstate(all="ignore"):
             value = compute(columns)
         if value is None or isinstance(value, str | CodedText):
@@ -182,7 +182,7 @@ def _filled(values: Any, size: int) -> Booleans:
 
 def _condition(expression: Expression, local_type: str | None) -> _Condition:
     match expression:
-        case Group(inner):
+        case Parenthesized(inner):
             return _condition(inner, local_type)
         case Not(operand):
             return _inverted(_condition(operand, local_type))
@@ -199,7 +199,7 @@ def _condition(expression: Expression, local_type: str | None) -> _Condition:
 
 
 def _inverted(condition: _Condition) -> _Condition:
-    def judge(columns: Columns) -> _Truth:
+    def judge(columns: ValueColumns) -> _Truth:
         truth = condition(columns)
         return _Truth(~truth.maybe, ~truth.holds)
 
@@ -210,7 +210,7 @@ def _joined(terms: list[_Condition], join: Callable[[Any, Any], Any]) -> _Condit
     """`holds` and `maybe` are joined apart: that is three-valued and, or."""
     first, *others = terms
 
-    def judge(columns: Columns) -> _Truth:
+    def judge(columns: ValueColumns) -> _Truth:
         truth = first(columns)
         holds, maybe = truth.holds, truth.maybe
         for term in others:
@@ -224,7 +224,7 @@ def _joined(terms: list[_Condition], join: Callable[[Any, Any], Any]) -> _Condit
 def _truth(compute: _Compute) -> _Condition:
     """A number as a condition: not zero."""
 
-    def judge(columns: Columns) -> _Truth:
+    def judge(columns: ValueColumns) -> _Truth:
         value = compute(columns)
         if value is None or isinstance(value, str | CodedText):
             return _UNCLEAR
@@ -236,7 +236,7 @@ def _truth(compute: _Compute) -> _Condition:
 
 
 def _defined(name: str) -> _Condition:
-    def judge(columns: Columns) -> _Truth:
+    def judge(columns: ValueColumns) -> _Truth:
         value = _column(columns, name)
         if value is None:
             return _NEVER
@@ -246,7 +246,7 @@ def _defined(name: str) -> _Condition:
     return judge
 
 
-def _column(columns: Columns, name: str) -> Numbers | CodedText | None:
+def _column(columns: ValueColumns, name: str) -> Numbers | CodedText | None:
     numbers = columns.number(name)
     if numbers is not None:
         return numbers
@@ -259,12 +259,12 @@ def _value(expression: Expression, local_type: str | None) -> _Compute:
         case Number(number):
             constant = np.float64(number)
             return lambda _: constant
-        case Text(text):
+        case StringValue(text):
             return lambda _: text
         case Name(name):
             wanted = canonical(name)
             return lambda columns: _column(columns, wanted)
-        case Group(inner):
+        case Parenthesized(inner):
             return _value(inner, local_type)
         case Negate(operand):
             negated = _value(operand, local_type)
@@ -282,7 +282,7 @@ def _numbers(value: _Value) -> Any:
 def _arithmetic(op: str, left: _Compute, right: _Compute) -> _Compute:
     combine = _OPERATORS[op]
 
-    def compute(columns: Columns) -> _Value:
+    def compute(columns: ValueColumns) -> _Value:
         first, second = _numbers(left(columns)), _numbers(right(columns))
         if first is None or second is None:
             return None
@@ -295,7 +295,7 @@ def _arithmetic(op: str, left: _Compute, right: _Compute) -> _Compute:
 def _as_number(condition: _Condition) -> _Compute:
     """A condition as 1, 0 or unknown, for `(mem>1)+(swp>1)`."""
 
-    def compute(columns: Columns) -> _Value:
+    def compute(columns: ValueColumns) -> _Value:
         truth = condition(columns)
         return np.where(truth.maybe & ~truth.holds, np.nan, truth.holds * 1.0)
 
@@ -307,14 +307,14 @@ def _comparison(expression: Comparison, local_type: str | None) -> _Condition:
     equality = op in ("==", "=", "!=")
     left, right = _value(expression.left, local_type), _value(expression.right, local_type)
     match expression:
-        case Comparison(_, Name(name), Text("any")) if name in WILDCARD_NAMES and equality:
+        case Comparison(_, Name(name), StringValue("any")) if name in WILDCARD_NAMES and equality:
             return lambda _: _NEVER if op == "!=" else _ALWAYS
-        case Comparison(_, Name("type"), Text("local")) if equality:
+        case Comparison(_, Name("type"), StringValue("local")) if equality:
             right = lambda _: local_type  # noqa: E731
     literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
     of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
 
-    def judge(columns: Columns) -> _Truth:
+    def judge(columns: ValueColumns) -> _Truth:
         first = left(columns)
         if of_type:
             names, word = _column(columns, TYPE_NAMES), literal if literal is not None else right(columns)

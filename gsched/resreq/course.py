@@ -16,7 +16,7 @@ MOST_STEPS = 20
 LEAST_STEP_S = 60.0
 """The shortest of these steps."""
 
-Steps = tuple[tuple[float, float], ...]
+AmountSteps = tuple[tuple[float, float], ...]
 """(seconds after the start, amount from then on), ascending from 0."""
 
 
@@ -25,7 +25,7 @@ def at_start(item: Reservation) -> float:
     return max((phase.amount for phase in item.phases), default=item.amount)
 
 
-def course(item: Reservation) -> Steps:
+def course(item: Reservation) -> AmountSteps:
     """What is reserved from when on; empty when it is the same amount from start to end."""
     found: list[tuple[float, float]] = []
     most = 0.0

@@ -20,12 +20,12 @@ from gsched.resreq.ast import (
     Comparison,
     Defined,
     Expression,
-    Group,
     Name,
     Negate,
     Not,
     Number,
-    Text,
+    Parenthesized,
+    StringValue,
 )
 from gsched.resreq.host_types import TYPE_NAMES
 from gsched.resreq.names import canonical, select_names, walk
@@ -119,7 +119,7 @@ def _truth(value: Value) -> bool | None:
 def _condition(expression: Expression, local_type: str | None) -> Callable[[Values], bool | None]:
     """`expression` as a condition."""
     match expression:
-        case Group(inner):
+        case Parenthesized(inner):
             return _condition(inner, local_type)
         case Not(operand):
             inverted = _condition(operand, local_type)
@@ -159,12 +159,12 @@ def _value(expression: Expression, local_type: str | None) -> _Compute:
     match expression:
         case Number(number):
             return lambda _: number
-        case Text(text):
+        case StringValue(text):
             return lambda _: text
         case Name(name):
             wanted = canonical(name)
             return lambda values: _known(values.get(wanted))
-        case Group(inner):
+        case Parenthesized(inner):
             return _value(inner, local_type)
         case Negate(operand):
             negated = _value(operand, local_type)
@@ -199,9 +199,9 @@ def _comparison(expression: Comparison, local_type: str | None) -> Callable[[Val
     relation, equality = _RELATIONS[expression.op], expression.op in ("==", "=", "!=")
     left, right = _value(expression.left, local_type), _value(expression.right, local_type)
     match expression:
-        case Comparison(op, Name(name), Text("any")) if name in WILDCARD_NAMES and equality:
+        case Comparison(op, Name(name), StringValue("any")) if name in WILDCARD_NAMES and equality:
             return lambda _: op != "!="
-        case Comparison(_, Name("type"), Text("local")) if equality:
+        case Comparison(_, Name("type"), StringValue("local")) if equality:
             right = lambda _: local_type  # noqa: E731
     literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
     of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
@@ -235,7 +235,7 @@ def _literal(expression: Expression) -> str | None:
 def _explainer(expression: Expression, local_type: str | None) -> _Judge:
     """Tells of a host for which `expression` does not hold why: the term that decides, down to one comparison."""
     match expression:
-        case Group(inner):
+        case Parenthesized(inner):
             return _explainer(inner, local_type)
         case AllOf(terms):
             pairs = [(_condition(term, local_type), _explainer(term, local_type)) for term in terms]
@@ -268,7 +268,7 @@ def _quoter(expression: Expression, local_type: str | None) -> _Judge:
     condition, text = _condition(expression, local_type), print_expression(expression)
     names = list(dict.fromkeys(name for name, _ in select_names(expression)))
     match expression:
-        case Comparison(_, Name("type"), Text("local")):
+        case Comparison(_, Name("type"), StringValue("local")):
             local = [f"local is {local_type or 'unknown'}"]
             lacking = () if local_type else ("local",)
         case _:

@@ -18,11 +18,11 @@ from gsched.resreq.ast import (
     Comparison,
     Defined,
     Expression,
-    Group,
     Name,
     Negate,
     Not,
-    Text,
+    Parenthesized,
+    StringValue,
 )
 from gsched.resreq.lexer import Cursor, Token, is_name, read_number
 
@@ -110,7 +110,7 @@ class _Reader:
         if token.text == "(":
             inner = self.binary(1)
             self._cursor.expect(")", "to close '('")
-            built = self._built(Group(inner.expression), inner)
+            built = self._built(Parenthesized(inner.expression), inner)
         else:
             operand = self._unary()
             self._refuse_text(operand, token)
@@ -165,13 +165,13 @@ class _Reader:
             return _Built(self._value_of(left), 1)
         if isinstance(left, Name) and token.kind == "text":
             self._cursor.take()
-            return _Built(Text(token.text, quoted=True), 1)
+            return _Built(StringValue(token.text, quoted=True), 1)
         if isinstance(left, Name) and token.kind == "word" and operator.text in _EQUALITY:
             if is_name(token.text) and self._hyphen_follows(1):
                 self._cursor.fail("a value with '-' wants quotes, a subtraction blanks around the '-'")
             if not is_name(token.text) and read_number(token.text) is None:
                 self._cursor.take()
-                return _Built(Text(token.text), 1)
+                return _Built(StringValue(token.text), 1)
         return self.binary(_ADDING)
 
     def _hyphen_follows(self, ahead: int) -> bool:
@@ -179,7 +179,7 @@ class _Reader:
         is_hyphen = cursor.sees("-", ahead) and cursor.is_glued(ahead) and cursor.is_glued(ahead + 1)
         return is_hyphen and cursor.peek(ahead + 1).kind == "word"
 
-    def _value_of(self, left: Name) -> Text:
+    def _value_of(self, left: Name) -> StringValue:
         """The value that the text resource `left` is compared with: quoted, or a word that may hold `-`."""
         token = self._cursor.peek()
         if token.kind not in ("word", "text"):
@@ -191,4 +191,4 @@ class _Reader:
             value += "-" + self._cursor.take().text
         if left.name == "model" and value == "local":
             self._cursor.fail("model == local is not supported (type == local is)", token.start)
-        return Text(value, quoted=token.kind == "text")
+        return StringValue(value, quoted=token.kind == "text")

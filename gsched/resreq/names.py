@@ -17,7 +17,7 @@ from gsched.resreq.ast import (
     Requirement,
     Reservation,
     SameKey,
-    Text,
+    StringValue,
     children,
     compounds,
     simple_parts,
@@ -110,6 +110,6 @@ def check_names(
     for select in (part.select for part in simple_parts(requirement) if part.select is not None):
         for part in walk(select):
             match part:
-                case Comparison(_, Name(name, position), Text(value)) if name not in TEXT_NAMES:
+                case Comparison(_, Name(name, position), StringValue(value)) if name not in TEXT_NAMES:
                     if not is_text(canonical(name)):
                         refuse(f"{name} is a number and '{value}' is text", requirement.source, position, BAD_SYNTAX)

@@ -25,18 +25,18 @@ from gsched.resreq.ast import (
     Cu,
     Defined,
     Expression,
-    Group,
     Name,
     Negate,
     Not,
     Number,
     OrderKey,
+    Parenthesized,
     Phase,
     Requirement,
     Reservation,
     SameKey,
     Span,
-    Text,
+    StringValue,
 )
 from gsched.resreq.lexer import is_name
 
@@ -56,7 +56,7 @@ def print_expression(expression: Expression, *, combined: bool = False) -> str:
     match expression:
         case Number(value, text, has_unit):
             return format_amount(value) if combined and has_unit else text
-        case Text(value, quoted):
+        case StringValue(value, quoted):
             return _quoted(value) if quoted else value
         case Name(name):
             return name
@@ -66,7 +66,7 @@ def print_expression(expression: Expression, *, combined: bool = False) -> str:
             return f"!{print_expression(operand, combined=combined)}"
         case Negate(operand):
             return f"-{print_expression(operand, combined=combined)}"
-        case Group(inner):
+        case Parenthesized(inner):
             return f"({print_expression(inner, combined=combined)})"
         case Arithmetic(op, left, right):
             return print_expression(left, combined=combined) + op + print_expression(right, combined=combined)
@@ -209,7 +209,7 @@ def print_requirement(requirement: Requirement) -> str:
 
 def print_select(select: Expression) -> str:
     """`select` in the spelling of Combined lines: `(mem>1) && (type == local)`, what levels added without a blank."""
-    if not isinstance(select, AllOf) or not all(isinstance(term, Group) for term in select.terms):
+    if not isinstance(select, AllOf) or not all(isinstance(term, Parenthesized) for term in select.terms):
         text = print_expression(select, combined=True)
         return text.rstrip() if text.rstrip() == _ADDED[0] else text
     first = [print_expression(term, combined=True) for term in select.terms]

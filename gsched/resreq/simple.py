@@ -16,7 +16,7 @@ from math import prod
 from typing import NoReturn
 
 from gsched.resreq.affinity import read_affinity
-from gsched.resreq.ast import AllOf, Expression, Group, OrderKey, Requirement, Reservation, children
+from gsched.resreq.ast import AllOf, Expression, OrderKey, Parenthesized, Requirement, Reservation, children
 from gsched.resreq.classic import is_classic, read_classic
 from gsched.resreq.expression import read_expression
 from gsched.resreq.lexer import Cursor, Token, refuse
@@ -31,7 +31,7 @@ SECTIONS = ("select", "order", "rusage", "span", "same", "cu", "affinity")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """What a text may have: characters, levels of nesting. `is_increasing` tells the direction of a resource."""
 
     length: int
@@ -39,7 +39,7 @@ class Limits:
     is_increasing: IsName | None = None
 
 
-def read_simple(cursor: Cursor, limits: Limits) -> Requirement:
+def read_simple(cursor: Cursor, limits: TextLimits) -> Requirement:
     """The requirement at the cursor, up to the end of the text or a closing brace. Raises RequirementError."""
     pieces: list[Requirement] = []
     while cursor.peek().kind != "end" and not cursor.sees("}"):
@@ -76,7 +76,7 @@ def join(pieces: Sequence[Requirement], source: str) -> Requirement:
         )
     selects = [piece.select for piece in pieces if piece.select is not None]
     if selects:
-        select = selects[0] if len(selects) == 1 else AllOf(tuple(Group(each) for each in selects))
+        select = selects[0] if len(selects) == 1 else AllOf(tuple(Parenthesized(each) for each in selects))
         joined = replace(joined, select=select)
     usages = [piece.every_rusage for piece in pieces if piece.rusage]
     if prod(map(len, usages)) > MAX_ALTERNATIVES:
@@ -90,7 +90,7 @@ def with_rusage(requirement: Requirement, alternatives: Sequence[tuple[Reservati
     return replace(requirement, rusage=distinct[0], rusage_alternatives=distinct if len(distinct) > 1 else ())
 
 
-def _section(cursor: Cursor, limits: Limits) -> Requirement:
+def _section(cursor: Cursor, limits: TextLimits) -> Requirement:
     keyword = cursor.peek()
     name = keyword.text
     if name == "filter":
@@ -112,7 +112,7 @@ def _section(cursor: Cursor, limits: Limits) -> Requirement:
     return found
 
 
-def _read_section(cursor: Cursor, keyword: Token, limits: Limits) -> Requirement:
+def _read_section(cursor: Cursor, keyword: Token, limits: TextLimits) -> Requirement:
     match keyword.text:
         case "select":
             return Requirement(select=_select(cursor, limits))
@@ -130,7 +130,7 @@ def _read_section(cursor: Cursor, keyword: Token, limits: Limits) -> Requirement
             return Requirement(affinity=read_affinity(cursor, keyword.start))
 
 
-def _select(cursor: Cursor, limits: Limits) -> Expression:
+def _select(cursor: Cursor, limits: TextLimits) -> Expression:
     if is_classic(cursor):
         found = read_classic(cursor, limits.depth, limits.is_increasing)
     else:
@@ -139,7 +139,7 @@ def _select(cursor: Cursor, limits: Limits) -> Expression:
     return found
 
 
-def _order(cursor: Cursor, limits: Limits) -> tuple[OrderKey, ...]:
+def _order(cursor: Cursor, limits: TextLimits) -> tuple[OrderKey, ...]:
     keys = read_order(cursor, limits.depth)
     for key in keys:
         if key.expression is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gsched.resreq.ast import Arithmetic, Comparison, Expression, Group, Name, Negate, Number, children
+from gsched.resreq.ast import Arithmetic, Comparison, Expression, Name, Negate, Number, Parenthesized, children
 from gsched.resreq.names import SIZES, canonical
 
 
@@ -37,7 +37,7 @@ def _sum(expression: Expression, found: list[Number]) -> _Sum:
             return _Sum(has_unit, [] if has_unit or not value else [expression])
         case Name(name):
             return _Sum(canonical(name) in SIZES, [])
-        case Group(inner) | Negate(inner):
+        case Parenthesized(inner) | Negate(inner):
             return _sum(inner, found)
         case Arithmetic(op, left, right):
             return _arithmetic(op, _sum(left, found), _sum(right, found), found)

@@ -15,7 +15,7 @@ from gsched.resreq.braces import MAX_BRACES, has_braces, read_braces
 from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, Cursor
 from gsched.resreq.names import IsName
 from gsched.resreq.printer import format_amount, print_any, print_requirement
-from gsched.resreq.simple import Limits, join, read_simple
+from gsched.resreq.simple import TextLimits, join, read_simple
 
 __all__ = [
     "BAD_NAME",
@@ -53,34 +53,34 @@ def parse_any(text: str, *, is_increasing: IsName | None = None) -> AnyRequireme
     `is_increasing` tells for the old form `name=20:...` of which resources more is worse; without it that is known
     of the built-in load indices only.
     """
-    return _read(text, Limits(MAX_LENGTH, MAX_DEPTH, is_increasing))
+    return _read(text, TextLimits(MAX_LENGTH, MAX_DEPTH, is_increasing))
 
 
 def parse(text: str, *, is_increasing: IsName | None = None) -> Requirement:
     """Like `parse_any`, for a simple requirement; compounds and alternatives are refused by name."""
-    return _read_simple(text, Limits(MAX_LENGTH, MAX_DEPTH, is_increasing))
+    return _read_simple(text, TextLimits(MAX_LENGTH, MAX_DEPTH, is_increasing))
 
 
 def parse_combined_any(text: str) -> AnyRequirement:
     """Like `parse_any`, for a text that `combine` wrote: it may be longer and deeper. Raises RequirementError."""
-    return _read(text, Limits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
+    return _read(text, TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
 
 
 def parse_combined(text: str) -> Requirement:
     """Like `parse`, for a text that `combine` wrote: it may be longer and deeper. Raises RequirementError."""
-    return _read_simple(text, Limits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
+    return _read_simple(text, TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _read(text: str, limits: Limits) -> AnyRequirement:
+def _read(text: str, limits: TextLimits) -> AnyRequirement:
     return _read_at(Cursor(text, limits.length), limits)
 
 
-def _read_at(cursor: Cursor, limits: Limits) -> AnyRequirement:
+def _read_at(cursor: Cursor, limits: TextLimits) -> AnyRequirement:
     return read_braces(cursor, limits) if has_braces(cursor) else _whole(cursor, limits)
 
 
-def _read_simple(text: str, limits: Limits) -> Requirement:
+def _read_simple(text: str, limits: TextLimits) -> Requirement:
     cursor = Cursor(text, limits.length)
     if has_braces(cursor):
         is_compound = not cursor.sees("{") or (cursor.sees("*", 2) and cursor.sees("{", 3))
@@ -89,7 +89,7 @@ def _read_simple(text: str, limits: Limits) -> Requirement:
     return _whole(cursor, limits)
 
 
-def _whole(cursor: Cursor, limits: Limits) -> Requirement:
+def _whole(cursor: Cursor, limits: TextLimits) -> Requirement:
     requirement = read_simple(cursor, limits)
     if cursor.peek().kind != "end":
         cursor.fail(f"unexpected {cursor.peek()}")
@@ -102,7 +102,7 @@ def with_unit(text: str, unit: str) -> str:
     What `text` says then no longer hangs on the cluster's LSF_UNIT_FOR_LIMITS. In MiB, which a size without a unit
     has ever after, it stays as it is. Source: lsf.conf(5), LSF_UNIT_FOR_LIMITS. Raises RequirementError.
     """
-    return text if unit == "M" else _rewritten(text, Limits(MAX_LENGTH, MAX_DEPTH), lambda size: f"{size}{unit}B")
+    return text if unit == "M" else _rewritten(text, TextLimits(MAX_LENGTH, MAX_DEPTH), lambda size: f"{size}{unit}B")
 
 
 def in_unit(text: str, unit: str) -> str:
@@ -112,11 +112,11 @@ def in_unit(text: str, unit: str) -> str:
     """
     if unit == "M":
         return text
-    limits = Limits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH)
+    limits = TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH)
     return _rewritten(text, limits, lambda size: format_amount(float(f"{from_mib(float(size), unit):.9g}")))
 
 
-def _rewritten(text: str, limits: Limits, write: Callable[[str], str]) -> str:
+def _rewritten(text: str, limits: TextLimits, write: Callable[[str], str]) -> str:
     """`text` with `write` of every size without a unit in its place."""
     cursor = Cursor(text, limits.length)
     _read_at(cursor, limits)

@@ -41,7 +41,7 @@ _NO_CHANGE = 0xFFFFFFFF
 """What setfsuid(2) and setfsgid(2) take for no user: they then only tell which it is."""
 
 
-class Account:
+class UnixAccount:
     """A user as the execution host knows it. `groups` are all that the user is in, the first one among them."""
 
     __slots__ = ("gid", "group", "groups", "home", "name", "shell", "uid")
@@ -67,7 +67,7 @@ class Account:
         self.shell = shell
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Account:
+    def of(cls, fields: Mapping[str, Any]) -> UnixAccount:
         """From what `fields` gave. Raises TypeError and LookupError for anything else."""
         return cls(**{**fields, "groups": tuple(fields["groups"])})
 
@@ -76,7 +76,7 @@ class Account:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Account) and self.fields() == other.fields()
+        return isinstance(other, UnixAccount) and self.fields() == other.fields()
 
     def __hash__(self) -> int:
         return hash((self.name, self.uid))
@@ -85,7 +85,7 @@ class Account:
         return f"Account({', '.join(f'{name}={value!r}' for name, value in self.fields().items())})"
 
 
-def look_up(name: str) -> Account:
+def look_up(name: str) -> UnixAccount:
     """The account of that name on this host. Raises LookupError when there is none.
 
     Asks the host's directory of users, which may be far away: it may block.
@@ -101,7 +101,7 @@ def look_up(name: str) -> Account:
         group = grp.getgrgid(found.pw_gid).gr_name
     except KeyError:
         group = str(found.pw_gid)
-    return Account(
+    return UnixAccount(
         name=found.pw_name,
         uid=found.pw_uid,
         gid=found.pw_gid,
@@ -164,7 +164,7 @@ class _Acting:
 
     __slots__ = ("_account", "_capabilities", "_gid", "_groups", "_uid")
 
-    def __init__(self, account: Account | None) -> None:
+    def __init__(self, account: UnixAccount | None) -> None:
         self._account = account
 
     def __enter__(self) -> None:
@@ -212,7 +212,7 @@ class _Acting:
             os._exit(70)
 
 
-def acting_as(account: Account | None) -> _Acting:
+def acting_as(account: UnixAccount | None) -> _Acting:
     """In the block this thread has the user's rights over files, and no capabilities; of None it does nothing.
 
     Of one thread alone: no coroutine may wait in it. Signals and limits stay those of the process. Raises OSError.
@@ -225,7 +225,7 @@ def give_capabilities_up() -> None:
     _calls.set_capabilities([0] * 6)
 
 
-def become(account: Account) -> None:
+def become(account: UnixAccount) -> None:
     """Be this user, for good. Raises OSError when that was not wholly so: then nothing must be executed.
 
     Only for a process that was just forked and has one thread. Whatever limits only root may raise must be set before.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from gsched.run.fence.group import Group, group_of
+from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
-from gsched.run.order import Key, Limits, Order, Unkillable
-from gsched.run.orphaned_job import Orphan
+from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
+from gsched.run.orphaned_job import OrphanedJob
 from gsched.run.processes import process_tree
 from gsched.run.processes.process_usage import Sampler
 from gsched.run.spool import Started
@@ -18,15 +18,15 @@ class Attempt:
 
     def __init__(self, order: Order, name: str) -> None:
         self.name = name
-        self.key: Key = (order.job_id, order.attempt)
+        self.key: RunKey = (order.job_id, order.attempt)
         self.account = order.account
         """Its user, where that is not the agent's."""
         self.mark = order.environment.get(process_tree.MARK_VARIABLE, "")
-        self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
+        self.limits = AttemptLimits(run_limit_s=order.run_limit_s, limits=order.limits)
         self.is_part = order.is_part
         """The part of a job on another than its first host: its supervisor is its main process."""
         fence = order.fence
-        self.group: Group | None = group_of(fence.kind, fence.folders) if fence is not None else None
+        self.group: FenceGroup | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s
         self.awaits_answer = False
         self.tries = 0
@@ -50,7 +50,7 @@ class Attempt:
         self.unkillable: set[Unkillable] = set()
         """Processes that were told to be so."""
         self.usage = Sampler()
-        self.orphan: Orphan | None = None
+        self.orphan: OrphanedJob | None = None
         """Enforces the limits in the place of a supervisor that was killed."""
 
     def tell_news(self) -> None:

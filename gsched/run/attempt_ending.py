@@ -26,7 +26,7 @@ _LOOKS_S = (0.02, 0.1, 0.5)
 """When, after a signal, one looks again for processes that it has not reached."""
 
 
-class Endings:
+class AttemptEndings:
     """Ends attempts of one spool."""
 
     def __init__(self, spool: Spool, on_unkillable: OnUnkillable) -> None:

@@ -13,17 +13,17 @@ from collections.abc import Coroutine
 import msgspec
 
 from gsched.base.clock import Clock
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run.attempt import Attempt
-from gsched.run.attempt_ending import Endings, named
+from gsched.run.attempt_ending import AttemptEndings, named
 from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.last_steps import run_last
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
-from gsched.run.orphaned_job import EndWarning, Orphan
+from gsched.run.orphaned_job import EndWarning, OrphanedJob
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.shutdown import PROBLEM, Shutdown
-from gsched.run.spool import Claim, Spool, Started
+from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
@@ -39,9 +39,9 @@ class Following:
         held: dict[str, Attempt],
         spool: Spool,
         cluster: str,
-        gpu_locks: Places,
+        gpu_locks: GpuLockFolders,
         shutdown: Shutdown | None,
-        endings: Endings,
+        endings: AttemptEndings,
         clock: Clock,
         *,
         on_started: OnStarted,
@@ -176,7 +176,7 @@ class Following:
         else:
             self._orphaned(held)
 
-    def _follow(self, held: Attempt, claim: Claim) -> None:
+    def _follow(self, held: Attempt, claim: SupervisorClaim) -> None:
         """A supervisor lives: its end is the next event."""
         held.supervisor = (claim.pid, claim.start)
         held.was_seen = True
@@ -217,7 +217,7 @@ class Following:
     def _limit_orphan(self, held: Attempt, started: Started) -> None:
         """Its limits are the agent's to enforce now."""
         if held.orphan is None:
-            held.orphan = Orphan(
+            held.orphan = OrphanedJob(
                 held.limits,
                 held.terminate_interval_s,
                 started.started_at,

@@ -19,18 +19,18 @@ import msgspec
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import Conflict, ResourceExhausted
-from gsched.base.gpulock import Places, places
+from gsched.base.gpulock import GpuLockFolders, places
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import attempt_files
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.attempt import Attempt
-from gsched.run.attempt_ending import BEGIN_S, HANGUP_S, Endings
+from gsched.run.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
 from gsched.run.attempt_following import Following
 from gsched.run.lost_folders import record_again
-from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order
+from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
 from gsched.run.processes import attempt_processes, process_tree
-from gsched.run.report.job_report import Facts
+from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
 from gsched.run.shutdown import last_shutdown
 from gsched.run.spool import Spool, Started
@@ -55,7 +55,7 @@ class ProcessExecutor:
         on_ended: OnEnded,
         on_unkillable: OnUnkillable = lambda job_id, attempt, processes: None,
         clock: Clock | None = None,
-        gpu_locks: Places | None = None,
+        gpu_locks: GpuLockFolders | None = None,
     ) -> None:
         """`cluster` must be unique on this machine: it tells this cluster's GPU locks and processes from others'.
         `gpu_locks`: where these are, where that is not as for a private cluster.
@@ -64,7 +64,7 @@ class ProcessExecutor:
         """
         self._spool = Spool(spool)
         self._cluster = cluster
-        self._endings = Endings(self._spool, on_unkillable)
+        self._endings = AttemptEndings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
         self._held: dict[str, Attempt] = {}
         self.tasking = Tasking(self._held, self._spool)
@@ -104,7 +104,7 @@ class ProcessExecutor:
             self._spool.remove(name)
             await self.start(order)
 
-    async def adopt(self) -> list[Key]:
+    async def adopt(self) -> list[RunKey]:
         """Take up every attempt in the spool; those nobody has claimed are started now."""
         keys = []
         try:
@@ -214,7 +214,7 @@ class ProcessExecutor:
             held.group.thaw()
         process_tree.resume(lambda: self._tree(held))
 
-    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+    async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
         """Write the limits down, then tell whoever enforces them. Raises ResourceExhausted when that cannot be done."""
         held = self._running(job_id, attempt)
         if held is None:
@@ -225,7 +225,7 @@ class ProcessExecutor:
         held.limits = limits
         await self._once_begun(held, lambda: self._limit(held, limits))
 
-    async def _limit(self, held: Attempt, limits: Limits) -> None:
+    async def _limit(self, held: Attempt, limits: AttemptLimits) -> None:
         if held.orphan is not None:
             held.orphan.renew(limits)
         self._poke(held)
@@ -249,7 +249,7 @@ class ProcessExecutor:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
         return attempt_processes.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
 
-    def running(self) -> list[Key]:
+    def running(self) -> list[RunKey]:
         """Attempts that have not ended."""
         return [held.key for held in self._held.values() if not held.ended.is_set()]
 
@@ -270,7 +270,7 @@ class ProcessExecutor:
         held = self._held.get(attempt_name(job_id, attempt))
         return held.started if held is not None else None
 
-    def report(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> None:
+    def report(self, job_id: int, attempt: int, facts: ReportFacts, result: AttemptResult) -> None:
         """Put the report into the file of the job's output, once.
 
         Blocks as its file system does; may run in another thread. Raises OSError.
@@ -278,12 +278,12 @@ class ProcessExecutor:
         name = attempt_name(job_id, attempt)
         self._spool.report(name, facts, result, self._clock.now(), self._account(name))
 
-    def say_instead(self, job_id: int, attempt: int, facts: Facts, sentence: str) -> None:
+    def say_instead(self, job_id: int, attempt: int, facts: ReportFacts, sentence: str) -> None:
         """Say in the place of a report above the job's output why there is none. Raises OSError."""
         name = attempt_name(job_id, attempt)
         self._spool.say_instead(name, facts, sentence, self._account(name))
 
-    def report_text(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> str:
+    def report_text(self, job_id: int, attempt: int, facts: ReportFacts, result: AttemptResult) -> str:
         """The report as it is mailed. Raises OSError."""
         name, most = attempt_name(job_id, attempt), MAILED_OUTPUT
         output = b"" if facts.output_file else self._spool.read_output(name, "stdout", 0, most, self._account(name))
@@ -331,7 +331,7 @@ class ProcessExecutor:
             return None
         return os.getuid() if held.account is None else held.account.uid
 
-    def _account(self, name: str) -> Account | None:
+    def _account(self, name: str) -> UnixAccount | None:
         held = self._held.get(name)
         return held.account if held is not None else None
 

@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.run import forkserver
 from gsched.run.processes import process_tree
-from gsched.run.program import Ended, Papers, Program
+from gsched.run.program import Papers, Program, ProgramEnd
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class ForkServer:
         self,
         spool: Path,
         cluster: str,
-        locks: Places,
+        locks: GpuLockFolders,
         *,
         on_forked: Callable[[str, int, int], None],
         on_refused: Callable[[str, str], None],
@@ -79,7 +79,7 @@ class ForkServer:
         """Have a supervisor forked for the attempt. Raises OSError when no fork server can be started."""
         self._request(name, [])
 
-    async def run(self, program: Program, limit_s: float | None = None) -> Ended:
+    async def run(self, program: Program, limit_s: float | None = None) -> ProgramEnd:
         """Run a program to its end. Raises OSError when it cannot be executed, or when the fork server died meanwhile;
         TimeoutError when it was killed after `limit_s`.
         """

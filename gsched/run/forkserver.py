@@ -22,9 +22,9 @@ import select
 import signal
 import struct
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.run.supervisor import program_child, supervisor
-from gsched.run.supervisor.opening import Settings
+from gsched.run.supervisor.opening import SupervisorSettings
 
 PRELUDE = (
     "import sys; sys.path.append(sys.argv[1]); from gsched.run.forkserver import main; sys.exit(main(sys.argv[2:]))"
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> int:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     os.chdir("/")
-    settings = Settings(
-        spool, cluster, Places(common, roots, bool(is_root)), int(notify_fd), adopt_orphans, bind_memory
+    settings = SupervisorSettings(
+        spool, cluster, GpuLockFolders(common, roots, bool(is_root)), int(notify_fd), adopt_orphans, bind_memory
     )
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 class _Server:
     """One agent's."""
 
-    def __init__(self, requests: _socket.socket, wake_in: int, wake_out: int, settings: Settings) -> None:
+    def __init__(self, requests: _socket.socket, wake_in: int, wake_out: int, settings: SupervisorSettings) -> None:
         self._requests = requests
         self._wake_in = wake_in
         self._own = (requests.fileno(), wake_in, wake_out)

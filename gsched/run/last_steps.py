@@ -12,15 +12,17 @@ import msgspec
 
 from gsched.base.wholefile import write_file
 from gsched.run import attempt_files
-from gsched.run.account import Account
-from gsched.run.fence.group import Group, make_fenced
-from gsched.run.order import Order, Step
+from gsched.run.account import UnixAccount
+from gsched.run.fence.group import FenceGroup, make_fenced
+from gsched.run.order import JobStep, Order
 from gsched.run.program import Program, RunsPrograms
 from gsched.run.supervisor import steps
 from gsched.run.supervisor.job_rights import Rights
 
 
-async def run_last(order: Order, folder: Path, group: Group | None, run: RunsPrograms) -> tuple[int | None, list[str]]:
+async def run_last(
+    order: Order, folder: Path, group: FenceGroup | None, run: RunsPrograms
+) -> tuple[int | None, list[str]]:
     """Exit code of the first step that failed (0 when none did, None when none was run), and what is to be told."""
     if not order.last:
         return None, []
@@ -46,9 +48,9 @@ async def run_last(order: Order, folder: Path, group: Group | None, run: RunsPro
     return code, told
 
 
-def _program(step: Step, order: Order) -> Program:
+def _program(step: JobStep, order: Order) -> Program:
     """The shell that runs it: as whom, where and with which environment."""
-    rights = Rights(msgspec.to_builtins(order, enc_hook=Account.fields))
+    rights = Rights(msgspec.to_builtins(order, enc_hook=UnixAccount.fields))
     described = msgspec.to_builtins(step)
     account, granted, umask = rights.for_step(described, order.umask)
     environment = rights.environment_of(described, order.environment)

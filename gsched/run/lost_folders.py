@@ -20,13 +20,13 @@ import msgspec
 
 from gsched.base.ids import parse_attempt_name
 from gsched.run import attempt_files
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.fence import tree
 from gsched.run.fence.ground import tag_of
 from gsched.run.order import Order
 from gsched.run.processes import process_tree
 from gsched.run.processes.attempt_marks import left_by
-from gsched.run.spool import Claim, Spool, Started, read_order, written_order
+from gsched.run.spool import Spool, Started, SupervisorClaim, read_order, written_order
 
 _FORK_SERVER = b"gsched.run.forkserver"
 """In the command line of each supervisor, which is a fork of the fork server."""
@@ -61,7 +61,7 @@ def _supervised(table: Iterable[int], cluster: str) -> dict[str, tuple[Order, Ma
     for pid in table:
         name, files = _open_files(pid) if _is_of_server(pid) else ("", {})
         try:
-            claim = msgspec.json.decode(files[attempt_files.CLAIM], type=Claim)
+            claim = msgspec.json.decode(files[attempt_files.CLAIM], type=SupervisorClaim)
             order = read_order(files[attempt_files.ORDER])
         except (LookupError, ValueError):
             continue
@@ -97,7 +97,7 @@ def _record(spool: Spool, cluster: str, name: str, found: Collection[process_tre
     if not proven:
         return
     main = min(proven, key=lambda each: (each.start, each.pid))
-    nobody = Claim(pid=0, start=0, boot_id=process_tree.boot_id())
+    nobody = SupervisorClaim(pid=0, start=0, boot_id=process_tree.boot_id())
     job_id, attempt = parse_attempt_name(name)
     order = Order(
         job_id=job_id,
@@ -140,9 +140,9 @@ def _is_of_server(pid: int) -> bool:
         return False
 
 
-def _account_of(pid: int) -> Account | None:
+def _account_of(pid: int) -> UnixAccount | None:
     """Whose process it is, where that is not this one's user. Its name is not asked for: that may take long."""
     uid, gid = process_tree.owner_of(pid), process_tree.group_of(pid)
     if uid is None or gid is None or uid == os.geteuid():
         return None
-    return Account(name=str(uid), uid=uid, gid=gid)
+    return UnixAccount(name=str(uid), uid=uid, gid=gid)

@@ -17,7 +17,7 @@ import msgspec
 from gsched.base.clock import Clock, ManualClock
 from gsched.base.errors import Conflict
 from gsched.model.job import AttemptResult, Usage
-from gsched.run.order import Key, Limits, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.order import AttemptLimits, OnEnded, OnStarted, Order, RunKey, StartedInfo
 
 _SLEEP = re.compile(r"(?:.*[\s;/])?sleep\s+(\d+(?:\.\d+)?)\s*(?:;\s*exit\s+(\d+)\s*)?$", re.DOTALL)
 _EXIT = re.compile(r"(?:.*;\s*)?exit\s+(\d+)\s*$", re.DOTALL)
@@ -95,8 +95,8 @@ class MockExecutor:
         self._on_ended = on_ended
         self._script = script
         self._boot_id = boot_id
-        self._runs: dict[Key, _Run] = {}
-        self._heap: list[tuple[float, Key]] = []
+        self._runs: dict[RunKey, _Run] = {}
+        self._heap: list[tuple[float, RunKey]] = []
         self._next_pid = _FIRST_PID
         self._timers: set[asyncio.TimerHandle] = set()
         self.signals: list[tuple[int, int, int]] = []
@@ -118,7 +118,7 @@ class MockExecutor:
         self._schedule(run)
         self.run_due()
 
-    async def adopt(self) -> list[Key]:
+    async def adopt(self) -> list[RunKey]:
         """All attempts held, their events repeated: what a new agent on the same host would find."""
         keys = list(self._runs)
         for key in keys:
@@ -164,7 +164,7 @@ class MockExecutor:
         """Time goes on for the attempt."""
         await self.signal(job_id, attempt, signal.SIGCONT)
 
-    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+    async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
         """Another run limit; the others are enforced on nobody here."""
         run = self._running(job_id, attempt)
         if run is not None:
@@ -179,7 +179,7 @@ class MockExecutor:
             return None
         return msgspec.structs.replace(run.run.usage, pgid=run.pid, pids=(run.pid,), sampled_at=self._clock.now())
 
-    def running(self) -> list[Key]:
+    def running(self) -> list[RunKey]:
         """Attempts that have not ended."""
         return [key for key, run in self._runs.items() if run.result is None]
 

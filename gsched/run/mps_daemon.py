@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gsched.base.errors import ResourceExhausted
-from gsched.run.account import FIRST_PERSON, Account, acting_as
+from gsched.run.account import FIRST_PERSON, UnixAccount, acting_as
 from gsched.run.order import Fence
 from gsched.run.processes import process_tree
 from gsched.run.program import Program, RunsPrograms
@@ -45,7 +45,7 @@ _MOST_READ = 16 * 1024
 class MpsDaemon:
     """The daemon of one folder, running or not."""
 
-    def __init__(self, folder: Path, account: Account | None = None) -> None:
+    def __init__(self, folder: Path, account: UnixAccount | None = None) -> None:
         self.folder = folder
         self.account = account
         """Whose it is; None: the agent's own user's."""

@@ -12,11 +12,11 @@ import msgspec
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import AttemptResult, Usage
-from gsched.run.account import Account
-from gsched.run.report.job_report import Facts
+from gsched.run.account import UnixAccount
+from gsched.run.report.job_report import ReportFacts
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class JobStep(msgspec.Struct, frozen=True, kw_only=True):
     """A command that runs before or after the job, by /bin/sh, without input and output."""
 
     command: str
@@ -31,7 +31,7 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
 
     to: str
     sender: str
-    facts: Facts
+    facts: ReportFacts
     program: str = ""
     """Command line of a program that takes the address as its last argument and the mail as its input."""
     server: str = ""
@@ -61,11 +61,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     command: str
     """A line for /bin/sh -c. Of a job with a script: only what is shown of it."""
-    account: Account | None = None
+    account: UnixAccount | None = None
     """Whom the job runs as; None: as the agent's own user."""
     granted: tuple[tuple[int, int, int], ...] = ()
     """(kind, soft, hard) of setrlimit(2): the limits with which a session of that user begins on this host."""
-    site_account: Account | None = None
+    site_account: UnixAccount | None = None
     """Whom the site's own steps run as; None: as the job."""
     site_environment: dict[str, str] = {}
     """All that they are told then, but for how the job ended."""
@@ -110,9 +110,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """`pipe` or `pty`: what the job prints and reads goes by way of `terminal`, not by files."""
     folders: tuple[str, ...] = ()
     """Folders to be made if they are missing."""
-    first: tuple[Step, ...] = ()
+    first: tuple[JobStep, ...] = ()
     """Steps before the job, in the job's main process: when one fails the job does not run (see `jobprocess`)."""
-    last: tuple[Step, ...] = ()
+    last: tuple[JobStep, ...] = ()
     """Steps after the job, which all run; the attempt has not ended before they have."""
     job_starter: str = ""
     """JOB_STARTER: a command line with the job's in place of %USRCMD, or behind it."""
@@ -132,7 +132,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """It may use GPUs that it does not hold; the executor does not look at it."""
     gpus_unknown: bool = False
     """Nobody on this host knows any more which GPUs it holds; the executor does not look at it."""
-    report: Facts | None = None
+    report: ReportFacts | None = None
     """For the report in the output file; None: there is none."""
     report_room: int = 0
     """Bytes to be left for it above the output; 0: it stands below."""
@@ -148,7 +148,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of an attempt in place of those of its order; the fields are as there."""
 
     run_limit_s: int | None = None
@@ -168,7 +168,7 @@ class StartedInfo(msgspec.Struct, frozen=True, kw_only=True):
 Unkillable = tuple[int, str]
 """Number and name of a process that SIGKILL does not end."""
 
-Key = tuple[int, int]
+RunKey = tuple[int, int]
 """(job id, attempt)."""
 
 OnStarted = Callable[[int, int, StartedInfo], None]
@@ -188,7 +188,7 @@ class Executor(Protocol):
         """Run it; a repeat of a known attempt does nothing."""
         ...
 
-    async def adopt(self) -> list[Key]:
+    async def adopt(self) -> list[RunKey]:
         """Take up what an earlier executor left; returns all attempts found, whose events come as usual."""
         ...
 
@@ -210,7 +210,7 @@ class Executor(Protocol):
         """Let them go on."""
         ...
 
-    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+    async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
         """Other limits than those of the order, from now on; they outlive agent and supervisor."""
         ...
 
@@ -218,7 +218,7 @@ class Executor(Protocol):
         """What the attempt uses now; None when it does not run."""
         ...
 
-    def running(self) -> list[Key]:
+    def running(self) -> list[RunKey]:
         """Attempts that have been asked for and have not ended, started or not."""
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gsched.base.clock import Clock
-from gsched.run.order import Limits
+from gsched.run.order import AttemptLimits
 from gsched.run.processes import process_tree
 from gsched.run.supervisor import run_limits
 
@@ -29,7 +29,7 @@ class EndWarning:
     send: Callable[[], None]
 
 
-class Orphan:
+class OrphanedJob:
     """Follows one job by timers of the running event loop. Run time is wall-clock time but for what it is suspended.
 
     `find` finds its processes; `is_suspended` tells whether they are stopped now;
@@ -38,7 +38,7 @@ class Orphan:
 
     def __init__(
         self,
-        wanted: Limits,
+        wanted: AttemptLimits,
         interval_s: float,
         started_at: float,
         *,
@@ -59,7 +59,7 @@ class Orphan:
         self._timer: asyncio.TimerHandle | None = None
         self._find = find
         self._wanted = wanted
-        self._guard = run_limits.Guard(wanted.run_limit_s, wanted.limits, interval_s, find, find)
+        self._guard = run_limits.RunLimitGuard(wanted.run_limit_s, wanted.limits, interval_s, find, find)
         self._act()
 
     @property
@@ -67,7 +67,7 @@ class Orphan:
         """The limit that the job has reached, as LSF's keyword; empty when none."""
         return self._guard.term_reason
 
-    def renew(self, wanted: Limits) -> None:
+    def renew(self, wanted: AttemptLimits) -> None:
         """Other limits."""
         run_limits.limit_cpu(self._find(), wanted.limits, self._wanted.limits)
         self._wanted = wanted

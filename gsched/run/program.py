@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.order import Fence
 
 MOST_PRINTED = 256 * 1024
@@ -35,7 +35,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "/"
     """Entered with the rights of `account`."""
     umask: int = 0o022
-    account: Account | None = None
+    account: UnixAccount | None = None
     """Whom it runs as; None: as the agent."""
     granted: tuple[tuple[int, int, int], ...] = ()
     """(kind, soft, hard) of setrlimit(2)."""
@@ -43,7 +43,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """The control group that it is in from its first instruction on; made by whoever asks, with its rules."""
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
 
     status: int
@@ -66,7 +66,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 class RunsPrograms(Protocol):
     """Whoever runs programs: ForkServer.run."""
 
-    async def __call__(self, program: Program, limit_s: float | None = None) -> Ended:
+    async def __call__(self, program: Program, limit_s: float | None = None) -> ProgramEnd:
         """To its end. Raises OSError when it cannot be executed, TimeoutError when it was killed after `limit_s`."""
         ...
 
@@ -76,7 +76,7 @@ class Papers:
 
     def __init__(self, program: Program) -> None:
         described = msgspec.structs.replace(program, stdin=b"")
-        text = json.dumps(msgspec.to_builtins(described, enc_hook=Account.fields)).encode()
+        text = json.dumps(msgspec.to_builtins(described, enc_hook=UnixAccount.fields)).encode()
         self._fds: list[int] = []
         try:
             self._add("described", text)
@@ -116,11 +116,11 @@ class Papers:
         self._fds.append(fd)
         return fd
 
-    def ended(self, status: int) -> Ended:
+    def ended(self, status: int) -> ProgramEnd:
         """What is to be told of it. Raises OSError when it was never executed."""
         if trouble := _text(self._trouble):
             raise OSError(trouble.decode("utf8", "replace"))
-        return Ended(status=status, printed=_text(self._printed))
+        return ProgramEnd(status=status, printed=_text(self._printed))
 
     def close(self) -> None:
         """What it still prints goes nowhere."""

@@ -26,9 +26,16 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files
-from gsched.run.account import Account, acting_as
-from gsched.run.order import Key, Limits, Order, Unkillable
-from gsched.run.report.job_report import SCRIPT_SHOWN, Facts, beginning_of, report_text, write_instead, write_report
+from gsched.run.account import UnixAccount, acting_as
+from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
+from gsched.run.report.job_report import (
+    SCRIPT_SHOWN,
+    ReportFacts,
+    beginning_of,
+    report_text,
+    write_instead,
+    write_report,
+)
 
 T = TypeVar("T")
 
@@ -38,7 +45,7 @@ REPORTED = "reported"
 """The file that says how long the output was when the report was put into its file."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class SupervisorClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The supervisor that has the right to start an attempt. Its pid means something only in the boot it names."""
 
     pid: int
@@ -53,7 +60,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     start: int
     started_at: float
-    supervisor: Claim
+    supervisor: SupervisorClaim
     exec_home: str
     exec_cwd: str
     stdout: str
@@ -85,7 +92,7 @@ class Spool:
 
     def names(self) -> list[str]:
         """Names of all attempt folders, in order of job and attempt."""
-        keys: list[Key] = []
+        keys: list[RunKey] = []
         for entry in self.attempts.iterdir():
             try:
                 keys.append(parse_attempt_name(entry.name))
@@ -155,8 +162,8 @@ class Spool:
         except OSError as error:  # not a reason to take a job that may be running for rubbish
             raise Internal(f"cannot read {path}: {error.strerror}") from error
 
-    def claim(self, name: str) -> Claim | None:
-        return self._read(name, attempt_files.CLAIM, Claim)
+    def claim(self, name: str) -> SupervisorClaim | None:
+        return self._read(name, attempt_files.CLAIM, SupervisorClaim)
 
     def is_claimed(self, name: str) -> bool:
         """Whether a supervisor has claimed it, readable or not."""
@@ -197,11 +204,11 @@ class Spool:
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror}") from error
 
-    def limits(self, name: str) -> Limits | None:
+    def limits(self, name: str) -> AttemptLimits | None:
         """The limits that took the place of the order's; None when none did."""
-        return self._read(name, attempt_files.LIMITS, Limits)
+        return self._read(name, attempt_files.LIMITS, AttemptLimits)
 
-    def set_limits(self, name: str, limits: Limits) -> None:
+    def set_limits(self, name: str, limits: AttemptLimits) -> None:
         """Raises ResourceExhausted when they cannot be written down."""
         path = self.folder(name) / attempt_files.LIMITS
         try:
@@ -209,7 +216,7 @@ class Spool:
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
 
-    def read_output(self, name: str, stream: str, offset: int, limit: int, account: Account | None = None) -> bytes:
+    def read_output(self, name: str, stream: str, offset: int, limit: int, account: UnixAccount | None = None) -> bytes:
         """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one.
 
         `account`: the job's user, who must have the right to read it, where that is not the agent's.
@@ -242,7 +249,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _opened(
-        self, name: str, path: str, flags: int, account: Account | None, inode: tuple[int, int]
+        self, name: str, path: str, flags: int, account: UnixAccount | None, inode: tuple[int, int]
     ) -> Iterator[int]:
         """A stream's file for a moment, with the rights of the job's user. Raises OSError.
 
@@ -260,7 +267,7 @@ class Spool:
             finally:
                 os.close(fd)
 
-    def report_text(self, name: str, facts: Facts, result: AttemptResult, now: float, output: str) -> str:
+    def report_text(self, name: str, facts: ReportFacts, result: AttemptResult, now: float, output: str) -> str:
         """The report as it is mailed, with what the job printed where that is in no file of its own."""
         started = self.started(name)
         if started is None:
@@ -290,7 +297,7 @@ class Spool:
         return True
 
     def report(
-        self, name: str, facts: Facts, result: AttemptResult, now: float, account: Account | None = None
+        self, name: str, facts: ReportFacts, result: AttemptResult, now: float, account: UnixAccount | None = None
     ) -> None:
         """Put the report into the output file that the job was given with -o, once. Raises OSError.
 
@@ -311,7 +318,7 @@ class Spool:
         with self._opened(name, path, os.O_RDWR | os.O_APPEND, account, inode) as fd:
             write_report(fd, facts, room, texts, is_below=is_below)
 
-    def say_instead(self, name: str, facts: Facts, sentence: str, account: Account | None = None) -> None:
+    def say_instead(self, name: str, facts: ReportFacts, sentence: str, account: UnixAccount | None = None) -> None:
         """Say in the room that was left for the report why there is none. Raises OSError."""
         started = self.started(name)
         if started is None or not started.stdout_room[1]:
@@ -320,7 +327,7 @@ class Spool:
             write_instead(fd, facts, started.stdout_room, sentence)
 
     def _texts(
-        self, name: str, facts: Facts, result: AttemptResult, started: Started, now: float
+        self, name: str, facts: ReportFacts, result: AttemptResult, started: Started, now: float
     ) -> Callable[[bool], str]:
         """The report as it stands above the output, or below it."""
         script = self._script(name)
@@ -368,7 +375,7 @@ class Spool:
 def written_order(order: Order) -> bytes:
     """As it is written down. By json of the standard library: it carries bytes that are not UTF-8 (as lone surrogates)
     both ways."""
-    return json.dumps(msgspec.to_builtins(order, enc_hook=Account.fields)).encode()
+    return json.dumps(msgspec.to_builtins(order, enc_hook=UnixAccount.fields)).encode()
 
 
 def read_order(data: bytes) -> Order:
@@ -379,7 +386,7 @@ def read_order(data: bytes) -> Order:
         raise ValueError(str(error)) from error
 
 
-def _write_for(account: Account | None, path: str, data: bytes, mode: int = 0o600) -> None:
+def _write_for(account: UnixAccount | None, path: str, data: bytes, mode: int = 0o600) -> None:
     """A file that the job is to read: its user's, who has no need to change it. Raises OSError."""
     write_file(path, data)
     os.chmod(path, mode if account is None else mode & 0o500)
@@ -390,6 +397,6 @@ def _write_for(account: Account | None, path: str, data: bytes, mode: int = 0o60
 def _decoded(kind: type, value: Any) -> object:
     """Raises TypeError for what is not as it was written."""
     try:
-        return Account.of(value)
+        return UnixAccount.of(value)
     except LookupError as error:
         raise TypeError(f"{kind.__name__} without {error}") from error

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gsched.base.ids import attempt_name
 from gsched.run.attempt import Attempt
-from gsched.run.order import Key
+from gsched.run.order import RunKey
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.spool import Spool
 from gsched.run.supervisor import supervisor_signals
@@ -25,7 +25,7 @@ class Tasking:
         self._held = held
         self._spool = spool
 
-    def proven(self, pid: int, uid: int) -> Key | None:
+    def proven(self, pid: int, uid: int) -> RunKey | None:
         """The attempt that the process belongs to by what it cannot forge, and that has not ended; `uid` must be its
         user's, for a number may have become another process's.
         """
@@ -35,20 +35,20 @@ class Tasking:
             return None
         return held.key
 
-    def is_possible(self, key: Key) -> bool:
+    def is_possible(self, key: RunKey) -> bool:
         """Whether the job runs and its supervisor lives."""
         held = self._running(key)
         if held is None or held.started is None or held.orphan is not None:
             return False
         return not self._spool.is_past_job(held.name)
 
-    def poke(self, key: Key) -> None:
+    def poke(self, key: RunKey) -> None:
         """Have the supervisor look for tasks that were ordered, or are done with."""
         held = self._running(key)
         if held is not None:
             attempt_processes.tell(held, supervisor_signals.POKE)
 
-    async def news(self, key: Key, timeout_s: float) -> None:
+    async def news(self, key: RunKey, timeout_s: float) -> None:
         """Wait until the supervisor tells something or the attempt ends, so long at most."""
         held = self._running(key)
         if held is not None:
@@ -57,13 +57,13 @@ class Tasking:
                 async with asyncio.timeout(timeout_s):
                     await news.wait()
 
-    def signal_session(self, key: Key, leader: int, start: int, signum: int) -> None:
+    def signal_session(self, key: RunKey, leader: int, start: int, signum: int) -> None:
         """Signal those of the attempt's processes that are in the session of one, which began at `start`."""
         held = self._running(key)
         if held is not None:
             found = attempt_processes.now(held)
             process_tree.send_all([each for each in found if each.session == leader and each.start >= start], signum)
 
-    def _running(self, key: Key) -> Attempt | None:
+    def _running(self, key: RunKey) -> Attempt | None:
         held = self._held.get(attempt_name(*key))
         return None if held is None or held.ended.is_set() else held

@@ -10,7 +10,7 @@ from gsched.base.errors import Conflict
 from gsched.store.mark import StoreMark
 
 
-class Fault(StrEnum):
+class StoreFault(StrEnum):
     """What is wrong with the database."""
 
     MISSING = "missing"
@@ -27,7 +27,7 @@ class Fault(StrEnum):
 class Loss:
     """What was found, who knows better, and what that one knows."""
 
-    fault: Fault
+    fault: StoreFault
     witness: str
     known: StoreMark
     found: StoreMark | None
@@ -41,14 +41,14 @@ class Loss:
         if self.found is None:
             how = f"cannot be read ({damage})" if damage else "is missing or empty"
             return f"the store {store} {how}, but {self.witness} knows of one ({what})"
-        if self.fault is Fault.FOREIGN:
+        if self.fault is StoreFault.FOREIGN:
             ids = f"{self.found.cluster_id[:8]} instead of {known.cluster_id[:8]}"
             return f"the store {store} is not the one that {self.witness} knows ({what}): its cluster id is {ids}"
-        if self.fault is Fault.OLD:
+        if self.fault is StoreFault.OLD:
             now, before = known.generation, self.found.generation
             return f"the store {store} is of generation {before}, but {self.witness} knows of generation {now} ({what})"
         log = f"; its write-ahead log {store}-wal is missing" if log_missing else ""
-        if self.fault is Fault.SHORT:
+        if self.fault is StoreFault.SHORT:
             first, last = self.found.seq + 1, known.seq
             return f"the store {store} has lost events {first} to {last}, of which {self.witness} knows{log}"
         return f"the store {store} may have lost its newest events: this machine went down while it was in use{log}"
@@ -71,18 +71,18 @@ def loss_of(found: StoreMark | None, witnesses: Mapping[str, StoreMark], *, may_
         if known.is_empty:
             continue
         if found is None:
-            return Loss(Fault.MISSING, witness, known, None)
+            return Loss(StoreFault.MISSING, witness, known, None)
         if known.cluster_id not in ("", found.cluster_id):
-            return Loss(Fault.FOREIGN, witness, known, found)
+            return Loss(StoreFault.FOREIGN, witness, known, found)
         if known.cluster_id and known.generation > found.generation:
-            return Loss(Fault.OLD, witness, known, found)
+            return Loss(StoreFault.OLD, witness, known, found)
     for witness, known in witnesses.items():
         if found is None or known.cluster_id != found.cluster_id or known.generation < found.generation:
             continue
         if known.seq > found.seq:
-            return Loss(Fault.SHORT, witness, known, found)
+            return Loss(StoreFault.SHORT, witness, known, found)
     if found is not None and may_lack:
-        return Loss(Fault.DOUBTFUL, may_lack, witnesses[may_lack], found)
+        return Loss(StoreFault.DOUBTFUL, may_lack, witnesses[may_lack], found)
     return None
 
 

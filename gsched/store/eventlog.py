@@ -27,7 +27,7 @@ from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.migrations import check_version, migrate, read_meta, schema_version
 from gsched.store.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.records import StoredEvent, stream_events
-from gsched.store.reserve import Reserve
+from gsched.store.reserve import DiskReserve
 from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
 from gsched.store.sqlite import reader_engine, store_path, writer_engine
 from gsched.store.writer import Writer, insert_rows
@@ -73,7 +73,7 @@ class EventLog:
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._renew = renew
-        self._reserve = Reserve(self.path.parent)
+        self._reserve = DiskReserve(self.path.parent)
         self.renewed: lineage.Renewal | None = None
         """What was begun in place of what; None: nothing was lost, or nothing was to be renewed."""
         if not self.path.parent.is_dir():

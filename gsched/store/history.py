@@ -12,14 +12,14 @@ from sqlalchemy import Select, TextClause, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
-from gsched.model.catalogue import AccountFilter, Span
+from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.past import HistoryQuery
 from gsched.model.view import EventRecord
 from gsched.store.failure import error_text
 from gsched.store.migrations import check_version, schema_version
 from gsched.store.records import StoredEvent, select_events, stored
 from gsched.store.schema import JobRow, event, job
-from gsched.store.selection import Part, of_accounts, of_histories, parts_of_accounts, parts_of_histories, within
+from gsched.store.selection import QueryPart, of_accounts, of_histories, parts_of_accounts, parts_of_histories, within
 from gsched.store.sqlite import reader_engine, store_path
 
 _IDS_PER_QUERY = 5_000
@@ -109,7 +109,9 @@ class History:
         found = self._of_parts(query, parts_of_accounts(wanted), wanted.ids, most=AT_ONCE)
         return None if len(found) > AT_ONCE else sorted(found, key=itemgetter(0))
 
-    def _of_parts(self, query: Select[Any], parts: Iterable[Part], ids: tuple[int, ...], most: int = 0) -> list[Any]:
+    def _of_parts(
+        self, query: Select[Any], parts: Iterable[QueryPart], ids: tuple[int, ...], most: int = 0
+    ) -> list[Any]:
         """What is found by all parts of a question; with `most` no further part is asked once there are more."""
         found: list[Any] = []
         for part in parts:
@@ -153,7 +155,7 @@ class History:
             found += [_record(stored(row)) for row in self._rows(query)]
         return sorted(found, key=lambda record: record.seq)
 
-    def events_of_no_job(self, at: Span) -> list[EventRecord]:
+    def events_of_no_job(self, at: TimeSpan) -> list[EventRecord]:
         """What was done to hosts, queues and the rest of the cluster in that time, oldest first."""
         query = select_events().where(event.c.job_id.is_(None), *within(event.c.at, at))
         return [_record(stored(row)) for row in self._rows(query)]
@@ -186,7 +188,7 @@ def _record(entry: StoredEvent) -> EventRecord:
     return EventRecord(seq=entry.seq, at=entry.at, kind=entry.kind, job_id=entry.job_id or 0, payload=text)
 
 
-def _asking(query: Select[Any], part: Part, numbers: list[TextClause]) -> Select[Any]:
+def _asking(query: Select[Any], part: QueryPart, numbers: list[TextClause]) -> Select[Any]:
     query = query.where(*part.conditions, *numbers)
     return query.execution_options(indexed_by=(job.name, part.by)) if part.by else query
 

@@ -18,7 +18,7 @@ LEAST_ROOM = 8 << 20
 """With less than this nothing is kept back."""
 
 
-class Reserve:
+class DiskReserve:
     """That of the store in this folder."""
 
     def __init__(self, folder: Path) -> None:

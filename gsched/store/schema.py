@@ -35,7 +35,7 @@ IRREGULAR = 1
 ARRAY = 2
 """Bit of `traits`: the row of an array, which stands for its elements that are no jobs of their own."""
 
-Counter = BigInteger().with_variant(Integer, "sqlite")
+CounterColumn = BigInteger().with_variant(Integer, "sqlite")
 """64 bits everywhere; SQLite makes only an INTEGER primary key the row's own address."""
 
 meta = Table(
@@ -49,10 +49,10 @@ event = Table(
     "event",
     metadata,
     # Given by the one writer, without gaps: a gap on replay means that something was lost.
-    Column("seq", Counter, primary_key=True, autoincrement=False),
+    Column("seq", CounterColumn, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
     Column("kind", String(64), nullable=False),
-    Column("job_id", Counter),
+    Column("job_id", CounterColumn),
     # JSON as bytes: a damaged text is then still a value, not an error of the driver in the middle of a replay.
     Column("payload", LargeBinary, nullable=False),
     Index("event_job", "job_id"),
@@ -61,7 +61,7 @@ event = Table(
 job = Table(
     "job",
     metadata,
-    Column("job_id", Counter, primary_key=True, autoincrement=False),
+    Column("job_id", CounterColumn, primary_key=True, autoincrement=False),
     Column("user", String(256), nullable=False),
     Column("queue", String(256), nullable=False),
     Column("name", Text, nullable=False),
@@ -101,9 +101,9 @@ blob = Table(
 checkpoint = Table(
     "checkpoint",
     metadata,
-    Column("seq", Counter, primary_key=True, autoincrement=False),
+    Column("seq", CounterColumn, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
-    Column("crc", Counter, nullable=False),
+    Column("crc", CounterColumn, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
 

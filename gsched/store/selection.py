@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, literal, or_
 
-from gsched.model.catalogue import AccountFilter, Span
+from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.job import FINISHED
 from gsched.model.past import HistoryQuery
 from gsched.model.view import JobFilter
@@ -37,7 +37,7 @@ def of_histories(wanted: HistoryQuery) -> Conditions:
         yield or_(_like(job.c.description, wanted.description), job.c.description.is_(None))
 
 
-class Part(NamedTuple):
+class QueryPart(NamedTuple):
     """Some of what is asked for: conditions, and by which index they are served best; empty: SQLite finds that itself.
 
     SQLite keeps no statistics here (they would have to be gathered while the master waits): without a word it takes an
@@ -48,46 +48,46 @@ class Part(NamedTuple):
     by: str = ""
 
 
-def parts_of_histories(wanted: HistoryQuery) -> list[Part]:
+def parts_of_histories(wanted: HistoryQuery) -> list[QueryPart]:
     """Questions to be asked one after the other; no row is in the answers to two of them."""
     jobs, span = wanted.jobs, wanted.active
     if jobs.ids or wanted.submitted:
-        return [Part(_activity(span))]
+        return [QueryPart(_activity(span))]
     if not jobs.finished and not FINISHED.intersection(jobs.states):
-        return [Part([*_activity(span), job.c.finished_at.is_(None)], "job_open")]
+        return [QueryPart([*_activity(span), job.c.finished_at.is_(None)], "job_open")]
     if wanted.completed:
-        return [Part(_activity(span), _by_end([jobs.user], [jobs.project]))]
+        return [QueryPart(_activity(span), _by_end([jobs.user], [jobs.project]))]
     if wanted.dispatched:
-        return [Part(_activity(span), "job_dispatched")]
+        return [QueryPart(_activity(span), "job_dispatched")]
     if span.since is None:
-        return [Part(_activity(span))]
-    by_then = within(job.c.submitted_at, Span(until=span.until))
+        return [QueryPart(_activity(span))]
+    by_then = within(job.c.submitted_at, TimeSpan(until=span.until))
     earlier = [job.c.submitted_at < span.since, *by_then]
     return [
-        Part([job.c.submitted_at >= span.since, *by_then]),
-        Part([*earlier, job.c.finished_at >= span.since], _by_end([jobs.user], [jobs.project])),
-        Part([*earlier, job.c.finished_at.is_(None)], "job_open"),
+        QueryPart([job.c.submitted_at >= span.since, *by_then]),
+        QueryPart([*earlier, job.c.finished_at >= span.since], _by_end([jobs.user], [jobs.project])),
+        QueryPart([*earlier, job.c.finished_at.is_(None)], "job_open"),
     ]
 
 
-def _activity(span: Span) -> list[ColumnElement[bool]]:
+def _activity(span: TimeSpan) -> list[ColumnElement[bool]]:
     """Submitted by the end of the span and not over before its beginning."""
-    found = within(job.c.submitted_at, Span(until=span.until))
+    found = within(job.c.submitted_at, TimeSpan(until=span.until))
     if span.since is not None:
         found.append(or_(job.c.finished_at.is_(None), job.c.finished_at >= span.since))
     return found
 
 
-def parts_of_accounts(wanted: AccountFilter) -> list[Part]:
+def parts_of_accounts(wanted: AccountFilter) -> list[QueryPart]:
     """Likewise. Of an array whose other elements still run the row has no end yet, its elements that were never started
     have: they are told apart later.
     """
     if not wanted.completed:
-        return [Part([], "" if wanted.ids or wanted.submitted or not wanted.dispatched else "job_dispatched")]
-    not_over = Part([job.c.finished_at.is_(None)], "" if wanted.ids else "job_open")
+        return [QueryPart([], "" if wanted.ids or wanted.submitted or not wanted.dispatched else "job_dispatched")]
+    not_over = QueryPart([job.c.finished_at.is_(None)], "" if wanted.ids else "job_open")
     is_narrow = wanted.ids or wanted.submitted
     index = "" if is_narrow else _by_end(wanted.users, wanted.projects)
-    return [Part(within(job.c.finished_at, wanted.completed), index), not_over]
+    return [QueryPart(within(job.c.finished_at, wanted.completed), index), not_over]
 
 
 def _by_end(users: Sequence[str], projects: Sequence[str]) -> str:
@@ -141,7 +141,7 @@ def _in_state(wanted: JobFilter) -> Conditions:
         yield job.c.state.not_in(("",) if wanted.finished else ("", *sorted(FINISHED)))
 
 
-def within(column: ColumnElement[Any], span: Span) -> list[ColumnElement[bool]]:
+def within(column: ColumnElement[Any], span: TimeSpan) -> list[ColumnElement[bool]]:
     """Conditions that a time lies in the span."""
     found = [column >= span.since] if span.since is not None else []
     # Times are typed to the second or minute: what happened within that second is meant.

@@ -21,7 +21,7 @@ AGENT_SERVICE = "/gsched.wire.v1.AgentService/"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ProvenCaller:
     """A proven user. `is_admin` may control everybody's jobs, hosts and queues."""
 
     user: str
@@ -36,12 +36,12 @@ class Caller:
 class Authenticator(Protocol):
     """Finds out who sent a call, once for each: a proof may be good for one use only."""
 
-    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+    async def prove(self, context: Any, path: str, body: bytes) -> ProvenCaller:
         """Who sent the call of this gRPC context; `path` is its method, `body` the request as it came, empty for a
         stream of requests. Raises PermissionDenied when that is not proven.
         """
 
-    async def still(self, context: Any, caller: Caller) -> Caller:
+    async def still(self, context: Any, caller: ProvenCaller) -> ProvenCaller:
         """The caller as he would be let in now, in the middle of a call that goes on; without its proof, which may be
         good for one use only. Raises PermissionDenied when he would not be.
         """
@@ -50,7 +50,7 @@ class Authenticator(Protocol):
 class Proven(Protocol):
     """Knows who was found to have sent the call that is being answered."""
 
-    def caller(self, context: Any) -> Caller:
+    def caller(self, context: Any) -> ProvenCaller:
         """Who sent the call of this gRPC context. Raises PermissionDenied for one that nobody has let in."""
 
     async def again(self, context: Any) -> None:
@@ -77,16 +77,16 @@ class OwnerOnly:
     """Everybody who gets through is the owner of the cluster."""
 
     def __init__(self, *, agents: bool) -> None:
-        self._owner = Caller(user_name(os.getuid()), is_admin=True)
+        self._owner = ProvenCaller(user_name(os.getuid()), is_admin=True)
         self._agents = agents
 
-    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+    async def prove(self, context: Any, path: str, body: bytes) -> ProvenCaller:
         """The owner, whoever it is; with `agents` also as the agent of any host."""
         if path.startswith(AGENT_SERVICE) and not self._agents:
             raise PermissionDenied("an agent of a shared cluster proves its host on the master's port")
         return self._owner
 
-    async def still(self, context: Any, caller: Caller) -> Caller:
+    async def still(self, context: Any, caller: ProvenCaller) -> ProvenCaller:
         """Always."""
         return caller
 

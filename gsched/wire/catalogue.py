@@ -7,7 +7,15 @@ from typing import Any
 
 import grpc
 
-from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
+from gsched.model.catalogue import (
+    Account,
+    AccountFilter,
+    ApplicationView,
+    Definitions,
+    Grouping,
+    TimeSpan,
+    UserLimitView,
+)
 from gsched.model.view import EventRecord
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
@@ -60,7 +68,7 @@ class Catalogue:
             return None
         return [account for reply in replies for account in _accounts(reply)]
 
-    def notices(self, at: Span) -> list[EventRecord]:
+    def notices(self, at: TimeSpan) -> list[EventRecord]:
         """What happened to hosts, queues and the cluster itself in that time, oldest first."""
         request = catalogue_pb2.NoticesRequest()
         fill(request.at, at)

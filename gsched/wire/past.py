@@ -15,7 +15,7 @@ from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.v1 import past_pb2, past_pb2_grpc
 
 
-class Told:
+class PastAnswer:
     """An answer, read while it arrives: by ascending number, elements of an array behind its record."""
 
     def __init__(self, replies: Iterator[Any]) -> None:
@@ -53,9 +53,9 @@ class PastCalls:
         self._stub = past_pb2_grpc.PastStub(channel)
         self._stream = stream
 
-    def histories(self, wanted: HistoryQuery) -> Told:
+    def histories(self, wanted: HistoryQuery) -> PastAnswer:
         """Histories of the jobs that are wanted, however long ago they finished."""
-        return Told(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
+        return PastAnswer(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
 
 
 def _order(told: JobHistory | JobTimes) -> int:

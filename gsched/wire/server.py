@@ -23,8 +23,8 @@ from gsched.wire.protocol import ABOUT
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 
-Options = tuple[tuple[str, int], ...]
-SERVER_OPTIONS: Options = (
+ChannelOptions = tuple[tuple[str, int], ...]
+SERVER_OPTIONS: ChannelOptions = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.so_reuseport", 0),
@@ -37,7 +37,7 @@ SERVER_OPTIONS: Options = (
 )
 
 
-SERVER_OPTIONS_FOR_ANYBODY: Options = (
+SERVER_OPTIONS_FOR_ANYBODY: ChannelOptions = (
     *((name, value) for name, value in SERVER_OPTIONS if name != "grpc.max_receive_message_length"),
     # Who has proven nothing yet must not fill the memory.
     ("grpc.max_receive_message_length", MESSAGE_LIMIT // 8),
@@ -47,7 +47,7 @@ SERVER_OPTIONS_FOR_ANYBODY: Options = (
 )
 
 
-def bounded(options: Options, connections: int) -> Options:
+def bounded(options: ChannelOptions, connections: int) -> ChannelOptions:
     """The options of a port that takes no more than so many connections: who comes then is cut off before any work is
     done for him. Those that are there go on.
     """

@@ -16,7 +16,7 @@ from typing import Any
 
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ALL_HOSTS, ClusterConfig
-from gsched.wire.auth import AGENT_SERVICE, Caller, uid_of_user
+from gsched.wire.auth import AGENT_SERVICE, ProvenCaller, uid_of_user
 from gsched.wire.certificates import Revoked
 
 USER_KEY = "gsched-user"
@@ -35,7 +35,7 @@ class UnknownUser(PermissionDenied):
     """The system knows no such user."""
 
 
-class Accounts:
+class ServedNames:
     """Which names the master serves: rules of the configuration, and the system's word on who there is."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Accounts:
         self._missed: dict[str, float] = {}
         """Users with calls that go on who are not known -> since when."""
 
-    async def admit(self, user: str, host: str, way: str) -> Caller:
+    async def admit(self, user: str, host: str, way: str) -> ProvenCaller:
         """The caller of that name. Raises PermissionDenied for who is not served."""
         config = self._config()
         if not USER_NAME.fullmatch(user):
@@ -71,9 +71,9 @@ class Accounts:
             raise PermissionDenied(
                 f"user {user} is whom the master runs as: heard from {hosts} alone (GSCHED_ADMIN_HOSTS)"
             )
-        return Caller(user, believed and user in config.administrators, host, way)
+        return ProvenCaller(user, believed and user in config.administrators, host, way)
 
-    async def still(self, caller: Caller, host: str) -> Caller:
+    async def still(self, caller: ProvenCaller, host: str) -> ProvenCaller:
         """The same in the middle of a call that goes on. Raises PermissionDenied."""
         try:
             found = await self.admit(caller.user, host, caller.way)
@@ -103,7 +103,7 @@ class ByHost:
     def __init__(
         self,
         config: Callable[[], ClusterConfig],
-        accounts: Accounts,
+        accounts: ServedNames,
         leaving: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """`leaving`: hosts that are no longer in the configuration and still hold jobs."""
@@ -112,7 +112,7 @@ class ByHost:
         self._accounts = accounts
         self._leaving = leaving
 
-    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+    async def prove(self, context: Any, path: str, body: bytes) -> ProvenCaller:
         """The user whom the host's door names; for the service of agents the host itself.
 
         Raises PermissionDenied for a host that is not in lsf.cluster, and for a user who is not served.
@@ -124,12 +124,12 @@ class ByHost:
             # An agent speaks for its host. A door shares its certificate, and says of every call whose it is.
             if users:
                 raise PermissionDenied(f"no user may speak as the agent of {host}")
-            return Caller("", False, host, "agent")
+            return ProvenCaller("", False, host, "agent")
         if len(users) != 1:
             raise PermissionDenied(f"host {host} names {len(users)} users for one call")
         return await self._accounts.admit(str(users[0]), host, "door")
 
-    async def still(self, context: Any, caller: Caller) -> Caller:
+    async def still(self, context: Any, caller: ProvenCaller) -> ProvenCaller:
         """The user, whose host still counts in the middle of a call. Raises PermissionDenied."""
         return await self._accounts.still(caller, self.host_of(context))
 

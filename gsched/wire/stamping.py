@@ -20,10 +20,10 @@ import grpc
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
-from gsched.wire.auth import AGENT_SERVICE, Caller
+from gsched.wire.auth import AGENT_SERVICE, ProvenCaller
 from gsched.wire.munge import Munge
 from gsched.wire.proving import ProvingChannel
-from gsched.wire.shared import Accounts
+from gsched.wire.shared import ServedNames
 from gsched.wire.trust import Trust
 from gsched.wire.trusted import TrustedChannel
 
@@ -62,7 +62,7 @@ class ByMunge:
     def __init__(
         self,
         config: Callable[[], ClusterConfig],
-        accounts: Accounts,
+        accounts: ServedNames,
         munge: Munge,
         name_of: Callable[[int], str | None] | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class ByMunge:
         self._name_of = name_of or system_name
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="munge")
 
-    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+    async def prove(self, context: Any, path: str, body: bytes) -> ProvenCaller:
         """The user of the credential. Raises PermissionDenied, Unavailable when munged does not answer."""
         if path.startswith(AGENT_SERVICE):
             raise PermissionDenied("an agent proves its host by a certificate, on the master's first port")
@@ -82,7 +82,7 @@ class ByMunge:
         user = await self._decoded(str(given[0]), payload(self._config().munge_address, path, body))
         return await self._accounts.admit(user, address_of(context.peer()), "munge")
 
-    async def still(self, context: Any, caller: Caller) -> Caller:
+    async def still(self, context: Any, caller: ProvenCaller) -> ProvenCaller:
         """The user, whose credential was good once, as the master serves him now. Raises PermissionDenied."""
         return await self._accounts.still(caller, caller.host)
 

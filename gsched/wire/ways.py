@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
 
 
-class Way(NamedTuple):
+class MasterWay(NamedTuple):
     """`address` is what a person is told of it. Equal ways lead alike."""
 
     address: str
@@ -50,7 +50,7 @@ class Way(NamedTuple):
         return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
 
 
-def way_to_master(folder: str, *, as_root: bool = False) -> Way:
+def way_to_master(folder: str, *, as_root: bool = False) -> MasterWay:
     """The way to the master of the cluster whose configuration is in `folder`; `as_root`: root is taken for its owner.
 
     Raises Unavailable when there is none, PermissionDenied, BadRequest.
@@ -60,19 +60,19 @@ def way_to_master(folder: str, *, as_root: bool = False) -> Way:
     address = read_address(folder)
     if not _ADDRESS.fullmatch(address):
         raise Unavailable(f"{os.path.join(folder, MASTER_FILE)} does not hold the address of a master")
-    return Way(address)
+    return MasterWay(address)
 
 
-def _shared(folder: str, as_root: bool) -> Way:
+def _shared(folder: str, as_root: bool) -> MasterWay:
     run_dir = read_setting(folder, "GSCHED_RUNDIR") or DEFAULT_RUN_DIR
     own = os.path.join(run_dir, "master", MASTER_SOCKET)
     if _is_ours(own, as_root):
-        return Way(f"unix:{quote(os.fsencode(own))}")
+        return MasterWay(f"unix:{quote(os.fsencode(own))}")
     relay = os.path.join(run_dir, "door", SOCKET_NAME)
     port = read_setting(folder, "GSCHED_MUNGE_PORT")
-    by_munge = Way(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
+    by_munge = MasterWay(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
     if os.path.exists(relay):
-        by_door = Way(relay, "relay", trusts_any=_is_named_by_root(folder))
+        by_door = MasterWay(relay, "relay", trusts_any=_is_named_by_root(folder))
         dead = why_dead(relay) if port else ""
         if not dead:
             return by_door

@@ -15,15 +15,15 @@ import pytest
 from gsched.base.errors import Unavailable
 from gsched.core.command import HostHello
 from gsched.master.agents.agent_service import MOST_UNTAKEN, AgentServicer
-from gsched.master.agents.agent_sessions import Sessions
-from gsched.master.engine_thread import Item
+from gsched.master.agents.agent_sessions import AgentSessions
+from gsched.master.engine_thread import InboxItem
 from gsched.master.views.board import Board
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.view import JobView
-from gsched.wire.auth import Caller
+from gsched.wire.auth import ProvenCaller
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.server import SERVER_OPTIONS, listen
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
@@ -36,10 +36,10 @@ class Inbox:
     """What reaches the engine. It answers a hello at once; all else it is too busy for until `go`."""
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.items: list[InboxItem] = []
         self.is_busy = False
 
-    def put(self, item: Item) -> None:
+    def put(self, item: InboxItem) -> None:
         self.items.append(item)
         if item.reply is not None and (isinstance(item.command, HostHello) or not self.is_busy):
             item.reply(None, None)
@@ -54,8 +54,8 @@ class Inbox:
 class ByName:
     """Whose key it is: the test says so in the call."""
 
-    def caller(self, context: Any) -> Caller:
-        return Caller("", False, dict(context.invocation_metadata())["host"], "agent")
+    def caller(self, context: Any) -> ProvenCaller:
+        return ProvenCaller("", False, dict(context.invocation_metadata())["host"], "agent")
 
     async def again(self, context: Any) -> None:
         """The keys of these tests stay good."""
@@ -97,7 +97,7 @@ class Setting:
         hosts = {name: HostConfig(name=name) for name in "ab"}
         config = ClusterConfig(cluster="c", master_host="a", hosts=hosts, locations=PLACES)
         self.inbox = Inbox()
-        self.sessions = Sessions(Board(config), None)  # type: ignore[arg-type]
+        self.sessions = AgentSessions(Board(config), None)  # type: ignore[arg-type]
         self.servicer = AgentServicer(self.inbox, self.sessions, ByName())  # type: ignore[arg-type]
         self.channel: grpc.aio.Channel
 

@@ -23,7 +23,7 @@ from shared_master import HOSTS, MASTER, SharedMaster
 from gsched.app.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
 from gsched.master.agents.agent_service import AgentServicer
-from gsched.wire.auth import Caller, OwnerOnly
+from gsched.wire.auth import OwnerOnly, ProvenCaller
 from gsched.wire.certificates import fingerprint
 from gsched.wire.client import Client
 from gsched.wire.protocol import PROTOCOL
@@ -238,7 +238,7 @@ def test_no_agent_speaks_as_a_user(master: SharedMaster) -> None:
 def test_an_agent_never_speaks_for_another_host(host: str) -> None:
     first = agent_pb2.AgentMessage(hello=agent_pb2.Hello(host=host, protocol=PROTOCOL))
     servicer = AgentServicer(None, None, None)  # type: ignore[arg-type]
-    proven = Caller("", False, "gpu1", "agent")
+    proven = ProvenCaller("", False, "gpu1", "agent")
     said = servicer._refuse(first, proven)
     assert (said == "") is (host == "gpu1"), said
 

@@ -24,7 +24,7 @@ from gsched.wire import munge as library
 from gsched.wire.certificates import fingerprint
 from gsched.wire.client import Client
 from gsched.wire.munge import Munge
-from gsched.wire.shared import USER_KEY, Accounts
+from gsched.wire.shared import USER_KEY, ServedNames
 from gsched.wire.stamping import CREDENTIAL_KEY, ByMunge, payload, stamping_channel
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
 
@@ -72,7 +72,7 @@ class StampedMaster(SharedMaster):
         self.config = msgspec.structs.replace(self.config, network=network)
 
     def open(self) -> list[grpc.aio.Server]:
-        self.known = Accounts(lambda: self.config, self.accounts.get)
+        self.known = ServedNames(lambda: self.config, self.accounts.get)
         auth = ByMunge(lambda: self.config, self.known, self.munge, lambda uid: self.names.get(uid))
         assert self.config.network.munge_port is not None
         return [*super().open(), self.server(auth, self.config.network.munge_port, hosts_only=False)]

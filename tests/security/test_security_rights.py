@@ -25,7 +25,7 @@ from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.auth import Caller
+from gsched.wire.auth import ProvenCaller
 from gsched.wire.client import Client
 from gsched.wire.server import SERVER_OPTIONS, answers, listen, streams
 from gsched.wire.v1 import (
@@ -57,16 +57,16 @@ class Anybody:
     """Lets everyone in as whom the test wants."""
 
     def __init__(self) -> None:
-        self.now: Caller | None = Caller("ann", False, "gpu1", "door")
+        self.now: ProvenCaller | None = ProvenCaller("ann", False, "gpu1", "door")
         self.asked = 0
 
-    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+    async def prove(self, context: Any, path: str, body: bytes) -> ProvenCaller:
         self.asked += 1
         if self.now is None:
             raise PermissionDenied("no certificate")
         return self.now
 
-    async def still(self, context: Any, caller: Caller) -> Caller:
+    async def still(self, context: Any, caller: ProvenCaller) -> ProvenCaller:
         return await self.prove(context, "", b"")
 
 
@@ -210,7 +210,7 @@ def test_a_call_without_a_rule_is_answered_to_nobody(played: Played, monkeypatch
     monkeypatch.delitem(RULES, "Scheduler.Cluster")
 
     async def story(setting: Setting) -> None:
-        setting.auth.now = Caller("boss", True)
+        setting.auth.now = ProvenCaller("boss", True)
         with pytest.raises(PermissionDenied, match="no rule"):
             await setting.ask(lambda client: client.cluster())
 
@@ -225,7 +225,7 @@ def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_a
     async def story(setting: Setting) -> None:
         with pytest.raises(PermissionDenied, match="User permission denied"):
             await setting.ask(lambda client: client.host_control("close", ["h9"], "why not"))
-        setting.auth.now = Caller("boss", True, "gpu1", "door")
+        setting.auth.now = ProvenCaller("boss", True, "gpu1", "door")
         with pytest.raises(BadRequest, match="Bad host name"):
             await setting.ask(lambda client: client.host_control("close", ["h9"]))
         first, second = await setting.lines(2)
@@ -238,7 +238,7 @@ def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_a
 
 def test_root_of_a_host_may_only_look_unless_configured(played: Played) -> None:
     async def story(setting: Setting) -> None:
-        setting.auth.now = Caller("root", False, "gpu1", "door")
+        setting.auth.now = ProvenCaller("root", False, "gpu1", "door")
         assert (await setting.ask(lambda client: client.cluster())).cluster == "c"
         for call in (
             lambda client: client.submit(Submission(spec=SPEC)),
@@ -376,9 +376,9 @@ def test_a_user_who_asks_too_often_waits_and_others_do_not(played: Played) -> No
         with pytest.raises(Exception, match="more than 2 requests a second of ann"):
             await asyncio.to_thread(impatient.cluster)
         impatient.close()
-        setting.auth.now = Caller("bob", False, "gpu1", "door")
+        setting.auth.now = ProvenCaller("bob", False, "gpu1", "door")
         await setting.ask(lambda client: client.cluster())
-        setting.auth.now = Caller("ann", False, "gpu2", "munge")
+        setting.auth.now = ProvenCaller("ann", False, "gpu2", "munge")
         waiting = asyncio.create_task(setting.ask(lambda client: client.cluster()))
         (line,) = await setting.lines(1)
         assert line["outcome"] == "refused" and line["user"] == "ann"
@@ -488,7 +488,7 @@ def test_what_is_no_message_harms_nobody(played: Played, caplog: pytest.LogCaptu
 def test_the_owner_on_the_masters_own_socket_is_not_held_up(played: Played) -> None:
     async def story(setting: Setting) -> None:
         setting.params = Params(max_requests_per_s=1)
-        setting.auth.now = Caller("me", True)
+        setting.auth.now = ProvenCaller("me", True)
         for _ in range(50):
             await setting.ask(lambda client: client.cluster())
 

@@ -23,7 +23,7 @@ from gsched.model.config import Locations
 from gsched.model.job import JobSpec
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.elim_program import ElimRules
-from gsched.run.program import Ended
+from gsched.run.program import ProgramEnd
 from tests.folders import new_folder
 
 pytestmark = pytest.mark.needs_root
@@ -154,7 +154,7 @@ def test_a_program_of_mps_that_another_can_change_is_not_run(folder: Path) -> No
     program.chmod(0o755)
     os.chown(program, STRANGER, 0)
 
-    async def run(*_: object) -> Ended:
+    async def run(*_: object) -> ProgramEnd:
         raise AssertionError("it is run")
 
     keeper = Mps(str(program), "c", folder / "spool", run=run, may_run=who_may_change)

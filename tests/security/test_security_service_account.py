@@ -14,27 +14,27 @@ import pytest
 from shared_master import MASTER, SharedMaster
 from test_security_identity import DENIED, Metadata, Peer, refusal
 
-from gsched.agent.attempts.job_accounts import Accounts as AgentAccounts
+from gsched.agent.attempts.job_accounts import HostAccounts as AgentAccounts
 from gsched.agent.attempts.job_accounts import Login
 from gsched.base.errors import Conflict, PermissionDenied
 from gsched.base.systemusers import first_ordinary
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.model.config import ClusterConfig, Locations, Network
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.wire.shared import USER_KEY
 from tests.folders import new_folder
 
 SERVICE: Metadata = ((USER_KEY, "gsched"),)
-ALICE = Account(name="alice", uid=2001, gid=2001)
-BOB = Account(name="bob", uid=2002, gid=2002, groups=(2002, 2900))
-GSCHED = Account(name="gsched", uid=2900, gid=2900)
-WWW = Account(name="www-data", uid=33, gid=33)
-ALIAS = Account(name="alias", uid=2900, gid=2001)
-ROOT = Account(name="root", uid=0, gid=0)
+ALICE = UnixAccount(name="alice", uid=2001, gid=2001)
+BOB = UnixAccount(name="bob", uid=2002, gid=2002, groups=(2002, 2900))
+GSCHED = UnixAccount(name="gsched", uid=2900, gid=2900)
+WWW = UnixAccount(name="www-data", uid=33, gid=33)
+ALIAS = UnixAccount(name="alias", uid=2900, gid=2001)
+ROOT = UnixAccount(name="root", uid=0, gid=0)
 PEOPLE = {each.name: each for each in (ALICE, BOB, GSCHED, WWW, ALIAS, ROOT)}
 
 
-def find(name: str) -> Account:
+def find(name: str) -> UnixAccount:
     if name not in PEOPLE:
         raise LookupError
     return PEOPLE[name]
@@ -134,7 +134,7 @@ def test_a_cluster_of_one_owner_takes_that_owners_jobs(tmp_path: Path) -> None:
     """Hosts of one person who is not root: daemons, keys and jobs are all that person's."""
     tls = key(tmp_path, 0o600)
     own = os.stat(tls / "h1.key").st_uid
-    owner = Account(name="ann", uid=own, gid=own)
+    owner = UnixAccount(name="ann", uid=own, gid=own)
     checking = JobAccounts(
         lambda: cluster(tls), find=lambda name: owner, own_uid=own, first=lambda: 0 if own == 0 else min(own, 1000)
     )

@@ -15,28 +15,28 @@ from pathlib import Path
 import msgspec
 
 from gsched.agent.attempts.attempt_fences import Fencing
-from gsched.agent.attempts.held_resources import Holdings, uuids_of
-from gsched.agent.attempts.job_accounts import Accounts
-from gsched.agent.attempts.order_builder import Orders, Start, Surroundings
+from gsched.agent.attempts.held_resources import HeldResources, uuids_of
+from gsched.agent.attempts.job_accounts import HostAccounts
+from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
 from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
 from gsched.agent.gpu.gpu_prolog_epilog import Custody, GpusUnfit
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
-from gsched.agent.output.output_tail import Endings
+from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import Letters
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Limits, StartedInfo
+from gsched.run.order import AttemptLimits, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
@@ -59,16 +59,16 @@ class Attempts:
         clock: Clock,
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
-        surroundings: Surroundings,
+        surroundings: HostContext,
         fencing: Fencing | None = None,
         custody: Custody | None = None,
-        accounts: Accounts | None = None,
-        locks: Places | None = None,
+        accounts: HostAccounts | None = None,
+        locks: GpuLockFolders | None = None,
         quota: OutputQuota | None = None,
     ) -> None:
         self._fencing = fencing
         self._custody = custody or Custody()
-        self._accounts = accounts or Accounts(host, uid=uid)
+        self._accounts = accounts or HostAccounts(host, uid=uid)
         self._host = host
         self._spool = spool
         self._cluster = cluster
@@ -78,7 +78,7 @@ class Attempts:
         """Attempts whose jobs have their first host elsewhere: here is a part of them."""
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
-        self.holdings = Holdings(self._ended)
+        self.holdings = HeldResources(self._ended)
         self.unkillable = Unkillables(send)
         self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
         """Whose store has ordered an attempt, where that is known."""
@@ -91,7 +91,7 @@ class Attempts:
         self._returns: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
-        self.endings = Endings()
+        self.endings = AttemptEndWaiters()
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
             spool,
@@ -106,7 +106,7 @@ class Attempts:
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._aside = Aside()
         self._letters = Letters(self._executor, self._on_written, self._aside)
-        self._orders = Orders(host, user_name(uid), self._executor, clock, surroundings)
+        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, surroundings)
 
     async def adopt(self) -> int:
         """Take up what an earlier agent left; returns how many attempts there are."""
@@ -271,7 +271,7 @@ class Attempts:
     async def limit(self, key: AttemptKey, message: agent_pb2.LimitAttempt) -> None:
         """Other limits than at its start; an attempt that is not here is over."""
         run_limit_s = message.run_limit_s if message.HasField("run_limit_s") else None
-        await self._executor.limit(*key, Limits(run_limit_s=run_limit_s, limits=dict(message.limits)))
+        await self._executor.limit(*key, AttemptLimits(run_limit_s=run_limit_s, limits=dict(message.limits)))
 
     def forget(self, key: AttemptKey) -> None:
         """The master has the result on disk: the journal may go, what the job printed stays for a while."""

@@ -19,7 +19,7 @@ def uuids_of(part: HostAllocation | None) -> frozenset[str]:
     return frozenset(gpu.parent or gpu.uuid for gpu in part.gpus) if part is not None else frozenset()
 
 
-class Holdings:
+class HeldResources:
     """The part that each known attempt has. `ended`: the attempts that have ended, always as it is now."""
 
     def __init__(self, ended: Collection[AttemptKey]) -> None:

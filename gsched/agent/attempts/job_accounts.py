@@ -20,7 +20,7 @@ from gsched.agent.attempts.pam_limits import Granted, PamLimits
 from gsched.agent.blocking_pool import Aside
 from gsched.base.errors import Conflict, NotFound, ResourceExhausted
 from gsched.base.systemusers import first_ordinary, why_system
-from gsched.run.account import Account, acting_as, look_up
+from gsched.run.account import UnixAccount, acting_as, look_up
 from gsched.wire.auth import user_name
 from gsched.wire.certificates import CA_KEY_FILE
 
@@ -37,19 +37,19 @@ PATIENCE_S = 5.0
 class Login:
     """Whom an attempt runs as; `account` None: as the agent's own user. `site`: whom the site's steps run as."""
 
-    account: Account | None = None
+    account: UnixAccount | None = None
     granted: Granted = ()
-    site: Account | None = None
+    site: UnixAccount | None = None
 
 
-class Found(NamedTuple):
+class FoundAccount(NamedTuple):
     """An account of this host; `barred`: why no job runs as it."""
 
-    account: Account
+    account: UnixAccount
     barred: str = ""
 
 
-class Accounts:
+class HostAccounts:
     """The users of one host. `site_user`: LSB_PRE_POST_EXEC_USER; `system_users`: GSCHED_SYSTEM_USERS; `first`: the
     lowest uid of an ordinary account. `tls_dir`: where the keys of a shared cluster lie; empty: it is a private one.
     `services`: folders that belong to those whom its daemons run as.
@@ -63,7 +63,7 @@ class Accounts:
         root_may_run: bool = True,
         site_user: str = "",
         pam: PamLimits | None = None,
-        find: Callable[[str], Account] = look_up,
+        find: Callable[[str], UnixAccount] = look_up,
         tls_dir: str = "",
         services: tuple[str, ...] = (),
         system_users: tuple[str, ...] = (),
@@ -80,7 +80,7 @@ class Accounts:
         self._services = services
         self._system_users = system_users
         self._first = first
-        self._known: dict[str, tuple[float, Found]] = {}
+        self._known: dict[str, tuple[float, FoundAccount]] = {}
         self._aside = Aside()
         if site_user and self._uid and site_user != self._own:
             log.warning(
@@ -110,11 +110,11 @@ class Accounts:
         granted = await self._pam.of(account.name) if self._pam is not None else ()
         return Login(account, granted, site)
 
-    async def account(self, user: str) -> Account | None:
+    async def account(self, user: str) -> UnixAccount | None:
         """Whom things are done as for that user; None: as the agent's own user. Raises GschedError."""
         return (await self.login(user)).account
 
-    async def _account(self, name: str) -> Found:
+    async def _account(self, name: str) -> FoundAccount:
         now = time.monotonic()
         at, known = self._known.get(name, (-STALE_S, None))
         if known is not None and now - at < KEEP_S:
@@ -133,21 +133,21 @@ class Accounts:
         self._known[name] = (now, found)
         return found
 
-    def _look_up(self, name: str) -> Found:
+    def _look_up(self, name: str) -> FoundAccount:
         """Raises LookupError, OSError."""
         account = self._find(name)
         if account.uid == 0 or not self._tls_dir:
-            return Found(account)  # of root LSF_ROOT_USER decides; a private cluster has one user, and no keys
+            return FoundAccount(account)  # of root LSF_ROOT_USER decides; a private cluster has one user, and no keys
         service = owned_by(account, self._services)
         if service:
-            return Found(account, f"daemons of the cluster run as that account ({service} belongs to it)")
+            return FoundAccount(account, f"daemons of the cluster run as that account ({service} belongs to it)")
         key = key_open_to(account, self._tls_dir, self._host)
         if key:
-            return Found(account, f"that account can read {key}, by which a host is known")
-        return Found(account, why_system(name, account.uid, self._system_users, self._first()))
+            return FoundAccount(account, f"that account can read {key}, by which a host is known")
+        return FoundAccount(account, why_system(name, account.uid, self._system_users, self._first()))
 
 
-def owned_by(account: Account, folders: Iterable[str]) -> str:
+def owned_by(account: UnixAccount, folders: Iterable[str]) -> str:
     """The first of the folders that belongs to the account; empty when none does."""
     for folder in folders:
         try:
@@ -158,7 +158,7 @@ def owned_by(account: Account, folders: Iterable[str]) -> str:
     return ""
 
 
-def key_open_to(account: Account, tls_dir: str, host: str) -> str:
+def key_open_to(account: UnixAccount, tls_dir: str, host: str) -> str:
     """The first private key in the folder that the account can read, by the kernel's word; empty when there is none.
 
     Raises OSError when that cannot be found out.

@@ -19,7 +19,7 @@ from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
 from gsched.model.cudaorder import in_cuda_order, pci_address
 from gsched.model.job import JobSpec
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 
 MAX_INDEX = (1 << 31) - 1
 MCPU_LIMIT = 4096
@@ -114,7 +114,7 @@ def job_environment(
     return found
 
 
-def login_variables(account: Account) -> dict[str, str]:
+def login_variables(account: UnixAccount) -> dict[str, str]:
     """What a login sets, whatever the submission said. An account without a shell gets the system's for its scripts."""
     shell = "/bin/sh" if posixpath.basename(account.shell) in ("nologin", "false") else account.shell
     return {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": shell}

@@ -33,8 +33,8 @@ from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Fence, Mail, Order, Step
-from gsched.run.report.job_report import Facts, room_for
+from gsched.run.order import Fence, JobStep, Mail, Order
+from gsched.run.report.job_report import ReportFacts, room_for
 from gsched.run.supervisor.steps import SITE_FOLDER
 from gsched.wire.v1 import agent_pb2
 
@@ -48,16 +48,16 @@ def _too_long(command: str) -> bytes:
     return text + b"\n" if len(text) > MOST_LINE_BYTES else b""
 
 
-def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[JobStep, ...], tuple[JobStep, ...]]:
     """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
     the other way round."""
     first, last = copies(spec)
-    first += [Step(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
+    first += [JobStep(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
     if spec.pre_exec:
-        first.append(Step(command=spec.pre_exec, what="the job's pre-exec command"))
+        first.append(JobStep(command=spec.pre_exec, what="the job's pre-exec command"))
     if spec.post_exec:
-        last.append(Step(command=spec.post_exec, what="the job's post-exec command"))
-    last += [Step(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
+        last.append(JobStep(command=spec.post_exec, what="the job's post-exec command"))
+    last += [JobStep(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
     return tuple(first), tuple(last)
 
 
@@ -119,7 +119,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HostContext:
     """What is so for all jobs of a host."""
 
     locks_gpus: Callable[[], bool]
@@ -133,11 +133,11 @@ class Surroundings:
     """Path of the one that jobs ask for tasks at; empty where there is none."""
 
 
-class Orders:
+class OrderBuilder:
     """The orders of one host. `user`: whose agent it is, for jobs that need no account of their own."""
 
     def __init__(
-        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, surroundings: Surroundings
+        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, surroundings: HostContext
     ) -> None:
         self._host = host
         self._user = user
@@ -273,11 +273,11 @@ class Orders:
             error=spec.notify_error,
         )
 
-    def _report_facts(self, start: Start) -> Facts:
+    def _report_facts(self, start: Start) -> ReportFacts:
         message, spec, allocation = start.message, start.spec, start.allocation
         job_id = message.job_id
         asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
-        return Facts(
+        return ReportFacts(
             job=show_job(job_id),
             name=spec.shown_name(job_id),
             command=spec.command,

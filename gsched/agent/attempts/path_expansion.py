@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.base.ids import array_of, index_of
 from gsched.model.job import JobSpec
-from gsched.run.order import Step
+from gsched.run.order import JobStep
 
 _PATTERN = re.compile("%(JG|J|I|EJ|EI|P|U|G|H)")
 
@@ -48,10 +48,10 @@ def settled(spec: JobSpec, job_id: int, user: str, unix_group: str) -> tuple[Job
     ), (*made, output_dir)
 
 
-def copies(spec: JobSpec) -> tuple[list[Step], list[Step]]:
+def copies(spec: JobSpec) -> tuple[list[JobStep], list[JobStep]]:
     """-f: (copies before the job, copies after it). A file that has both names already is left alone."""
-    before: list[Step] = []
-    after: list[Step] = []
+    before: list[JobStep] = []
+    after: list[JobStep] = []
     for text in spec.file_copies:
         local, how, remote = text.split()
         local, remote = posixpath.join(spec.cwd, local), posixpath.join(spec.run_dir, remote)
@@ -61,12 +61,14 @@ def copies(spec: JobSpec) -> tuple[list[Step], list[Step]]:
             after.append(_copied(remote, local, f"-f '{text}'"))
         if how == "<<":
             line = f"[ {_word(remote)} -ef {_word(local)} ] || cat -- {_word(remote)} >> {_word(local)}"
-            after.append(Step(command=line, what=f"-f '{text}'"))
+            after.append(JobStep(command=line, what=f"-f '{text}'"))
     return before, after
 
 
-def _copied(source: str, target: str, what: str) -> Step:
-    return Step(command=f"[ {_word(source)} -ef {_word(target)} ] || cp -- {_word(source)} {_word(target)}", what=what)
+def _copied(source: str, target: str, what: str) -> JobStep:
+    return JobStep(
+        command=f"[ {_word(source)} -ef {_word(target)} ] || cp -- {_word(source)} {_word(target)}", what=what
+    )
 
 
 def _word(text: str) -> str:

@@ -17,7 +17,7 @@ from gsched.model.host import ComputeMode
 log = logging.getLogger(__name__)
 
 
-class Setting(msgspec.Struct, kw_only=True):
+class ModeSetting(msgspec.Struct, kw_only=True):
     """A GPU whose compute mode is not, or will not stay, what it was before its jobs."""
 
     standing: ComputeMode
@@ -32,7 +32,7 @@ class _Page(msgspec.Struct, kw_only=True):
     """The file."""
 
     boot_id: str
-    gpus: dict[str, Setting] = {}
+    gpus: dict[str, ModeSetting] = {}
 
 
 class ModeBook:
@@ -42,7 +42,7 @@ class ModeBook:
         """Read what an earlier agent wrote in this boot; a file that cannot be read is told in the log."""
         self._path = path
         self._boot_id = boot_id
-        self.gpus: dict[str, Setting] = {}
+        self.gpus: dict[str, ModeSetting] = {}
         self.is_stored = True
         """Whether all changes are on disk; whoever changes something says so by `touch`."""
         try:

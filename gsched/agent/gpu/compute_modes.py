@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.agent.gpu.compute_mode_records import ModeBook, Setting
+from gsched.agent.gpu.compute_mode_records import ModeBook, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
@@ -181,7 +181,7 @@ class Modes:
             raise ResourceExhausted(f"GPU {gpu.index} ({gpu.uuid}) is in compute mode {gpu.mode}, not {mode}: {why}")
         assert gpu.mode is not None
         standing = gpu.mode if setting is None else setting.standing
-        self._book.gpus[gpu.uuid] = Setting(standing=standing, given=mode, attempts=[name])
+        self._book.gpus[gpu.uuid] = ModeSetting(standing=standing, given=mode, attempts=[name])
         self._book.touch()
         return True
 
@@ -230,7 +230,7 @@ class Modes:
         if changed:
             await self._watch.look()  # the master hears of it before it hears that the attempt has ended
 
-    async def _set_one_back(self, gpu: Gpu, setting: Setting) -> bool:
+    async def _set_one_back(self, gpu: Gpu, setting: ModeSetting) -> bool:
         """Whether its mode was set."""
         why = ""
         if gpu.mode is setting.given is not setting.standing:
@@ -280,7 +280,7 @@ class Modes:
                     continue
                 elif holders:
                     names = [attempt_name(*key) for key in sorted(holders)]
-                    self._book.gpus[gpu.uuid] = Setting(standing=mode, given=gpu.mode, attempts=names)
+                    self._book.gpus[gpu.uuid] = ModeSetting(standing=mode, given=gpu.mode, attempts=names)
                     self._book.touch()
                 else:
                     found.append(gpu.index)

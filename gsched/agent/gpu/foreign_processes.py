@@ -19,7 +19,7 @@ UNTOLD_RESERVE_MIB = 1024
 """A driver before 510 counts what it keeps for itself as used, and does not tell how much that is: less than this."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class ForeignRules(msgspec.Struct, frozen=True, kw_only=True):
     """GPU_FOREIGN and GPU_FOREIGN_MIB."""
 
     action: GpuForeign = GpuForeign.AVOID
@@ -29,7 +29,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 def judged(
     gpu: Gpu,
-    rules: Rules,
+    rules: ForeignRules,
     *,
     is_over: Callable[[str], bool],
     is_used: bool,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from gsched.agent.gpu.foreign_eviction import Eviction
-from gsched.agent.gpu.foreign_processes import Rules, judged, lost_memory, shows_processes, strangers_of, takes
+from gsched.agent.gpu.foreign_processes import ForeignRules, judged, lost_memory, shows_processes, strangers_of, takes
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
@@ -47,7 +47,7 @@ RETURN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 KILL_FROM = 7
 """From that look on what an attempt has left is killed, 1.6 s after it was told to end."""
 
-Holdings = Callable[[], Mapping[str, frozenset[str]]]
+GpusOfAttempts = Callable[[], Mapping[str, frozenset[str]]]
 """Attempt (`17.1`) -> UUIDs of its GPUs on this host, of the whole ones where it has parts."""
 
 
@@ -56,8 +56,8 @@ class GpuCare:
     whose end is not told yet.
     """
 
-    def __init__(self, watch: GpuWatch, clock: Clock, *, running: Holdings, returning: Holdings) -> None:
-        self.rules = Rules()
+    def __init__(self, watch: GpuWatch, clock: Clock, *, running: GpusOfAttempts, returning: GpusOfAttempts) -> None:
+        self.rules = ForeignRules()
         self._watch = watch
         self._clock = clock
         self._running = running

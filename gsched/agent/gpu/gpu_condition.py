@@ -25,7 +25,7 @@ class HealthRules(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two probes: looks in between are not counted."""
 
 
-class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is known of one GPU."""
 
     still: Gpu

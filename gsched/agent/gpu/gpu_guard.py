@@ -13,7 +13,7 @@ from gsched.agent.attempts.held_resources import uuids_of
 from gsched.agent.gpu.compute_mode_records import ModeBook
 from gsched.agent.gpu.compute_modes import Modes
 from gsched.agent.gpu.device_busy import DeviceBusy
-from gsched.agent.gpu.foreign_processes import Rules
+from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GpuHealth
@@ -96,7 +96,7 @@ class GpuKeeping:
 
     def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings."""
-        self._care.rules = Rules(
+        self._care.rules = ForeignRules(
             action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
             kill_s=settings.gpu_foreign_kill_s,
             limit_mib=settings.gpu_foreign_mib,

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.agent.gpu.foreign_processes import shows_processes
-from gsched.agent.gpu.gpu_condition import HealthRules, Record, is_placeholder, still_of
+from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, is_placeholder, still_of
 from gsched.base.clock import Clock
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
@@ -28,7 +28,7 @@ from gsched.model.job import JobSpec
 
 log = logging.getLogger(__name__)
 
-Holdings = Callable[[], Mapping[AttemptKey, HostAllocation]]
+HeldParts = Callable[[], Mapping[AttemptKey, HostAllocation]]
 """What the attempts of this host have, those that have ended and not given it back among them."""
 
 GONE = "the driver no longer lists it"
@@ -41,7 +41,7 @@ class _Kept(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     boot_id: str
     provider: str = ""
-    records: dict[str, Record] = {}
+    records: dict[str, GpuRecord] = {}
 
 
 class GpuHealth:
@@ -53,7 +53,7 @@ class GpuHealth:
         boot_id: str,
         clock: Clock,
         *,
-        holdings: Holdings,
+        holdings: HeldParts,
         look: Callable[[], Coroutine[object, object, GpuReport]],
     ) -> None:
         self.rules = HealthRules()
@@ -92,7 +92,7 @@ class GpuHealth:
     def _judged(self, gpu: Gpu, counts: bool, holders: Mapping[str, list[str]]) -> Gpu:
         record = self._records.get(gpu.uuid)
         if record is None:
-            record = self._records[gpu.uuid] = Record(still=still_of(gpu), ecc=gpu.ecc_errors)
+            record = self._records[gpu.uuid] = GpuRecord(still=still_of(gpu), ecc=gpu.ecc_errors)
         was = record.fault
         problem = record.see(gpu, tuple(sorted(holders.get(gpu.uuid, ()))), self.rules, counts=counts)
         if record.fault != was:
@@ -155,7 +155,7 @@ class GpuHealth:
 
     # -- the file -------------------------------------------------------------------------------------------------
 
-    def _read(self) -> tuple[str, dict[str, Record]]:
+    def _read(self) -> tuple[str, dict[str, GpuRecord]]:
         try:
             kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
         except FileNotFoundError:

@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.base.errors import GschedError, Unavailable
-from gsched.base.gpulock import GpuLockError, Places, lock_gpus, places, release
+from gsched.base.gpulock import GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import GpuProbe, probe_for
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 STIRRED_PAUSE_S = 1.0
 """Shortest time between two looks that the driver asks for: a program may raise errors all the time."""
 
-Judge = Callable[[GpuReport], GpuReport]
+JudgeReport = Callable[[GpuReport], GpuReport]
 """Completes a report by what follows from it: why a GPU must not be offered (`Gpu.problem`), whom it is closed for."""
 
 
@@ -44,15 +44,15 @@ class GpuWatch:
         owners: GpuOwners,
         *,
         on_look: Callable[[GpuReport], None] = lambda report: None,
-        judges: Sequence[Judge] = (),
-        locks: Places | None = None,
+        judges: Sequence[JudgeReport] = (),
+        locks: GpuLockFolders | None = None,
     ) -> None:
         self._host = host
         self._cluster = cluster
         self._owners = owners
         self._locks = locks or places(is_shared=False)
         self._on_look = on_look
-        self.judges: list[Judge] = list(judges)
+        self.judges: list[JudgeReport] = list(judges)
         self.may_be_set: MayBeSet = _all_others
         """Whom GPU_MODE of lsb.hosts may be set on now."""
         self._probe: GpuProbe | None = None

@@ -12,24 +12,21 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from gsched.agent.gpu.gpu_health import HeldParts
 from gsched.base.ids import show_job
-from gsched.model.allocation import HostAllocation
 from gsched.model.devices import devices_of, is_astray
 from gsched.model.host import Gpu, GpuReport
-from gsched.model.host_ledger import AttemptKey
 from gsched.probe.migcaps import Capabilities, capabilities
 
 _Layout = tuple[tuple[str, str], ...]
 """(UUID, profile) of each part, sorted; empty for a GPU that is whole."""
-
-Holdings = Callable[[], Mapping[AttemptKey, HostAllocation]]
 
 
 class MigLayouts:
     """A judge of reports (see GpuWatch). `holdings()`: what the attempts of this host have."""
 
     def __init__(
-        self, holdings: Holdings, capabilities_of: Callable[[int], Capabilities | None] = capabilities
+        self, holdings: HeldParts, capabilities_of: Callable[[int], Capabilities | None] = capabilities
     ) -> None:
         self._holdings = holdings
         self._capabilities_of = capabilities_of

@@ -31,7 +31,7 @@ from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.resreq.gpu import GpuRequirement, parse_gpu
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.group import make_fenced
 from gsched.run.mps_daemon import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
@@ -58,7 +58,7 @@ class _Service:
     """A daemon and its jobs."""
 
     def __init__(self, folder: Path, state: _State, *, is_up: bool) -> None:
-        self.daemon = MpsDaemon(folder, Account.of(state.account) if state.account is not None else None)
+        self.daemon = MpsDaemon(folder, UnixAccount.of(state.account) if state.account is not None else None)
         self.state = state
         self.is_up = is_up
         """Whether it has been started and nobody has noticed its end."""
@@ -94,7 +94,7 @@ async def _unfenced(name: str, part: HostAllocation) -> Fence | None:
     return None
 
 
-async def _own(user: str) -> Account | None:
+async def _own(user: str) -> UnixAccount | None:
     """Everybody is served by the agent's own user."""
     del user
     return None
@@ -111,7 +111,7 @@ class Mps:
         cluster: str,
         spool: Path,
         ground: Ground | None = None,
-        account: Callable[[str], Awaitable[Account | None]] = _own,
+        account: Callable[[str], Awaitable[UnixAccount | None]] = _own,
         *,
         run: RunsPrograms,
         fence: FenceOf = _unfenced,

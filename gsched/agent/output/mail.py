@@ -16,20 +16,20 @@ import smtplib
 from collections.abc import Callable
 from email.message import EmailMessage
 
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.order import Mail
-from gsched.run.program import Ended, Program
+from gsched.run.program import Program, ProgramEnd
 
 PATIENCE_S = 60.0
 SMTP_PORT = 25
 _ADDRESS = re.compile(r"\w[\w.+=%&'*?^{}~#!/-]*(@[\w.:\[\]-]+)?")
 
 
-Runs = Callable[[Program, float], Ended]
+Runs = Callable[[Program, float], ProgramEnd]
 """Runs a program to its end, so many seconds at most: ForkServer.run, for a thread of its own."""
 
 
-def send(mail: Mail, subject: str, body: str, run: Runs, account: Account | None = None) -> None:
+def send(mail: Mail, subject: str, body: str, run: Runs, account: UnixAccount | None = None) -> None:
     """Send one mail; a mail program by `run`. Raises OSError, with what is wrong in its text.
 
     `account`: the job's user, if not the agent's.
@@ -49,7 +49,7 @@ def send(mail: Mail, subject: str, body: str, run: Runs, account: Account | None
         _to_server(mail, message)
 
 
-def _hand_over(mail: Mail, data: bytes, run: Runs, account: Account | None) -> None:
+def _hand_over(mail: Mail, data: bytes, run: Runs, account: UnixAccount | None) -> None:
     words = (*shlex.split(mail.program), mail.to)
     of_user = {} if account is None else {"PATH": os.defpath, "HOME": account.home, "LOGNAME": account.name}
     environment = of_user or dict(os.environ)

@@ -19,7 +19,7 @@ PIECE = 32 * 1024
 STREAMS = ("stdout", "stderr")
 
 
-class Endings:
+class AttemptEndWaiters:
     """Wakes who waits for attempts to be over."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ async def answer(
     *,
     read: Read,
     is_over: Callable[[AttemptKey], bool],
-    endings: Endings,
+    endings: AttemptEndWaiters,
     send: Callable[[agent_pb2.OutputReply], Awaitable[bool]],
 ) -> None:
     """Send what was printed from the offsets on, `most` bytes of each stream; where there is nothing yet, wait `wait_s`

@@ -17,11 +17,11 @@ from gsched.agent.output.mail import send
 from gsched.base.ids import attempt_name
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Mail, Order
-from gsched.run.program import Ended, Program
-from gsched.run.report.job_report import Facts
+from gsched.run.program import Program, ProgramEnd
+from gsched.run.report.job_report import ReportFacts
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class Letters:
         self._aside = aside
         self._executor = executor
         self._on_written = on_written
-        self._facts: dict[AttemptKey, Facts] = {}
+        self._facts: dict[AttemptKey, ReportFacts] = {}
         self._mails: dict[AttemptKey, Mail] = {}
-        self._accounts: dict[AttemptKey, Account | None] = {}
+        self._accounts: dict[AttemptKey, UnixAccount | None] = {}
         """Of those with mail: whose they are."""
         self._ends: set[asyncio.Task[None]] = set()
         self._starts: set[asyncio.Task[None]] = set()
@@ -89,13 +89,13 @@ class Letters:
         among.add(task)
         task.add_done_callback(among.discard)
 
-    async def _mail_start(self, key: AttemptKey, mail: Mail, account: Account | None) -> None:
+    async def _mail_start(self, key: AttemptKey, mail: Mail, account: UnixAccount | None) -> None:
         subject = f"Job {mail.facts.job}: <{mail.facts.name}> started."
         hosts = " ".join(f"<{host}>" for host, _ in mail.facts.hosts)
         text = f"Job <{mail.facts.name}> of user <{mail.facts.user}> has started on host(s) {hosts}.\n"
         await self._mailed(key, mail, "mailed.start", subject, lambda: text, account)
 
-    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult, account: Account | None) -> None:
+    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult, account: UnixAccount | None) -> None:
         """-N: the report. The result then says whether there was no mail."""
         how = "Done" if result.succeeded else "Exited"
         subject = f"Job {mail.facts.job}: <{mail.facts.name}> in cluster <{mail.facts.cluster}> {how}"
@@ -109,13 +109,13 @@ class Letters:
         await self._instead(key, mail.facts, result, f"The report on job <{mail.facts.job}> was {where}.")
 
     async def _mailed(
-        self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str], account: Account | None
+        self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str], account: UnixAccount | None
     ) -> str:
         """Send it unless an earlier agent has begun to; what is wrong is the answer."""
 
         loop = asyncio.get_running_loop()
 
-        def run(program: Program, limit_s: float) -> Ended:
+        def run(program: Program, limit_s: float) -> ProgramEnd:
             return asyncio.run_coroutine_threadsafe(self._executor.run_program(program, limit_s), loop).result()
 
         def work() -> None:
@@ -130,7 +130,7 @@ class Letters:
             return problem
         return ""
 
-    async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
+    async def _report(self, key: AttemptKey, facts: ReportFacts, result: AttemptResult) -> None:
         """Put the report into the output file: whoever hears that a job is done can read it."""
         writing = partial(self._executor.report, *key, facts, result)
         try:
@@ -139,7 +139,7 @@ class Letters:
             log.warning("no report in the output file of %s: %s", attempt_name(*key), error or "its file system hangs")
         self._on_written(key, result)
 
-    async def _instead(self, key: AttemptKey, facts: Facts, result: AttemptResult, sentence: str) -> None:
+    async def _instead(self, key: AttemptKey, facts: ReportFacts, result: AttemptResult, sentence: str) -> None:
         """There is no report above the output: what is to be said there."""
         writing = partial(self._executor.say_instead, *key, facts, sentence)
         try:

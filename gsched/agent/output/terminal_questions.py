@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gsched.model.host_ledger import AttemptKey
+from gsched.agent.output.output_tail import Read
 from gsched.run.supervisor.terminal import HEADER_LIMIT, SOCKET
 from gsched.wire.v1 import agent_pb2
 
@@ -46,8 +46,6 @@ async def _ask(attempt_folder: Path, question: dict[str, int], data: bytes) -> t
         writer.close()
 
 
-Read = Callable[[AttemptKey, str, int, int], Awaitable[bytes]]
-"""Bytes of an attempt's stream, from an offset on, so many at most."""
 Send = Callable[[agent_pb2.OutputReply], Awaitable[bool]]
 
 

@@ -14,8 +14,8 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gsched.agent.tasks.task_launch import Errands, Frames, Launch
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_launch import LaunchFrames, LaunchWork, TaskLaunch
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire import launching
 from gsched.wire.frames import ProtocolError, frame
@@ -38,7 +38,7 @@ Prove = Callable[[int, int], AttemptKey | None]
 Hosts = Callable[[AttemptKey], Sequence[str]]
 
 
-class TooMuch(Exception):
+class LaunchMemoryExceeded(Exception):
     """The launches of a user take as much memory as they may."""
 
 
@@ -53,7 +53,7 @@ class Load:
     def add(self, size: int) -> None:
         """Raises TooMuch."""
         if self._loads[self._uid] + size > MOST_LOAD:
-            raise TooMuch
+            raise LaunchMemoryExceeded
         self._loads[self._uid] += size
         self._own += size
 
@@ -74,7 +74,7 @@ class Load:
 class LaunchDoor:
     """`prove(pid, uid)` names the attempt that a process belongs to; `hosts(key)` its hosts, a name for each slot."""
 
-    def __init__(self, host: str, relay: Relay, prove: Prove, hosts: Hosts) -> None:
+    def __init__(self, host: str, relay: TaskQuestions, prove: Prove, hosts: Hosts) -> None:
         self._host = host
         self._relay = relay
         self._prove = prove
@@ -83,7 +83,7 @@ class LaunchDoor:
         self._launches: set[asyncio.Task[None]] = set()
         self._users: Counter[int] = Counter()
         self._loads: Counter[int] = Counter()
-        self._errands = Errands()
+        self._errands = LaunchWork()
 
     async def open(self, listening: socket.socket) -> None:
         """Serve this listening socket."""
@@ -107,7 +107,7 @@ class LaunchDoor:
         load = Load(self._loads, uid)
         try:
             await self._serve(reader, writer, pid, uid, load)
-        except TooMuch:
+        except LaunchMemoryExceeded:
             refusal = f"the launches of this user take as much memory on {self._host} as they may"
             with contextlib.suppress(OSError):
                 await _refuse(writer, refusal)
@@ -139,7 +139,7 @@ class LaunchDoor:
         # A piece counts as had as soon as it has left this process.
         writer.transport.set_write_buffer_limits(high=0)
         writer.write(frame(launching.HELLO, launching.GREETING))
-        frames = Frames(reader)
+        frames = LaunchFrames(reader)
         async with asyncio.timeout(REQUEST_S):
             request = await frames.request(load.add)
         hosts = list(self._hosts(key))
@@ -153,12 +153,12 @@ class LaunchDoor:
         load.add(_STRING * strings + _TASK * len(asked))
         writer.write(frame(launching.COUNT, b"%d" % len(asked)))
         shell = _login_shell(uid)
-        launch = Launch(self._errands, self._relay, self._host, key, request, asked, words, shell, frames, writer)
+        launch = TaskLaunch(self._errands, self._relay, self._host, key, request, asked, words, shell, frames, writer)
         if not await launch.run():
             self._errands.beside(_end_tasks(launch, load.passed_on()))
 
 
-async def _end_tasks(launch: Launch, load: Load) -> None:
+async def _end_tasks(launch: TaskLaunch, load: Load) -> None:
     """Nobody waits for them any more."""
     try:
         await asyncio.gather(*(launch.end_task(task) for task in launch.unended()))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from gsched.agent.tasks.host_tasks import PIECE, SMALL
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.host_ledger import AttemptKey
 from gsched.run.supervisor import steps
 from gsched.wire import launching
@@ -34,7 +34,7 @@ FLOODS = 2
 """Tasks of which large pieces of output are under way at a time, so that a slow line is not silent for long."""
 
 
-class Errands:
+class LaunchWork:
     """What all launches of one agent have in common: how much is done at a time, and what is done behind them."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Errands:
             work.cancel()
 
 
-class Frames:
+class LaunchFrames:
     """What the command says."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
@@ -95,20 +95,20 @@ class LaunchedTask:
         self.has_ended = had is None
 
 
-class Launch:
+class TaskLaunch:
     """The tasks of one command, from its request to their ends."""
 
     def __init__(
         self,
-        errands: Errands,
-        relay: Relay,
+        errands: LaunchWork,
+        relay: TaskQuestions,
         host: str,
         key: AttemptKey,
         request: LaunchRequest,
         hosts: Sequence[str],
         words: Sequence[str],
         login_shell: str,
-        frames: Frames,
+        frames: LaunchFrames,
         writer: asyncio.StreamWriter,
     ) -> None:
         self._login_shell = login_shell

@@ -17,13 +17,13 @@ ANSWER_S = 15.0
 AGAIN_S = 0.1
 AGAIN_MOST_S = 2.0
 
-Answer = Callable[[agent_pb2.TaskAsk], Awaitable[agent_pb2.TaskReply]]
+AnswerTask = Callable[[agent_pb2.TaskAsk], Awaitable[agent_pb2.TaskReply]]
 
 
-class Relay:
+class TaskQuestions:
     """`answer` answers what is about tasks on this host, `send` puts a message to the master into the stream."""
 
-    def __init__(self, host: str, answer: Answer, send: Callable[[agent_pb2.AgentMessage], None]) -> None:
+    def __init__(self, host: str, answer: AnswerTask, send: Callable[[agent_pb2.AgentMessage], None]) -> None:
         self._host = host
         self._answer = answer
         self._send = send

@@ -18,7 +18,7 @@ HELP = ("-h", "--help")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OptionEntry:
     """An option as people write it."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command, or a word of one (`gadmin hclose`)."""
 
     name: str
@@ -44,11 +44,11 @@ class Entry:
     """What is worth knowing about the operands."""
     text: str = ""
     """More about it, in paragraphs."""
-    options: tuple[Choice, ...] = ()
+    options: tuple[OptionEntry, ...] = ()
     aliases: tuple[str, ...] = ()
     """LSF's names of it."""
     examples: tuple[str, ...] = ()
-    words: tuple[Entry, ...] = ()
+    words: tuple[CommandEntry, ...] = ()
     interspersed: bool = True
     """Options may follow operands."""
     operand_values: tuple[str, ...] = ()
@@ -58,14 +58,14 @@ class Entry:
     def last_word(self) -> str:
         return self.name.rpartition(" ")[2]
 
-    def every(self) -> Iterator[Entry]:
+    def every(self) -> Iterator[CommandEntry]:
         """Itself and the words below it."""
         yield self
         for word in self.words:
             yield from word.every()
 
 
-def entries(gsched: click.Command) -> list[Entry]:
+def entries(gsched: click.Command) -> list[CommandEntry]:
     """Every command by name; `gsched` is the one whose words are those of `gsched`."""
     from gsched.app.administration import gadmin, lsadmin
     from gsched.app.lsf_startup import lsf_daemons, lsfshutdown, lsfstartup
@@ -83,33 +83,33 @@ def entries(gsched: click.Command) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.name)
 
 
-def of_table(name: str, table: OptionTable) -> Entry:
+def of_table(name: str, table: OptionTable) -> CommandEntry:
     """The command of an option table."""
     operands, _, note = table.operands.partition("   ")
-    return Entry(
+    return CommandEntry(
         name=name,
         summary=table.summary,
         operands=operands,
         note=note.strip().removeprefix("(").removesuffix(")"),
         options=(
             *(_of_option(option) for option in table.options if option.name not in ("h", "-help")),
-            Choice(HELP, help="show the options and end"),
+            OptionEntry(HELP, help="show the options and end"),
         ),
         examples=tuple(example.replace("PROGRAM", name) for example in table.examples),
         interspersed=table.interspersed,
     )
 
 
-def _of_option(option: Option) -> Choice:
-    return Choice(
+def _of_option(option: Option) -> OptionEntry:
+    return OptionEntry(
         (f"-{option.name}",), option.value, option.help, option.example, option.refused, tuple(sorted(option.fixed))
     )
 
 
-def of_click(name: str, command: click.Command) -> Entry:
+def of_click(name: str, command: click.Command) -> CommandEntry:
     """A command that click reads, with its words."""
     summary, _, text = (command.help or "").strip().partition("\n")
-    words: tuple[Entry, ...] = ()
+    words: tuple[CommandEntry, ...] = ()
     operands: list[str] = []
     if isinstance(command, click.Group):
         words = tuple(of_click(f"{name} {word}", each) for word, each in sorted(command.commands.items()))
@@ -117,12 +117,12 @@ def of_click(name: str, command: click.Command) -> Entry:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     operands += [_operand(argument) for argument in arguments]
     options = [_of_click_option(each) for each in command.params if isinstance(each, click.Option)]
-    return Entry(
+    return CommandEntry(
         name=name,
         summary=summary.strip().removesuffix("."),
         operands=" ".join(operands),
         text=re.sub(r"\s*\n\s*", " ", text.strip()),
-        options=(*options, Choice(HELP, help="show the options and end")),
+        options=(*options, OptionEntry(HELP, help="show the options and end")),
         words=words,
         operand_values=_values(arguments[0]) if arguments else (),
     )
@@ -139,26 +139,26 @@ def _values(parameter: click.Parameter) -> tuple[str, ...]:
     return tuple(parameter.type.choices) if isinstance(parameter.type, click.Choice) else ()
 
 
-def _of_click_option(option: click.Option) -> Choice:
+def _of_click_option(option: click.Option) -> OptionEntry:
     value = "" if option.is_flag or option.count else (option.metavar or "VALUE")
-    return Choice((*option.opts, *option.secondary_opts), value, option.help or "", fixed=_values(option))
+    return OptionEntry((*option.opts, *option.secondary_opts), value, option.help or "", fixed=_values(option))
 
 
 _USAGE_OPTION = re.compile(r"^  (-\S+)(?: ([A-Z]+))? {2,}(\S.*)$")
 
 
-def _of_usage(name: str, usage: str) -> Entry:
+def _of_usage(name: str, usage: str) -> CommandEntry:
     """A program that knows its options by a usage text alone: two blanks, the option, two blanks, what it does."""
     blocks = usage.strip().split("\n\n")
     options = tuple(
-        Choice((found[1],), found[2] or "", found[3])
+        OptionEntry((found[1],), found[2] or "", found[3])
         for found in map(_USAGE_OPTION.match, usage.splitlines())
         if found is not None
     )
     text = [block.replace("\n", " ") for block in blocks[1:] if not block.startswith("  ")]
-    return Entry(
+    return CommandEntry(
         name=name,
         summary="count a host's GPUs by compute mode",
         text="\n\n".join(text),
-        options=(*options, Choice(HELP, help="show the options and end")),
+        options=(*options, OptionEntry(HELP, help="show the options and end")),
     )

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gsched import __version__
-from gsched.app.manual.entries import HELP, Choice, Entry
+from gsched.app.manual.entries import HELP, CommandEntry, OptionEntry
 from gsched.app.manual.facts import ENVIRONMENT, OWN_ENVIRONMENT, exits, files, related
 
 _GRAMMAR = (
@@ -24,7 +24,7 @@ _JOB = (
 )
 
 
-def write_pages(folder: str, entries: Iterable[Entry], say: Callable[[str], None]) -> None:
+def write_pages(folder: str, entries: Iterable[CommandEntry], say: Callable[[str], None]) -> None:
     """Write man1/NAME.1 below `folder` for each command and each of LSF's names. Raises OSError."""
     place = Path(folder) / "man1"
     place.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def write_pages(folder: str, entries: Iterable[Entry], say: Callable[[str], None
     say(f"{len(texts)} pages are in {place}; read one: man -M {folder} gsub")
 
 
-def pages(entries: Iterable[Entry]) -> dict[str, str]:
+def pages(entries: Iterable[CommandEntry]) -> dict[str, str]:
     """NAME.1 -> its text, for each command and each of LSF's names."""
     found = {}
     for entry in entries:
@@ -43,7 +43,7 @@ def pages(entries: Iterable[Entry]) -> dict[str, str]:
     return found
 
 
-def page(entry: Entry) -> str:
+def page(entry: CommandEntry) -> str:
     """The manual page of a command."""
     lines = [f'.TH "{_plain(entry.name.upper())}" 1 "" "gsched {__version__}" "gsched"', ".SH NAME"]
     lines.append(f"{', '.join(map(_plain, (entry.name, *entry.aliases)))} \\- {_plain(entry.summary)}")
@@ -62,7 +62,7 @@ def page(entry: Entry) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _usage(entry: Entry) -> Iterator[str]:
+def _usage(entry: CommandEntry) -> Iterator[str]:
     if not entry.words:
         yield f".B {_plain(entry.name)}"
         yield _plain(" ".join(filter(None, (_shown_options(entry), entry.operands))))
@@ -75,11 +75,11 @@ def _usage(entry: Entry) -> Iterator[str]:
             yield _plain(rest)
 
 
-def _shown_options(entry: Entry) -> str:
+def _shown_options(entry: CommandEntry) -> str:
     return "[options]" if len(entry.options) > 1 else ""
 
 
-def _description(entry: Entry) -> Iterator[str]:
+def _description(entry: CommandEntry) -> Iterator[str]:
     names = (entry.name, *entry.aliases)
     yield _sentence(entry.summary)
     if entry.note:
@@ -94,7 +94,7 @@ def _description(entry: Entry) -> Iterator[str]:
         yield from (".PP", _plain(_GRAMMAR))
 
 
-def _options(options: Iterable[Choice]) -> Iterator[str]:
+def _options(options: Iterable[OptionEntry]) -> Iterator[str]:
     everything = list(options)
     for option in (each for each in everything if not each.refused):
         yield from _option(option)
@@ -107,7 +107,7 @@ def _options(options: Iterable[Choice]) -> Iterator[str]:
         yield _sentence(why)
 
 
-def _option(option: Choice) -> Iterator[str]:
+def _option(option: OptionEntry) -> Iterator[str]:
     yield ".TP"
     value = f" {_italic(option.value)}" if option.value else ""
     yield ", ".join(_bold(name) + value for name in option.names)
@@ -118,7 +118,7 @@ def _option(option: Choice) -> Iterator[str]:
         yield f"Example: {_bold(option.example)}"
 
 
-def _word(word: Entry) -> Iterator[str]:
+def _word(word: CommandEntry) -> Iterator[str]:
     if word.words:
         for each in word.words:
             yield from _word(each)

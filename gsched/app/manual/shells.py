@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from gsched.app.manual.entries import Choice, Entry
+from gsched.app.manual.entries import CommandEntry, OptionEntry
 
 _KINDS = {
     "QUEUE": "queue",
@@ -43,7 +43,7 @@ _QUESTIONS = {
 """Kind -> the command's names, of which the first that is installed is asked, and its words."""
 
 
-def completion(shell: str, entries: Iterable[Entry]) -> str:
+def completion(shell: str, entries: Iterable[CommandEntry]) -> str:
     """The script for `bash`, `zsh` or `fish`."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](list(entries))
 
@@ -53,7 +53,7 @@ def _kind(value: str) -> str:
     return _KINDS.get(value.strip("[]").split(" ")[0].split("|")[0], "any")
 
 
-def _operand_kind(entry: Entry) -> str:
+def _operand_kind(entry: CommandEntry) -> str:
     """For its first operands; `program`: a command line follows."""
     if entry.operand_values:
         return "=" + " ".join(entry.operand_values)
@@ -62,18 +62,18 @@ def _operand_kind(entry: Entry) -> str:
     return _kind(entry.operands) if entry.operands else "any"
 
 
-def _value_kind(option: Choice) -> str:
+def _value_kind(option: OptionEntry) -> str:
     return "=" + " ".join(option.fixed) if option.fixed else _kind(option.value)
 
 
-def _taken(entry: Entry) -> list[Choice]:
+def _taken(entry: CommandEntry) -> list[OptionEntry]:
     return [option for option in entry.options if not option.refused]
 
 
 # -- bash and zsh share the table and the questions; both understand this much of sh ----------------------------------
 
 
-def _table(entries: Iterable[Entry]) -> Iterator[str]:
+def _table(entries: Iterable[CommandEntry]) -> Iterator[str]:
     """A function that sets, for `$1` (a command and its word), what may follow."""
     yield "_gsched_table() {"
     yield "  words_of= options_of= values_of= operand_of=any"
@@ -175,11 +175,11 @@ def _heading(shell: str) -> str:
     return f"# Completion of gsched's commands for {shell}, written by `gsched completion {shell}`."
 
 
-def _names(entries: Iterable[Entry]) -> list[str]:
+def _names(entries: Iterable[CommandEntry]) -> list[str]:
     return [name for entry in entries for name in (entry.name, *entry.aliases)]
 
 
-def _bash(entries: list[Entry]) -> str:
+def _bash(entries: list[CommandEntry]) -> str:
     register = f"complete -F _gsched_complete {' '.join(_names(entries))}"
     return "\n".join([_heading("bash"), *_table(entries), *_questions(), _FIND, _BASH + register]) + "\n"
 
@@ -207,7 +207,7 @@ _gsched_complete() {
 """
 
 
-def _zsh(entries: list[Entry]) -> str:
+def _zsh(entries: list[CommandEntry]) -> str:
     names = " ".join(_names(entries))
     start = f'if [[ $funcstack[1] = _gsched ]]; then _gsched_complete "$@"; else compdef _gsched_complete {names}; fi'
     head = [f"#compdef {names}", _heading("zsh")]
@@ -227,7 +227,7 @@ _FISH_KINDS = {
 }
 
 
-def _fish(entries: list[Entry]) -> str:
+def _fish(entries: list[CommandEntry]) -> str:
     lines = [_heading("fish"), "function __gsched_ask", "  switch $argv[1]"]
     for kind, (programs, words) in _QUESTIONS.items():
         lines.append(f"    case {kind}; set -l words {words}")
@@ -242,7 +242,7 @@ def _fish(entries: list[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fish_entry(entry: Entry, command: str) -> Iterator[str]:
+def _fish_entry(entry: CommandEntry, command: str) -> Iterator[str]:
     for each in entry.every():
         inner = each.name.split(" ")[1:]
         condition = "".join(f" -n '__fish_seen_subcommand_from {word}'" for word in inner)
@@ -263,7 +263,7 @@ def _fish_entry(entry: Entry, command: str) -> Iterator[str]:
             yield f"complete -c {command}{condition} {_fish_option(option)} -d {_fish_text(option.help)}"
 
 
-def _fish_option(option: Choice) -> str:
+def _fish_option(option: OptionEntry) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-o {name[1:]}" for name in option.names)
     if not option.value:
         return names

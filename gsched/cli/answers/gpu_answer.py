@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gsched.base.errors import BadRequest
-from gsched.cli.render.hosts.gpu_tables import Row, Table, json_records, render_table
+from gsched.cli.render.hosts.gpu_tables import GpuRow, GpuTable, json_records, render_table
 from gsched.cli.render.text.output_formats import json_text
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
@@ -13,7 +13,7 @@ from gsched.dialect.options import Parsed
 
 
 def write_gpu_table(
-    call: Call, options: Parsed, table: Table, rows: Iterable[tuple[str, Row]], *, command: str
+    call: Call, options: Parsed, table: GpuTable, rows: Iterable[tuple[str, GpuRow]], *, command: str
 ) -> None:
     """Write it; `command` is LSF's name. -json stands without -noheader. Raises BadRequest."""
     header = not options.has("noheader")

@@ -194,7 +194,7 @@ class _Teller:
         result = event.result
         self.usage = result.usage
         self._succeeded = result.succeeded
-        yield history.Ended(
+        yield history.HistoryEnd(
             at=event.at,
             exit_code=result.exit_code,
             signal=result.signal,

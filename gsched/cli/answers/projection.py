@@ -13,9 +13,9 @@ from gsched.cli.render.text.layout_records import (
     GpuOfJob,
     HostRecord,
     HostSlots,
-    JobRecord,
-    Message,
+    MessageRow,
     QueueRecord,
+    ShownJob,
 )
 from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL, reason_texts
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
@@ -50,7 +50,7 @@ def job_record(
     unit: str = "M",
     now: float | None = None,
     thresholds: Mapping[str, str] | None = None,
-) -> JobRecord:
+) -> ShownJob:
     """A job as gjobs prints it. `external_indices` and `thresholds` are for the threshold tables of -l; `level` and
     `with_hosts` say how much of the pending reasons is told (reason_lines); `unit`, a letter, is that of
     sizes in requirements. `now`, in seconds since 1970, has it told what a job waits for that should have begun.
@@ -59,7 +59,7 @@ def job_record(
     ending = _ending(view.result) if has_ended else {}
     gpus = view.allocation.gpu_message() if view.allocation is not None else ""
     count = sum(len(part.gpus) for part in view.allocation.hosts) if view.allocation is not None else 0
-    return JobRecord(
+    return ShownJob(
         **_submitted(view.job_id, view.spec, view.submitted_at),
         stat=view.state,
         started_at=view.dispatched_at,
@@ -84,7 +84,7 @@ def job_record(
         external_indices=external_indices,
         thresholds=dict(thresholds or {}),
         messages=tuple(
-            Message(
+            MessageRow(
                 box=each.box,
                 user=each.user,
                 posted_at=each.posted_at,
@@ -262,9 +262,9 @@ def _asked_hosts(spec: JobSpec) -> Iterator[str]:
         yield "others"
 
 
-def submitted_record(job_id: int, spec: JobSpec, submitted_at: float, usage: Usage | None = None) -> JobRecord:
+def submitted_record(job_id: int, spec: JobSpec, submitted_at: float, usage: Usage | None = None) -> ShownJob:
     """What a job's history says of it besides its events."""
-    return JobRecord(**_submitted(job_id, spec, submitted_at), stat="", usage=usage or Usage())
+    return ShownJob(**_submitted(job_id, spec, submitted_at), stat="", usage=usage or Usage())
 
 
 def _ending(result: AttemptResult | None) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from gsched.cli.answers.projection import job_record
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.jobs import accounts
-from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.layout_records import ShownJob
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
-from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter, Span
+from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter, TimeSpan
 from gsched.wire.catalogue import Catalogue
 
 TABLE = OptionTable(
@@ -108,7 +108,7 @@ def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> It
         yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
 
 
-def _record(account: Account, unit: str) -> JobRecord:
+def _record(account: Account, unit: str) -> ShownJob:
     view = account.job
     if view is None:
         raise BadRequest("the master gave no account of the job itself")
@@ -127,11 +127,11 @@ def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
     if options.has("M") and not hosts:
         raise BadRequest(f"{program(call)}: {options.last('M')}: no host is named there")
 
-    def span(name: str) -> Span:
+    def span(name: str) -> TimeSpan:
         if not options.has(name):
-            return Span()
+            return TimeSpan()
         since, until = parse_span(options.last(name), now, zone)
-        return Span(since=since, until=until)
+        return TimeSpan(since=since, until=until)
 
     return AccountFilter(
         ids=named,

@@ -23,10 +23,10 @@ from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
-from gsched.model.catalogue import Span
+from gsched.model.catalogue import TimeSpan
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
-from gsched.wire.past import PastCalls, Told
+from gsched.wire.past import PastAnswer, PastCalls
 from gsched.wire.protocol import HISTORY_LIMIT
 
 TABLE = OptionTable(
@@ -112,7 +112,7 @@ def main(call: Call) -> int:
     return 0 if shown and not reader.problems else LSF_FAILURE
 
 
-def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> Told:
+def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> PastAnswer:
     """The answer; when there is much of it the command goes on by itself, and few were looked at to know that."""
     if not call.own_streams:
         told = past.histories(replace(wanted, limit=FEW if wanted.brief else FEW_AT_LENGTH))
@@ -158,13 +158,15 @@ def _at_length(
 def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQuery:
     """Raises BadRequest for times that are none."""
 
-    def span(name: str) -> Span:
+    def span(name: str) -> TimeSpan:
         since, until = parse_span(options.last(name), now, zone) if options.has(name) else (None, None)
-        return Span(since=since, until=until)
+        return TimeSpan(since=since, until=until)
 
     job_ids = tuple(job_id for job_id in parse_job_ids(options.rest) if job_id)
     states = tuple(dict.fromkeys(state for name in _STATES if options.has(name) for state in _STATES[name]))
-    active = span("T") if options.has("T") else Span(since=now - WEEK_S, until=now) if options.has("t") else Span()
+    active = (
+        span("T") if options.has("T") else TimeSpan(since=now - WEEK_S, until=now) if options.has("t") else TimeSpan()
+    )
     jobs = JobFilter(
         ids=job_ids,
         user=options.last("u", "all" if job_ids else call.user),

@@ -24,8 +24,8 @@ from gsched.cli.render.jobs.arrays import render_arrays
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
 from gsched.cli.render.jobs.pending_summary import render_summary
 from gsched.cli.render.jobs.slot_sums import render_slot_sums, slots_by_state
-from gsched.cli.render.text.layout_records import JobRecord
-from gsched.cli.render.text.output_formats import Format, Setting, render_json, render_text
+from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.text.output_formats import Format, FormatSetting, render_json, render_text
 from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
@@ -141,7 +141,7 @@ def main(call: Call) -> int:
 
 
 def _show(
-    call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[JobRecord] | None
+    call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[ShownJob] | None
 ) -> int:
     """Jobs one by one, in the layout that was asked for."""
     if options.has("sum") and not named and not options.has(*ONLY_HERE):
@@ -212,7 +212,7 @@ class _Listing:
                 if account.job is not None:
                     yield account.job
 
-    def records(self) -> Iterator[JobRecord]:
+    def records(self) -> Iterator[ShownJob]:
         """To be gone through once."""
         external: tuple[str, ...] | None = None
         thresholds: JobThresholds | None = None
@@ -235,7 +235,7 @@ class _Listing:
             )
             yield self._in_detail(record, view)
 
-    def _in_detail(self, record: JobRecord, view: JobView) -> JobRecord:
+    def _in_detail(self, record: ShownJob, view: JobView) -> ShownJob:
         """With the tables of -aff and -gpu."""
         if self._with_affinity:
             record = msgspec.structs.replace(record, affinity=affinity_units(view))
@@ -282,7 +282,7 @@ def _is_user(name: str) -> bool:
 
 
 def _answer_json(
-    call: Call, options: Parsed, chosen: Format[JobRecord], records: Sequence[JobRecord], missing: Sequence[int]
+    call: Call, options: Parsed, chosen: Format[ShownJob], records: Sequence[ShownJob], missing: Sequence[int]
 ) -> int:
     """A job that does not exist is a record of its own, and neither a text on stderr nor a failure: clients read on."""
     errors = [{"JOBID": show_job(job_id), "ERROR": not_found([job_id]).rstrip()} for job_id in missing]
@@ -296,8 +296,8 @@ def _is_consistent(call: Call) -> bool:
     return setting(call, "LSB_BJOBS_CONSISTENT_EXIT_CODE").upper() == "Y"
 
 
-def _setting(call: Call, options: Parsed) -> Setting:
-    return Setting(zone=zone_of(call.env), now=time.time(), hms=options.has("hms"))
+def _setting(call: Call, options: Parsed) -> FormatSetting:
+    return FormatSetting(zone=zone_of(call.env), now=time.time(), hms=options.has("hms"))
 
 
 def _chosen(options: Parsed) -> list[str]:
@@ -335,9 +335,7 @@ def _nothing(options: Parsed) -> str:
     return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
 
 
-def _layout(
-    call: Call, options: Parsed, chosen: Format[JobRecord] | None, records: Iterator[JobRecord]
-) -> Iterator[str]:
+def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, records: Iterator[ShownJob]) -> Iterator[str]:
     """The text, some hundred jobs at a time."""
     zone = zone_of(call.env)
     moment = _setting(call, options)
@@ -360,7 +358,7 @@ def _layout(
         header = is_first = False
 
 
-def _time_column(options: Parsed, moment: Setting) -> job_table.Extra | None:
+def _time_column(options: Parsed, moment: FormatSetting) -> job_table.Extra | None:
     """-WL, -WP, -WF; the last one counts."""
     given = [name for name, _ in options.given if name in TIME_COLUMNS]
     if not given:

@@ -32,7 +32,7 @@ from gsched.cli.submit.esub import esubs_of
 from gsched.cli.submit.interactive import Sitting
 from gsched.cli.submit.job_wait import Wait, WaitForAll
 from gsched.cli.submit.pack import submit_pack
-from gsched.dialect.bsub import Submission, read_submission, rejected
+from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
 from gsched.dialect.environment import environment_block
@@ -74,7 +74,7 @@ def main(call: Call) -> int:
         return wait(call, session, job.job_id).to_its_end()
 
 
-def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> Submission:
+def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> ParsedSubmission:
     return read_submission(
         words,
         read_stdin=read_stdin,
@@ -115,7 +115,7 @@ def _packed_line(call: Call, job: Submitted, submission: view.Submission) -> Non
     _announce(call, job, submission.spec)
 
 
-def _submission(call: Call, asked: Submission) -> view.Submission:
+def _submission(call: Call, asked: ParsedSubmission) -> view.Submission:
     """What the master is sent: with what only the caller's side knows."""
     spec, warnings = asked.spec, asked.spec.warnings
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
@@ -135,7 +135,7 @@ def _submission(call: Call, asked: Submission) -> view.Submission:
     return view.Submission(spec=spec, environment=block, script=asked.script or b"", input=asked.input)
 
 
-def _submit(session: Session, asked: Submission, submission: view.Submission, token: str) -> Submitted:
+def _submit(session: Session, asked: ParsedSubmission, submission: view.Submission, token: str) -> Submitted:
     try:
         return session.client.submit(submission, token=token)
     except _REFUSALS as problem:

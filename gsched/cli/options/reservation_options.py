@@ -34,7 +34,7 @@ WHAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReservationRequest:
     """What the options ask for. Times of 0 and empty fields were not given."""
 
     view: ReservationView
@@ -44,13 +44,13 @@ class Asked:
     requirement: str
 
 
-def read_reservation(call: Call, options: Parsed, name: str) -> Asked:
+def read_reservation(call: Call, options: Parsed, name: str) -> ReservationRequest:
     """The reservation that the options describe. Raises BadRequest naming what is wrong."""
     zone, now = zone_of(call.env), time.time()
     start = parse_time(options.last("b"), now, zone) if options.has("b") else 0.0
     end = _end(options, max(now, start), zone) if options.has("e") else 0.0
     users = (*options.last("u").split(), *options.last("g").split())
-    return Asked(
+    return ReservationRequest(
         view=ReservationView(name=name, users=tuple(dict.fromkeys(users)), start=start, end=end),
         slots=_count(call, options, "n"),
         gpus=_count(call, options, "gpu"),

@@ -15,7 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.cli.render.text.output_formats import (
     FieldTable,
     Format,
-    Setting,
+    FormatSetting,
     field_list,
     parse_format,
     render_json,
@@ -138,7 +138,7 @@ def answer_chosen(
 
     `unit` is that of sizes where the caller wants none: K, M, G or T; empty for one that fits each size.
     """
-    setting = Setting(zone=zone_of(call.env), now=time.time(), size_unit=size_unit(call) or unit)
+    setting = FormatSetting(zone=zone_of(call.env), now=time.time(), size_unit=size_unit(call) or unit)
     if options.has("json"):
         call.write(render_json(records, chosen, setting, command=command, counted=counted))
     else:

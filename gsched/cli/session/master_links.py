@@ -19,10 +19,10 @@ from gsched.base.envdir import conf_dir
 from gsched.base.errors import PermissionDenied
 from gsched.cli.session.call import Call
 from gsched.wire.vouching import Vouching
-from gsched.wire.ways import Way, way_to_master
+from gsched.wire.ways import MasterWay, way_to_master
 
 MAX_CHANNELS = 16
-_channels: OrderedDict[Way, grpc.Channel] = OrderedDict()
+_channels: OrderedDict[MasterWay, grpc.Channel] = OrderedDict()
 _channels_lock = threading.Lock()
 _vouching: Vouching | None = None
 """Set once, when the door of a shared cluster begins."""
@@ -72,7 +72,7 @@ def folder_of(call: Call) -> str:
     return own
 
 
-def channel_to(way: Way) -> grpc.Channel:
+def channel_to(way: MasterWay) -> grpc.Channel:
     """A connection that all calls of this process share; the least recently used ones are let go."""
     with _channels_lock:
         channel = _channels.get(way)

@@ -31,7 +31,7 @@ BAR = 30
 """Characters of the progress bar."""
 SKIP = "LSB_PACK_SKIP_ERROR"
 
-Read = Callable[[Sequence[str]], Submission]
+ReadSubmission = Callable[[Sequence[str]], Submission]
 Announce = Callable[[Submitted, Submission], None]
 
 
@@ -45,7 +45,7 @@ class _Line:
         return len(self.submission.environment) + len(self.submission.script) + len(self.submission.spec.command)
 
 
-def submit_pack(call: Call, session: Session, path: str, read: Read, announce: Announce) -> int:
+def submit_pack(call: Call, session: Session, path: str, read: ReadSubmission, announce: Announce) -> int:
     """Submit the lines of the file; the exit code. Raises BadRequest for a file that cannot be read."""
     pack = _Pack(call, session, path, announce)
     return pack.run(pack.lines(read))
@@ -60,7 +60,7 @@ class _Pack:
         self._parsed = self._errors = self._done = 0
         self._bar = ""
 
-    def lines(self, read: Read) -> list[_Line]:
+    def lines(self, read: ReadSubmission) -> list[_Line]:
         """The submissions of the file."""
         try:
             text = self._call.read_file(self._path).decode("utf-8", "surrogateescape")

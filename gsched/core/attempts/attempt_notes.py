@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.ids import parse_attempt_name
 from gsched.core.decision import Decision
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobNoted
 from gsched.model.host_ledger import AttemptKey
@@ -29,7 +29,7 @@ def named(names: Iterable[str]) -> Iterator[AttemptKey]:
             continue
 
 
-def running_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[Job]:
+def running_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[JobRecord]:
     """Started jobs whose current attempts are named and hold something on the host."""
     for key in named(names):
         job = state.jobs.get(key[0])
@@ -37,7 +37,7 @@ def running_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator
             yield job
 
 
-def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[Job]:
+def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[JobRecord]:
     """These, and those that have finished and held something there in the end."""
     for key in named(names):
         job = state.jobs.get(key[0])
@@ -47,7 +47,7 @@ def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[J
             yield job
 
 
-def note(job: Job, text: str, now: float, decision: Decision) -> bool:
+def note(job: JobRecord, text: str, now: float, decision: Decision) -> bool:
     """Note it once, unless so much has been noted already; whether it was."""
     if text in job.notes or len(job.notes) >= MOST_NOTES:
         return False

@@ -45,7 +45,7 @@ from gsched.core.instruction import (
     TerminateAttempt,
 )
 from gsched.core.records.host_allocations import is_ordered, is_part
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GpuUnrequested
@@ -119,19 +119,21 @@ def _take_held(
     decision.instruct(TerminateAttempt(host, item.job_id, item.attempt, given_up=True))
 
 
-def _is_on(job: Job, host: str) -> bool:
+def _is_on(job: JobRecord, host: str) -> bool:
     hosts = job.allocation.hosts if job.allocation is not None else ()
     return job.state in STARTED and any(part.host == host for part in hosts)
 
 
-def _jobs_on(state: ClusterState, host: str) -> list[Job]:
+def _jobs_on(state: ClusterState, host: str) -> list[JobRecord]:
     """The jobs that the state has on the host, by number."""
     held = sorted(state.ledger.host(host).held)
     found = [job for key in held if (job := state.jobs.get(key[0])) is not None and job.key == key]
     return [job for job in found if _is_on(job, host)]
 
 
-def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
+def _reconcile(
+    job: JobRecord, config: ClusterConfig, hello: HostHello, held: bool, now: float, decision: Decision
+) -> None:
     """One job that the state has on the host: still there, never arrived, or gone."""
     never_arrived = not held and job.started_at is None and not job.kill_by and not job.requeue_by
     if not held and not never_arrived:
@@ -155,7 +157,7 @@ def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, no
         decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
 
 
-def _finish_unheard(job: Job, config: ClusterConfig, hello: HostHello, now: float, decision: Decision) -> None:
+def _finish_unheard(job: JobRecord, config: ClusterConfig, hello: HostHello, now: float, decision: Decision) -> None:
     """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
     rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
     problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
@@ -198,7 +200,7 @@ def attempt_started(
         decision.record(JobMessagePosted(at=now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
 
 
-def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
+def note_hidden_gpus(job: JobRecord, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
     """Tell a job that asked for no GPU on a host with GPUs how to ask for one; once."""
     held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
     has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
@@ -258,7 +260,7 @@ def attempt_ended(
         end(job, config, result, at, decision)
 
 
-def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:
+def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation) -> bool:
     """Whether this end of an attempt that is over, as far as the state knows, has not been recorded yet."""
     key = (report.job_id, report.attempt)
     if job is None:

@@ -11,7 +11,7 @@ from gsched.base.ids import show_job
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import devices_of
@@ -33,13 +33,13 @@ RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 
 
-def within(job: Job, at: float, now: float) -> float:
+def within(job: JobRecord, at: float, now: float) -> float:
     """An agent's time, no earlier than the job's dispatch and no later than now: clocks of hosts may be wrong."""
     return min(max(at, job.dispatched_at or 0.0), max(now, job.dispatched_at or 0.0))
 
 
 def requeue_unstarted(
-    job: Job, report: AttemptEnded, seen: Observation, now: float, decision: Decision, *, where: str = ""
+    job: JobRecord, report: AttemptEnded, seen: Observation, now: float, decision: Decision, *, where: str = ""
 ) -> None:
     """The command was never executed: back to pending, a little later each time; suspended if it was.
 
@@ -63,14 +63,14 @@ def requeue_unstarted(
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
 
 
-def _is_closed(job: Job, host: str, seen: Observation) -> bool:
+def _is_closed(job: JobRecord, host: str, seen: Observation) -> bool:
     """Whether the same GPUs of the host cannot be given out now."""
     parts = job.allocation.hosts if job.allocation is not None else ()
     held = {gpu.uuid for part in parts if part.host == host for gpu in part.gpus}
     return bool(held - {uuid for uuid, gpu in devices_of(seen.gpus).items() if not gpu.problem})
 
 
-def suspend_for_good(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
+def suspend_for_good(job: JobRecord, report: AttemptEnded, now: float, decision: Decision) -> None:
     """Its pre-execution command has failed as often as it may: pending and suspended until its owner resumes it."""
     failed = report.result.problem or "a pre-exec command failed"
     reason = f"{failed}; {job.failed_starts + 1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended"
@@ -81,7 +81,7 @@ def suspend_for_good(job: Job, report: AttemptEnded, now: float, decision: Decis
     )
 
 
-def end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:
+def end(job: JobRecord, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:
     """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
     if job.kill_by:
         finish(job, result, at, decision)
@@ -95,7 +95,9 @@ def end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decis
         finish(job, result, at, decision)
 
 
-def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> bool:
+def _requeued_by_code(
+    job: JobRecord, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision
+) -> bool:
     """REQUEUE_EXIT_VALUES; a job that died by a signal is never requeued by it."""
     code = result.exit_code
     if code is None or result.term_reason or not job.spec.requeue_exit_values:
@@ -120,7 +122,7 @@ def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at
 
 
 def run_again(
-    job: Job,
+    job: JobRecord,
     result: AttemptResult,
     at: float,
     decision: Decision,
@@ -148,7 +150,7 @@ def run_again(
     )
 
 
-def finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
+def finish(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> None:
     if job.ends_done and result.started:
         result = msgspec.structs.replace(result, exit_code=0, signal=None, core_dumped=False, term_reason="")
     elif job.kill_by and not result.succeeded and not result.term_reason:
@@ -162,7 +164,7 @@ def finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> No
         decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt, failed=bool(result.post_code)))
 
 
-def _on_all_hosts(job: Job, result: AttemptResult, decision: Decision) -> tuple[AttemptResult, dict[str, float]]:
+def _on_all_hosts(job: JobRecord, result: AttemptResult, decision: Decision) -> tuple[AttemptResult, dict[str, float]]:
     """The result with what the job has used on its other hosts, and how much CPU time that was: of parts that are still
     there, as they told last.
     """
@@ -178,7 +180,7 @@ def _on_all_hosts(job: Job, result: AttemptResult, decision: Decision) -> tuple[
     return msgspec.structs.replace(result, usage=usage), {host: each.cpu_s for host, each in used.items()}
 
 
-def ending_reason(job: Job) -> str:
+def ending_reason(job: JobRecord) -> str:
     """LSF's keyword for why a started job is being ended; empty for one that is not, and for one that is DONE then."""
     if job.ends_done:
         return ""
@@ -193,7 +195,7 @@ def ending_reason(job: Job) -> str:
     return ""
 
 
-def _killed(job: Job) -> str:
+def _killed(job: JobRecord) -> str:
     if job.kill_by == SYSTEM and job.kill_keyword:
         return job.kill_keyword
     if job.kill_by == SYSTEM:

@@ -13,7 +13,7 @@ from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
 from gsched.core.records.host_allocations import is_ordered, is_part
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
@@ -30,7 +30,7 @@ LOST_PART = "TERM_EXTERNAL_SIGNAL"
 """Why a job ends of which a part has ended unasked, where the part itself has no better word for it."""
 
 
-def part_started(job: Job, host: str, now: float, decision: Decision) -> None:
+def part_started(job: JobRecord, host: str, now: float, decision: Decision) -> None:
     """It is open; the last one lets the job start."""
     if not is_part(job, host) or host in job.open_parts or host in job.ended_parts:
         return
@@ -41,7 +41,7 @@ def part_started(job: Job, host: str, now: float, decision: Decision) -> None:
             decision.instruct(SuspendAttempt(job.allocation.first_host, *job.key))
 
 
-def part_ended(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
+def part_ended(job: JobRecord, report: AttemptEnded, now: float, decision: Decision) -> None:
     """Of a job that has not ended: asked for or not, in vain or not."""
     host, result = report.host, report.result
     if host in job.ended_parts:
@@ -58,14 +58,14 @@ def part_ended(job: Job, report: AttemptEnded, now: float, decision: Decision) -
     _end_without(job, host, why, result.term_reason or LOST_PART, now, decision)
 
 
-def _record_end(job: Job, host: str, usage: Usage, now: float, decision: Decision) -> None:
+def _record_end(job: JobRecord, host: str, usage: Usage, now: float, decision: Decision) -> None:
     late_s = max(0.0, usage.cpu_s - job.parts_cpu_s.get(host, 0.0)) if job.state in FINISHED else 0.0
     decision.record(
         JobPartEnded(at=now, job_id=job.job_id, attempt=job.attempt, host=host, usage=usage, late_cpu_s=late_s)
     )
 
 
-def _end_without(job: Job, host: str, why: str, keyword: str, now: float, decision: Decision) -> None:
+def _end_without(job: JobRecord, host: str, why: str, keyword: str, now: float, decision: Decision) -> None:
     """A part is over that the job still wants: the job ends, unless it is ending already."""
     if job.kill_by or job.requeue_by or job.allocation is None:
         return
@@ -81,7 +81,7 @@ def _end_without(job: Job, host: str, why: str, keyword: str, now: float, decisi
             decision.instruct(TerminateAttempt(part.host, *job.key, attempt_results.ending_reason(job)))
 
 
-def part_ended_late(job: Job | None, report: AttemptEnded, now: float, decision: Decision) -> None:
+def part_ended_late(job: JobRecord | None, report: AttemptEnded, now: float, decision: Decision) -> None:
     """Of a job that has ended, or gone on without it."""
     if job is None or job.attempt != report.attempt or job.state not in FINISHED:
         return
@@ -89,7 +89,7 @@ def part_ended_late(job: Job | None, report: AttemptEnded, now: float, decision:
         _part_is_gone(job, report.host, report.result.usage, now, decision)
 
 
-def _part_is_gone(job: Job, host: str, usage: Usage, now: float, decision: Decision) -> None:
+def _part_is_gone(job: JobRecord, host: str, usage: Usage, now: float, decision: Decision) -> None:
     """The last one leaves nothing of a finished job."""
     _record_end(job, host, usage, now, decision)
     if not job.post_processed and not any(job.left_parts()):
@@ -98,7 +98,7 @@ def _part_is_gone(job: Job, host: str, usage: Usage, now: float, decision: Decis
 
 
 def reconcile_part(
-    job: Job, config: ClusterConfig, host: str, held: bool, rebooted: bool, now: float, decision: Decision
+    job: JobRecord, config: ClusterConfig, host: str, held: bool, rebooted: bool, now: float, decision: Decision
 ) -> None:
     """What a hello says about the part of a job that has not ended: still there, never arrived, or gone."""
     is_open = host in job.open_parts
@@ -113,7 +113,7 @@ def reconcile_part(
         _repeat_orders(job, host, is_open, decision)
 
 
-def _repeat_orders(job: Job, host: str, is_open: bool, decision: Decision) -> None:
+def _repeat_orders(job: JobRecord, host: str, is_open: bool, decision: Decision) -> None:
     """Orders that the agent may have missed; all of them are idempotent."""
     if not is_open:
         decision.instruct(StartJob(host, *job.key))
@@ -125,7 +125,7 @@ def _repeat_orders(job: Job, host: str, is_open: bool, decision: Decision) -> No
         decision.instruct(ResumeAttempt(host, *job.key))
 
 
-def _lost(job: Job, config: ClusterConfig, host: str, rebooted: bool, now: float, decision: Decision) -> None:
+def _lost(job: JobRecord, config: ClusterConfig, host: str, rebooted: bool, now: float, decision: Decision) -> None:
     """It was open, and its agent knows nothing of it."""
     why = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has it"
     decision.over.add((host, job.key))
@@ -139,7 +139,7 @@ def _lost(job: Job, config: ClusterConfig, host: str, rebooted: bool, now: float
         _end_without(job, host, why, LOST_PART, now, decision)
 
 
-def _runs_again(job: Job, host: str, why: str, now: float, decision: Decision) -> bool:
+def _runs_again(job: JobRecord, host: str, why: str, now: float, decision: Decision) -> bool:
     """A rerunnable job that has lost a host waits again; whether it is one, and nobody has it end."""
     if not job.spec.rerunnable or job.kill_by or job.requeue_by:
         return False
@@ -148,7 +148,7 @@ def _runs_again(job: Job, host: str, why: str, now: float, decision: Decision) -
     return True
 
 
-def regain(job: Job, host: str, now: float, decision: Decision) -> None:
+def regain(job: JobRecord, host: str, now: float, decision: Decision) -> None:
     """The host answers again: the job is what it was, unless another of its hosts is silent."""
     hosts = job.allocation.hosts if job.allocation is not None else ()
     if job.state is JobState.UNKWN and not any(decision.observed(part.host).lost for part in hosts):
@@ -177,7 +177,7 @@ def settle(state: ClusterState, config: ClusterConfig, now: float, decision: Dec
             decision.instruct(TerminateAttempt(part.host, *key, given_up=True))
 
 
-def _end_before_start(job: Job | None, config: ClusterConfig, now: float, decision: Decision) -> None:
+def _end_before_start(job: JobRecord | None, config: ClusterConfig, now: float, decision: Decision) -> None:
     """A job is to end whose first host was not told to start: there is no end to be waited for."""
     if job is not None and job.state in STARTED and (job.kill_by or job.requeue_by) and not is_ordered(job):
         attempt_results.end(job, config, AttemptResult(started=False, ended_at=now), now, decision)

@@ -17,7 +17,7 @@ from gsched.core.authorization import cluster_denied
 from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
 from gsched.core.decision import Decision
 from gsched.core.instruction import ForgetAttempts, TerminateAttempt
-from gsched.core.resources.observed_hosts import Observation, Observations, Orphan
+from gsched.core.resources.observed_hosts import Observation, Observations, UnrecordedAttempt
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig
@@ -84,7 +84,7 @@ def set_aside(
     """It runs on and keeps what it holds; a job that waits in the state though it runs there is not started again."""
     keep_stray(state, seen, host, key, part)
     if len(seen.orphans) < MOST_ORPHANS:
-        seen.orphans[key] = Orphan(part)
+        seen.orphans[key] = UnrecordedAttempt(part)
     if key in seen.unwanted:
         _end(seen, host, key, decision)
 
@@ -116,7 +116,7 @@ def orphan_ended(state: ClusterState, seen: Observation, report: AttemptEnded, d
         seen.unwanted.discard(key)
         decision.instruct(ForgetAttempts(report.host, (key,)))
     else:
-        seen.orphans[key] = Orphan(None)
+        seen.orphans[key] = UnrecordedAttempt(None)
     state.touched_hosts.add(report.host)
 
 

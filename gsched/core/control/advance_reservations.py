@@ -6,7 +6,7 @@ Source of the rules: brsvadd(8), brsvmod(8), brsvdel(8).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -15,7 +15,7 @@ from gsched.core.authorization import DENIED, of_cluster
 from gsched.core.command import ControlReservations
 from gsched.core.decision import Decision
 from gsched.core.records.entities import StoredReservation
-from gsched.core.resources.observed_hosts import Observation
+from gsched.core.resources.observed_hosts import Observed
 from gsched.core.resources.resource_values import host_values, slot_limit
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
@@ -27,7 +27,6 @@ from gsched.resreq.syntax import parse
 
 _NAME = re.compile(r"[A-Za-z0-9_.#-]{1,39}")
 MAX_AHEAD_S = 366 * 24 * 3600.0
-Observed = Callable[[str], Observation]
 
 
 def control_reservations(

@@ -27,7 +27,7 @@ UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ControlContext:
     """Everything a control needs at hand, in each of its turns as it is then."""
 
     state: ClusterState
@@ -35,7 +35,7 @@ class Desk:
     command: ControlJobs
     observed: Callable[[str], Observation]
     turn: Turn
-    moved: dict[int, queue_order.Place] = field(default_factory=dict)
+    moved: dict[int, queue_order.QueuePlace] = field(default_factory=dict)
     """Array, or job that is no element -> the place that it is given: all of an array get the same."""
 
     @property

@@ -16,14 +16,14 @@ from gsched.core.authorization import cluster_denied, job_denied
 from gsched.core.command import ControlJobs
 from gsched.core.command_turns import MOVE, MOVE_LINE, Turn, Work, weight
 from gsched.core.control import queue_order
-from gsched.core.control.control_context import FINISHED_TEXT, STARTED_TEXT, UNREACHABLE, Desk
+from gsched.core.control.control_context import FINISHED_TEXT, STARTED_TEXT, UNREACHABLE, ControlContext
 from gsched.core.control.job_filter import admits, name_weight
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.control.requeue import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
 from gsched.core.control.suspension import resume, resume_waiting, stop, stop_waiting
 from gsched.core.control.termination import kill, kill_waiting, remove, send_signal, signal_waiting
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
@@ -50,7 +50,7 @@ def control_jobs(
     turn: Turn,
 ) -> Work:
     """Reply: a Control for each job, in order."""
-    desk = Desk(state, configured, command, observed, turn)
+    desk = ControlContext(state, configured, command, observed, turn)
     _check(desk)
     chosen: Sequence[int] = command.job_ids
     if not chosen:
@@ -75,7 +75,7 @@ ENDING_WAITS_FIRST = ("kill", "signal", "stop")
 """What is done to jobs that wait before it is done to others: these make room, where those would be started."""
 
 
-def _check(desk: Desk) -> None:
+def _check(desk: ControlContext) -> None:
     """Raise BadRequest, before anything is recorded: a refusal must leave all as it was."""
     command = desk.command
     if command.action not in _ACTIONS:
@@ -97,7 +97,7 @@ def _check(desk: Desk) -> None:
         raise BadRequest("Bad argument: positions count from 1")
 
 
-def _waiting_first(desk: Desk, chosen: Sequence[int]) -> Generator[None, None, list[int]]:
+def _waiting_first(desk: ControlContext, chosen: Sequence[int]) -> Generator[None, None, list[int]]:
     """Places in the list, those of jobs that have started last."""
     waiting: list[int] = []
     started: list[int] = []
@@ -118,7 +118,7 @@ def _still_meant(state: ClusterState, number: int) -> Target | None:
     return Target(number, job) if job is not None else None
 
 
-def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator[None, None, Control]:
+def _carry_out(desk: ControlContext, target: Target, listed: Collection[int]) -> Generator[None, None, Control]:
     """An array succeeds when something could be done to one of its elements. `listed`: all that the command means."""
     if target.ended_in is not None and desk.command.action == "requeue":
         return Control(job_id=target.job_id, error=requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
@@ -149,11 +149,11 @@ def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator
     return Control(job_id=target.job_id, error=error)
 
 
-def _denied(desk: Desk, spec: JobSpec) -> str:
+def _denied(desk: ControlContext, spec: JobSpec) -> str:
     return job_denied(spec, desk.config)
 
 
-def _members(desk: Desk, target: Target) -> Iterable[int]:
+def _members(desk: ControlContext, target: Target) -> Iterable[int]:
     """Elements of the target's array that are jobs of their own. Those that a filter had chosen are meant already; some
     may have become so in the turns since.
     """
@@ -165,21 +165,21 @@ def _members(desk: Desk, target: Target) -> Iterable[int]:
     return reversed(list(numbers)) if desk.command.action == "top" else numbers  # elements keep their order
 
 
-def _is_admitted(desk: Desk, job: Job) -> bool:
+def _is_admitted(desk: ControlContext, job: JobRecord) -> bool:
     """The filter means it as it meant its array."""
     wanted = msgspec.structs.replace(desk.command.wanted or JobFilter(), ids=())
     desk.turn.spend(name_weight(wanted, job.spec))
     return job.state not in FINISHED and admits(wanted, job, any_user=True)
 
 
-def _is_meant(desk: Desk, job: Job) -> bool:
+def _is_meant(desk: ControlContext, job: JobRecord) -> bool:
     """Of an array only those elements that the action is for; a single job is told why it is not."""
     if desk.command.action == "post":
         return True
     return job.state not in FINISHED or (desk.command.action == "requeue" and job.state.value in desk.command.states)
 
 
-def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
+def _act(desk: ControlContext, act: Callable[[ControlContext, JobRecord], str], job: JobRecord) -> str:
     if job.state in FINISHED and desk.command.action not in ("requeue", "post"):
         return FINISHED_TEXT
     if job.state in UNREACHABLE and desk.command.action == "signal" and desk.command.signal == signal.SIGKILL:
@@ -188,21 +188,21 @@ def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
     return act(desk, job)
 
 
-def _move(desk: Desk, job: Job) -> str:
+def _move(desk: ControlContext, job: JobRecord) -> str:
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
     _record_move(desk, job, job.job_id)
     return ""
 
 
-def _move_waiting(desk: Desk, array: JobArray) -> str:
+def _move_waiting(desk: ControlContext, array: JobArray) -> str:
     if array.stopped_by:
         return "Job is suspended"
     _record_move(desk, array.template(), array.array_id, whole=True)
     return ""
 
 
-def _record_move(desk: Desk, job: Job, number: int, *, whole: bool = False) -> None:
+def _record_move(desk: ControlContext, job: JobRecord, number: int, *, whole: bool = False) -> None:
     command = desk.command
     place = desk.moved.get(job.array_id)
     if place is None:
@@ -225,7 +225,7 @@ def _record_move(desk: Desk, job: Job, number: int, *, whole: bool = False) -> N
     )
 
 
-def _run(desk: Desk, job: Job) -> str:
+def _run(desk: ControlContext, job: JobRecord) -> str:
     """grun: administrators only, on named hosts, now."""
     if not desk.command.is_admin:
         return cluster_denied(desk.config)
@@ -235,7 +235,7 @@ def _run(desk: Desk, job: Job) -> str:
     return ""
 
 
-def _post(desk: Desk, job: Job) -> str:
+def _post(desk: ControlContext, job: JobRecord) -> str:
     command = desk.command
     if command.attachment:
         if any(each.box == command.box and each.attachment for each in job.messages):
@@ -256,11 +256,11 @@ def _post(desk: Desk, job: Job) -> str:
     return ""
 
 
-def _whole_array(desk: Desk, array: JobArray) -> str:
+def _whole_array(desk: ControlContext, array: JobArray) -> str:
     return "Cannot operate on a whole array: name an element"
 
 
-_Act = tuple[Callable[[Desk, Job], str], Callable[[Desk, JobArray], str]]
+_Act = tuple[Callable[[ControlContext, JobRecord], str], Callable[[ControlContext, JobArray], str]]
 _ACTIONS: dict[str, _Act] = {
     "kill": (kill, kill_waiting),
     "signal": (send_signal, signal_waiting),

@@ -14,7 +14,7 @@ from gsched.core.authorization import Caller
 from gsched.core.command_turns import Turn
 from gsched.core.control.job_filter import admits, name_weight
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter
@@ -27,7 +27,7 @@ class Target:
     """What one number of a command stands for. `error` is set when nothing can be done."""
 
     job_id: int
-    job: Job | None = None
+    job: JobRecord | None = None
     """A job of its own, perhaps an element."""
     array: JobArray | None = None
     """Its elements that still wait in its record are meant."""
@@ -85,7 +85,7 @@ def admitted(state: ClusterState, caller: Caller, wanted: JobFilter, turn: Turn)
     return found
 
 
-def waiting_or_started(state: ClusterState, number: int) -> Job | None:
+def waiting_or_started(state: ClusterState, number: int) -> JobRecord | None:
     """The unfinished job of that number, or one that stands for the waiting elements of the array; else None."""
     job = state.jobs.get(number)
     if job is not None:

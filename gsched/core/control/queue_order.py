@@ -11,24 +11,26 @@ from itertools import chain
 from typing import NamedTuple
 
 from gsched.base.ids import array_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.pending_jobs import WaitingLine
-from gsched.core.state.wait_index import Item, item_id
+from gsched.core.state.wait_index import WaitingItem, item_id
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where a job stands among its equals: `ages_from` as of JobMoved; then by `order`."""
 
     ages_from: float
     order: float
 
 
-_Found = tuple[Place, int, str]
+_Found = tuple[QueuePlace, int, str]
 """A waiting job or array: its place, its number, whose it is. They compare in serving order."""
 
 
-def place_at(state: ClusterState, job: Job, position: int, *, to_top: bool, everybody: bool, whole: bool) -> Place:
+def place_at(
+    state: ClusterState, job: JobRecord, position: int, *, to_top: bool, everybody: bool, whole: bool
+) -> QueuePlace:
     """The place `position` from the top or the bottom; one beyond the end is the end.
 
     `everybody`: positions count the jobs of all users. `whole`: the job stands for its array, which is no other.
@@ -54,7 +56,7 @@ def place_at(state: ClusterState, job: Job, position: int, *, to_top: bool, ever
 class _Others:
     """The other waiting jobs and arrays of the queue that have the job's priority. Looks at no more than it must."""
 
-    def __init__(self, state: ClusterState, job: Job, *, whole: bool) -> None:
+    def __init__(self, state: ClusterState, job: JobRecord, *, whole: bool) -> None:
         self._state, self._job, self._whole = state, job, whole
         waits, queue = state.waits, job.spec.queue
         self._lines = [(bucket.user, line) for bucket, line in waits.room.lines() if bucket.queue == queue]
@@ -79,17 +81,17 @@ class _Others:
             if found is not None:
                 yield found
 
-    def before(self, place: Place) -> Place:
+    def before(self, place: QueuePlace) -> QueuePlace:
         """Right before that place: nobody else is passed."""
         below = max((order for order in self._orders(place, -1) if order < place.order), default=None)
-        return Place(place.ages_from, place.order - 1.0 if below is None else (below + place.order) / 2)
+        return QueuePlace(place.ages_from, place.order - 1.0 if below is None else (below + place.order) / 2)
 
-    def after(self, place: Place) -> Place:
+    def after(self, place: QueuePlace) -> QueuePlace:
         """Right after it."""
         above = min((order for order in self._orders(place, 1) if order > place.order), default=None)
-        return Place(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
+        return QueuePlace(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
 
-    def _orders(self, place: Place, step: int) -> Iterator[float]:
+    def _orders(self, place: QueuePlace, step: int) -> Iterator[float]:
         """Orders of those that have the same age, among them the next one in that direction."""
         yield from (found[0].order for found in self._aside if found[0].ages_from == place.ages_from)
         spec = self._job.spec
@@ -112,6 +114,6 @@ class _Others:
         return _place_of(item), item_id(item), item.spec.user
 
 
-def _place_of(item: Item) -> Place:
+def _place_of(item: WaitingItem) -> QueuePlace:
     aged = item.submitted_at if item.ages_from is None else item.ages_from
-    return Place(aged if item.spec.aging_per_s else 0.0, item.order)
+    return QueuePlace(aged if item.spec.aging_per_s else 0.0, item.order)

@@ -10,13 +10,13 @@ import signal
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.orphaned_attempts import keep_stray
 from gsched.core.command import ControlJobs
-from gsched.core.control.control_context import NOT_STARTED_TEXT, Desk
+from gsched.core.control.control_context import NOT_STARTED_TEXT, ControlContext
 from gsched.core.control.suspension import resume, resume_waiting, stop, stop_waiting
 from gsched.core.decision import Decision
 from gsched.core.instruction import SignalAttempt, TerminateAttempt
 from gsched.core.records.array import JobArray
 from gsched.core.records.host_allocations import is_ordered
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.allocation import Allocation
 from gsched.model.event import (
     ArrayElementsFinished,
@@ -31,7 +31,7 @@ PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 """Signals that end a job that has not started."""
 
 
-def kill(desk: Desk, job: Job) -> str:
+def kill(desk: ControlContext, job: JobRecord) -> str:
     if desk.command.text:
         text = f"Job termination reason: {desk.command.text}"
         desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
@@ -57,7 +57,7 @@ def kill(desk: Desk, job: Job) -> str:
     return ""
 
 
-def end_pending(job: Job, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+def end_pending(job: JobRecord, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
     """A job that has not started is over."""
     result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
     decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
@@ -71,7 +71,7 @@ def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decisio
     decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
 
 
-def kill_waiting(desk: Desk, array: JobArray) -> str:
+def kill_waiting(desk: ControlContext, array: JobArray) -> str:
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
     end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
     return ""
@@ -82,7 +82,7 @@ def _ended_by(kind: str, command: ControlJobs, owner: str) -> str:
     return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
 
 
-def send_signal(desk: Desk, job: Job) -> str:
+def send_signal(desk: ControlContext, job: JobRecord) -> str:
     # Stopping and continuing change a job's state, so they are not merely passed on.
     number = desk.command.signal
     if number in (signal.SIGSTOP, signal.SIGTSTP):
@@ -99,7 +99,7 @@ def send_signal(desk: Desk, job: Job) -> str:
     return ""
 
 
-def signal_waiting(desk: Desk, array: JobArray) -> str:
+def signal_waiting(desk: ControlContext, array: JobArray) -> str:
     number = desk.command.signal
     if number in (signal.SIGSTOP, signal.SIGTSTP):
         return stop_waiting(desk, array)
@@ -108,13 +108,13 @@ def signal_waiting(desk: Desk, array: JobArray) -> str:
     return kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
 
 
-def _silent(desk: Desk, allocation: Allocation) -> str:
+def _silent(desk: ControlContext, allocation: Allocation) -> str:
     """The hosts that do not answer; the first one where it is not known which."""
     lost = [part.host for part in allocation.hosts if desk.observed(part.host).lost]
     return ", ".join(lost or [allocation.first_host])
 
 
-def remove(desk: Desk, job: Job) -> None:
+def remove(desk: ControlContext, job: JobRecord) -> None:
     """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
     allocation, key = job.allocation, job.key
     assert allocation is not None

@@ -12,7 +12,7 @@ from gsched.core.attempts.attempt_results import ending_reason
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
 from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import Allocation
@@ -32,7 +32,9 @@ class Dispatcher:
         self._forget = forget
         """Called with a host that looks different from now on."""
 
-    def carry_out(self, plan: Plan, now: float, decision: Decision, most: int | None = None) -> list[tuple[Job, str]]:
+    def carry_out(
+        self, plan: Plan, now: float, decision: Decision, most: int | None = None
+    ) -> list[tuple[JobRecord, str]]:
         """Record all of the plan (of its placements the first `most`) that still fits.
 
         Returns the jobs whose places were gone, with the reason.
@@ -51,7 +53,7 @@ class Dispatcher:
             self._resume(job_id, now, decision)
         return refused
 
-    def waiting(self, job_id: int) -> Job | None:
+    def waiting(self, job_id: int) -> JobRecord | None:
         """The pending job; an element that is not a job of its own yet as the one it would be."""
         job = self._state.jobs.get(job_id)
         if job is not None:
@@ -61,14 +63,14 @@ class Dispatcher:
             return None
         return array.element(index_of(job_id))
 
-    def _dispatch(self, job: Job, placement: Placement, now: float, decision: Decision) -> str:
+    def _dispatch(self, job: JobRecord, placement: Placement, now: float, decision: Decision) -> str:
         misfit = self._state.ledger.misfit((job.job_id, job.attempt + 1), placement.allocation)
         if misfit:
             return misfit
         self.start(job, placement.allocation, placement.effective, now, decision)
         return ""
 
-    def start(self, job: Job, allocation: Allocation, effective: str, now: float, decision: Decision) -> None:
+    def start(self, job: JobRecord, allocation: Allocation, effective: str, now: float, decision: Decision) -> None:
         """Record the dispatch and have it started."""
         attempt = job.attempt + 1
         decision.record(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
@@ -20,13 +20,13 @@ from gsched.model.host import HostConfig
 from gsched.model.job import JobState
 from gsched.model.queue import Queue, Threshold
 from gsched.model.resource import BUILTIN
+from gsched.model.snapshot import HostValues
 from gsched.model.window import is_open
 from gsched.resreq.evaluate import compile_select
 from gsched.resreq.syntax import parse
 
 WINDOW_CLOSED = "The run windows of the queue are closed"
 SYSTEM = "_system_"
-HostValues = Mapping[str, float | str | bool | None]
 
 _BUSY_TEXTS = {
     "r15s": "The 15s effective CPU queue length (r15s) is beyond threshold",
@@ -101,7 +101,7 @@ class Pressure:
             elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
                 self._resume(job, now, decision)
 
-    def _started(self, host: str) -> list[Job]:
+    def _started(self, host: str) -> list[JobRecord]:
         """Jobs in RUN and SSUSP, by number."""
         keys = self._state.ledger.host(host).held if host else [running.key for running in self._state.running.values()]
         found = (self._state.jobs.get(job_id) for job_id, _ in sorted(keys))
@@ -117,7 +117,7 @@ class Pressure:
         return known.get(host, {})
 
     def _stop_reason(
-        self, job: Job, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
+        self, job: JobRecord, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
     ) -> str:
         if not is_open(queue.run_window, minute):
             return WINDOW_CLOSED
@@ -136,7 +136,7 @@ class Pressure:
         return ""
 
     def _may_go_on(
-        self, job: Job, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
+        self, job: JobRecord, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
     ) -> bool:
         """Whether nothing stops it any more, and it could begin anew, or may go on by RESUME_COND."""
         if self._stop_reason(job, queue, config, minute, known):
@@ -154,13 +154,13 @@ class Pressure:
                 return False
         return True
 
-    def _suspend(self, job: Job, reason: str, now: float, decision: Decision) -> None:
+    def _suspend(self, job: JobRecord, reason: str, now: float, decision: Decision) -> None:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason))
         assert job.allocation is not None
         for part in job.allocation.hosts:
             decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
 
-    def _resume(self, job: Job, now: float, decision: Decision) -> None:
+    def _resume(self, job: JobRecord, now: float, decision: Decision) -> None:
         decision.record(JobResumed(at=now, job_id=job.job_id, by=SYSTEM, by_system=True))
         assert job.allocation is not None
         for part in job.allocation.hosts:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
@@ -47,7 +47,7 @@ def force(
             dispatcher.start(job, allocation, "", now, decision)
 
 
-def _is_free(state: ClusterState, job: Job, allocation: Allocation) -> bool:
+def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> bool:
     """Slots are the one thing that may be given beyond their number."""
     key = (job.job_id, job.attempt + 1)
     for part in allocation.parts:

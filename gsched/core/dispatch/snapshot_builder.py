@@ -23,7 +23,15 @@ from gsched.model.ledger import Ledger
 from gsched.model.provided import gpu_names_in
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
-from gsched.model.snapshot import AdvanceReservation, Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
+from gsched.model.snapshot import (
+    AdvanceReservation,
+    Bucket,
+    HostSnapshot,
+    JobLine,
+    RequirementClass,
+    Running,
+    Snapshot,
+)
 from gsched.model.user import UserLimits
 from gsched.model.window import is_open, minute_of_week
 from gsched.policy.limits.limit_counts import LimitCounts
@@ -236,10 +244,10 @@ class Outlook:
 
 
 def _without(
-    pending: Mapping[RequirementClass, Mapping[Bucket, Line]],
+    pending: Mapping[RequirementClass, Mapping[Bucket, JobLine]],
     leave_out: Container[Bucket | tuple[str, RequirementClass]],
-) -> dict[RequirementClass, dict[Bucket, Line]]:
-    kept: dict[RequirementClass, dict[Bucket, Line]] = {}
+) -> dict[RequirementClass, dict[Bucket, JobLine]]:
+    kept: dict[RequirementClass, dict[Bucket, JobLine]] = {}
     for requirement, buckets in pending.items():
         left = {
             bucket: line

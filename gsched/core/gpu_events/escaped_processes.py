@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.decision import Decision
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.host import GpuReport
 
@@ -25,5 +25,5 @@ def note_escapes(state: ClusterState, host: str, report: GpuReport, now: float, 
                 note(job, text, now, decision)
 
 
-def _opening(job: Job) -> str:
+def _opening(job: JobRecord) -> str:
     return f"ESCAPED: of run {job.attempt} "

@@ -10,7 +10,7 @@ from gsched.core.attempts.attempt_notes import known_on, note
 from gsched.core.attempts.attempt_results import GPU_FAILED, SYSTEM
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobRequeueRequested, JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
@@ -33,12 +33,12 @@ def judge_faults(state: ClusterState, host: str, report: GpuReport, now: float, 
                 note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", now, decision)
 
 
-def _holds(job: Job, host: str, gpu: Gpu) -> bool:
+def _holds(job: JobRecord, host: str, gpu: Gpu) -> bool:
     parts = job.allocation.hosts if job.allocation is not None else ()
     return any(held.board == gpu.uuid for part in parts if part.host == host for held in part.gpus)
 
 
-def _fail(job: Job, host: str, gpu: Gpu, now: float, decision: Decision) -> None:
+def _fail(job: JobRecord, host: str, gpu: Gpu, now: float, decision: Decision) -> None:
     text = f"GPU {gpu.index} ({gpu.uuid}) on {host} has failed: {gpu.fault}"
     note(job, f"Run {job.attempt} lost a GPU: {text}", now, decision)
     # One that has not begun is turned away by its agent; one that is ending needs no second word.

@@ -9,7 +9,7 @@ from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GmemAction
 from gsched.model.event import JobSignalRequested
@@ -30,7 +30,7 @@ def judge_gmem(
                 _end(job, now, decision)
 
 
-def _text(job: Job, host: str, gpu: Gpu) -> str:
+def _text(job: JobRecord, host: str, gpu: Gpu) -> str:
     """Empty when the job does not hold that GPU with a gmem=."""
     parts = job.allocation.hosts if job.allocation is not None else ()
     given = [held.gmem_mib for part in parts if part.host == host for held in part.gpus if held.uuid == gpu.uuid]
@@ -39,7 +39,7 @@ def _text(job: Job, host: str, gpu: Gpu) -> str:
     return f"Run {job.attempt} uses more memory of GPU {gpu.index} ({gpu.uuid}) on {host} than its gmem={given[0]:g}M"
 
 
-def _end(job: Job, now: float, decision: Decision) -> None:
+def _end(job: JobRecord, now: float, decision: Decision) -> None:
     if job.kill_by or job.allocation is None:
         return
     decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=SYSTEM, signal=0))

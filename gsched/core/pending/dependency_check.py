@@ -18,20 +18,20 @@ from gsched.core.records.dependency_condition import (
     COUNTS,
     EXTERNAL,
     MOST_CONDITIONS,
-    AllOf,
-    AnyOf,
+    AllConditions,
+    AnyCondition,
     Condition,
     Dependency,
     JobName,
     JobNumber,
-    Not,
+    NotCondition,
     parents_of,
     parse,
     parse_resolved,
     resolved_text,
     show_target,
 )
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.records.job_names import MOST_LOOKED_AT, Search
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.wait_index import item_id
@@ -53,7 +53,7 @@ _RELATIONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-class Answer(NamedTuple):
+class ConditionVerdict(NamedTuple):
     """`holds` as of now; `is_final`: it stays so. `explain` makes a text that names the condition that decides: it is
     wanted of a few of thousands, and before anything has changed.
     """
@@ -96,12 +96,12 @@ class _Resolver:
 
     def resolved(self, dependency: Dependency) -> Dependency:
         match dependency:
-            case Not(operand):
-                return Not(self.resolved(operand))
-            case AllOf(terms):
-                return self._together(AllOf, terms)
-            case AnyOf(terms):
-                return self._together(AnyOf, terms)
+            case NotCondition(operand):
+                return NotCondition(self.resolved(operand))
+            case AllConditions(terms):
+                return self._together(AllConditions, terms)
+            case AnyCondition(terms):
+                return self._together(AnyCondition, terms)
         job = dependency.job
         numbers = [job] if isinstance(job, JobNumber) else self._named(job, dependency)
         self.count += len(numbers)
@@ -113,9 +113,9 @@ class _Resolver:
             Condition(kind, self._checked(number, dependency), relation, amount, word=dependency.word)
             for number in numbers
         ]
-        return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
+        return conditions[0] if len(conditions) == 1 else AllConditions(tuple(conditions))
 
-    def _together(self, kind: type[AllOf | AnyOf], terms: tuple[Dependency, ...]) -> Dependency:
+    def _together(self, kind: type[AllConditions | AnyCondition], terms: tuple[Dependency, ...]) -> Dependency:
         """What is said twice counts once."""
         once = tuple(dict.fromkeys(self.resolved(term) for term in dict.fromkeys(terms)))
         return once[0] if len(once) == 1 else kind(once)
@@ -146,7 +146,7 @@ class _Resolver:
         state = self.state
         if len(state.jobs) + len(state.arrays) > MOST_LOOKED_AT:
             raise BadRequest(f"* stands for any of more than {MOST_LOOKED_AT} jobs")
-        items: list[Job | JobArray] = [*state.arrays.values()]
+        items: list[JobRecord | JobArray] = [*state.arrays.values()]
         items += [job for job in state.jobs.values() if not index_of(job.job_id)]
         numbers = sorted(item_id(item) for item in items if self.is_admin or item.spec.user == self.user)
         return numbers[-1:] if self.newest_only else numbers
@@ -195,7 +195,7 @@ def find_cycle(state: ClusterState, job_id: int, conditions: str) -> list[int]:
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-def judge(state: ClusterState, conditions: str, index: int = 0) -> Answer:
+def judge(state: ClusterState, conditions: str, index: int = 0) -> ConditionVerdict:
     """Whether resolved conditions hold; `index`: of the element that waits, for element-wise conditions."""
     return _judge(state, parse_resolved(conditions), index)
 
@@ -234,43 +234,45 @@ def element_reason(conditions: str, index: int, *, is_final: bool = False) -> Pe
     return PendingReason(INVALID if is_final else NOT_SATISFIED, detail=detail)
 
 
-def _judge(state: ClusterState, dependency: Dependency, index: int) -> Answer:
+def _judge(state: ClusterState, dependency: Dependency, index: int) -> ConditionVerdict:
     match dependency:
         case Condition():
             return _judge_condition(state, dependency, index)
-        case Not(operand):
+        case NotCondition(operand):
             inner = _judge(state, operand, index)
-            return Answer(not inner.holds, inner.is_final, lambda: f"not {inner.text}")
-        case AllOf(terms):
+            return ConditionVerdict(not inner.holds, inner.is_final, lambda: f"not {inner.text}")
+        case AllConditions(terms):
             answers = [_judge(state, term, index) for term in terms]
             return _combine(answers, decisive=False)
-        case AnyOf(terms):
+        case AnyCondition(terms):
             return _combine([_judge(state, term, index) for term in terms], decisive=True)
 
 
-def _combine(answers: list[Answer], *, decisive: bool) -> Answer:
+def _combine(answers: list[ConditionVerdict], *, decisive: bool) -> ConditionVerdict:
     """One final answer that is decisive settles it; otherwise it is final when all are."""
     for answer in answers:
         if answer.is_final and answer.holds is decisive:
             return answer
     is_final = all(answer.is_final for answer in answers)
     holds = any(a.holds for a in answers) if decisive else all(a.holds for a in answers)
-    return Answer(holds, is_final, lambda: _combined_text(answers, decisive=decisive))
+    return ConditionVerdict(holds, is_final, lambda: _combined_text(answers, decisive=decisive))
 
 
-def _combined_text(answers: list[Answer], *, decisive: bool) -> str:
+def _combined_text(answers: list[ConditionVerdict], *, decisive: bool) -> str:
     if decisive:
         return "; ".join(answer.text for answer in answers[:3])
     told = [answer for answer in answers if answer.holds is decisive] or [a for a in answers if not a.is_final]
     return (told or answers)[0].text
 
 
-def _judge_condition(state: ClusterState, condition: Condition, index: int) -> Answer:
+def _judge_condition(state: ClusterState, condition: Condition, index: int) -> ConditionVerdict:
     job = condition.job
     assert isinstance(job, JobNumber)
     number = element_id(job.job_id, index) if job.each else job.job_id
     if state.quarantined and (number in state.quarantined or array_of(number) in state.quarantined):
-        return Answer(False, False, lambda: f"{condition.kind}({_shown(number)}): job {_shown(number)} is set aside")
+        return ConditionVerdict(
+            False, False, lambda: f"{condition.kind}({_shown(number)}): job {_shown(number)} is set aside"
+        )
     if condition.kind in COUNTS:
         return _judge_count(state, condition, number)
     array = state.arrays.get(number)
@@ -300,7 +302,7 @@ _UNFINISHED = {state: _Known(state, has_started=state not in PENDING) for state 
 _WAITING = _UNFINISHED[JobState.PEND]
 
 
-def _of_job(job: Job) -> _Known:
+def _of_job(job: JobRecord) -> _Known:
     if job.state not in FINISHED and not job.messages:
         return _UNFINISHED[job.state]
     result = job.result
@@ -327,7 +329,7 @@ def _known(state: ClusterState, number: int) -> _Known:
     return _Known(JobState.EXIT, 0, is_post_processed=True, post_failed=True)
 
 
-def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> Answer:
+def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> ConditionVerdict:
     """All elements must satisfy it. By counts: an array may have 100,000 elements, and each end asks again."""
     counts, total = counts_of(array), array.indices.count
 
@@ -338,26 +340,26 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> 
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
     match condition.kind:
         case "done":
-            return Answer(done == total, done == total or ended_badly > 0, text)
+            return ConditionVerdict(done == total, done == total or ended_badly > 0, text)
         case "ended":
-            return Answer(array.is_over(), array.is_over(), text)
+            return ConditionVerdict(array.is_over(), array.is_over(), text)
         case "started":
             never = sum(indices_of(each.indices).count for each in array.unstarted)
             waiting = counts.get("PEND", 0) + counts.get("PSUSP", 0)
-            return Answer(not waiting and not never, not waiting or never > 0, text)
+            return ConditionVerdict(not waiting and not never, not waiting or never > 0, text)
     # What an element's post-execution command says need not be what the element itself came to.
     if (condition.kind == "exit" and done) or (condition.kind == "post_done" and array.unstarted):
-        return Answer(False, True, text)
+        return ConditionVerdict(False, True, text)
     if not array.is_over():
-        return Answer(False, False, text)
+        return ConditionVerdict(False, False, text)
     members = (_known(state, element_id(array.array_id, index)) for index in array.indices)
     return _combine([_judge_element(condition, each, array.array_id) for each in members], decisive=False)
 
 
-def _judge_element(condition: Condition, known: _Known, number: int) -> Answer:
+def _judge_element(condition: Condition, known: _Known, number: int) -> ConditionVerdict:
     """`number`: of the job, or of the array that it is an element of, for the text."""
     if known.state is None:
-        return Answer(False, True, lambda: f"job {_shown(number)} is no longer known")
+        return ConditionVerdict(False, True, lambda: f"job {_shown(number)} is no longer known")
     over = known.state in FINISHED
     ok, final = False, over
     match condition.kind:
@@ -377,7 +379,7 @@ def _judge_element(condition: Condition, known: _Known, number: int) -> Answer:
             final = over and known.is_post_processed
         case "external":  # also a job that is over may be sent a message
             ok, final = condition.word in known.words, False
-    return Answer(ok, final, lambda: _element_text(condition, known, number, ok=ok))
+    return ConditionVerdict(ok, final, lambda: _element_text(condition, known, number, ok=ok))
 
 
 def _element_text(condition: Condition, known: _Known, number: int, *, ok: bool) -> str:
@@ -391,10 +393,10 @@ def _element_text(condition: Condition, known: _Known, number: int, *, ok: bool)
     return f"{condition.kind}({name}): job {name} is {status}"
 
 
-def _judge_count(state: ClusterState, condition: Condition, number: int) -> Answer:
+def _judge_count(state: ClusterState, condition: Condition, number: int) -> ConditionVerdict:
     array = state.arrays.get(number)
     if array is None:
-        return Answer(False, True, lambda: f"array {_shown(number)} is no longer known")
+        return ConditionVerdict(False, True, lambda: f"array {_shown(number)} is no longer known")
     counts = counts_of(array)
     total = array.indices.count
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
@@ -413,7 +415,7 @@ def _judge_count(state: ClusterState, condition: Condition, number: int) -> Answ
     def text() -> str:
         return f"{condition.kind}({_shown(number)},{condition.relation}{wanted}): it is {value}"
 
-    return Answer(ok, array.is_over(), text)
+    return ConditionVerdict(ok, array.is_over(), text)
 
 
 def counts_of(array: JobArray) -> dict[str, int]:

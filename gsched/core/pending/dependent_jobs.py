@@ -12,9 +12,16 @@ from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.command_turns import EVENT, LOOK, UNLIMITED, weight
 from gsched.core.control.termination import end_pending, end_waiting
 from gsched.core.decision import Decision
-from gsched.core.pending.dependency_check import INVALID, NOT_SATISFIED, Answer, element_reason, is_elementwise, judge
+from gsched.core.pending.dependency_check import (
+    INVALID,
+    NOT_SATISFIED,
+    ConditionVerdict,
+    element_reason,
+    is_elementwise,
+    judge,
+)
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobReleased
 from gsched.model.reason import PendingReason
@@ -115,7 +122,7 @@ class Dependents:
         if not array.count or not never:
             del self._never[array.array_id]
 
-    def _note(self, number: int, answer: Answer) -> None:
+    def _note(self, number: int, answer: ConditionVerdict) -> None:
         text = INVALID if answer.is_final else NOT_SATISFIED
         self._reasons[number] = PendingReason(text, detail=answer.text)
         self._state.touched.add(number)
@@ -136,7 +143,7 @@ class Dependents:
         return self._never.get(array_id, _NONE)
 
 
-def _end(item: Job | JobArray, answer: Answer, now: float, decision: Decision) -> None:
+def _end(item: JobRecord | JobArray, answer: ConditionVerdict, now: float, decision: Decision) -> None:
     problem = f"dependency can never be satisfied: {answer.text}"
     if isinstance(item, JobArray):
         end_waiting(item, TERM, now, decision, problem)

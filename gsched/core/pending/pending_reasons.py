@@ -13,7 +13,7 @@ from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import array_of
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec, JobState
@@ -30,7 +30,7 @@ REQUEUED = "The job has been requeued"
 FORCED = PendingReason("The job is forced to run and waits for its host")
 EVERYBODY = "all"
 
-Reasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
+ClassReasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
 
 
 PRE_EXEC_FAILED = re.compile(r"(The \w+'s pre-exec command exited with non-zero status) \((\d+)\)")
@@ -56,7 +56,7 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
         return ()
     if item.stopped_by and (isinstance(item, JobArray) or item.state is JobState.PSUSP):
         return (SUSPENDED if item.stopped_by == item.spec.user else SUSPENDED_BY_ADMIN,)
-    if isinstance(item, Job) and item.state is JobState.PSUSP:
+    if isinstance(item, JobRecord) and item.state is JobState.PSUSP:
         failed = PRE_EXEC_FAILED.match(item.start_problem)
         return (
             (PendingReason(failed[1], detail=f"suspended after {item.failed_starts} failed starts"),)
@@ -68,14 +68,14 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
     if number in state.waits.delayed:
         if (item.spec.begin_at or 0.0) >= item.not_before:
             return (PendingReason(START_TIME),)
-        if isinstance(item, Job) and item.failed_starts:
+        if isinstance(item, JobRecord) and item.failed_starts:
             return (waiting_to_retry(item.avoid_host, item.start_problem),)
         return (NEW,)
     return (FORCED,) if number in state.waits.forced else ()
 
 
 def pending_reasons(
-    state: ClusterState, dependents: Dependents, reasons: Reasons, job_id: int
+    state: ClusterState, dependents: Dependents, reasons: ClassReasons, job_id: int
 ) -> tuple[PendingReason, ...]:
     """Why the job (or an array's waiting elements) waits."""
     number = job_id if job_id in state.jobs else array_of(job_id)

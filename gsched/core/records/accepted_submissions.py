@@ -13,7 +13,7 @@ from gsched.model.event import SubmissionAccepted
 from gsched.model.job import JobSpec
 
 
-class Accepted(msgspec.Struct, array_like=True, gc=False):
+class AcceptedSubmission(msgspec.Struct, array_like=True, gc=False):
     """An accepted submission of which jobs are still to be made."""
 
     event: SubmissionAccepted

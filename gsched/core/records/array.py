@@ -15,7 +15,7 @@ import msgspec
 
 from gsched.base.ids import element_id
 from gsched.base.indices import Indices, of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.job import AttemptResult, JobSpec, JobState
 
 
@@ -143,9 +143,9 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Indices of the elements that ended without having been started."""
         return [index for end in self.unstarted for index in indices_of(end.indices)]
 
-    def element(self, index: int) -> Job:
+    def element(self, index: int) -> JobRecord:
         """The job that the element is from now on; still as it was in the record."""
-        job = Job(
+        job = JobRecord(
             job_id=element_id(self.array_id, index),
             spec=self.spec,
             state=JobState.PSUSP if self.stopped_by else JobState.PEND,
@@ -159,7 +159,7 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
         job.stopped_by = self.stopped_by
         return job
 
-    def template(self) -> Job:
+    def template(self) -> JobRecord:
         """A job that stands for all waiting elements: their bucket and rank."""
         return self.element(0)
 

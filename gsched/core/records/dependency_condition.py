@@ -67,21 +67,21 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class NotCondition:
     operand: Dependency
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
+class AllConditions:
     terms: tuple[Dependency, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyCondition:
     terms: tuple[Dependency, ...]
 
 
-Dependency: TypeAlias = Condition | Not | AllOf | AnyOf
+Dependency: TypeAlias = Condition | NotCondition | AllConditions | AnyCondition
 
 
 def parse(text: str) -> Dependency:
@@ -112,14 +112,14 @@ def _depth(dependency: Dependency) -> int:
     match dependency:
         case Condition():
             return 0
-        case Not(operand):
+        case NotCondition(operand):
             return 1 + _inner_depth(operand)
-        case AllOf(terms) | AnyOf(terms):
+        case AllConditions(terms) | AnyCondition(terms):
             return max(_inner_depth(term) for term in terms)
 
 
 def _inner_depth(dependency: Dependency) -> int:
-    return _depth(dependency) + isinstance(dependency, AllOf | AnyOf)
+    return _depth(dependency) + isinstance(dependency, AllConditions | AnyCondition)
 
 
 def conditions_in(dependency: Dependency) -> Iterator[Condition]:
@@ -127,9 +127,9 @@ def conditions_in(dependency: Dependency) -> Iterator[Condition]:
     match dependency:
         case Condition():
             yield dependency
-        case Not(operand):
+        case NotCondition(operand):
             yield from conditions_in(operand)
-        case AllOf(terms) | AnyOf(terms):
+        case AllConditions(terms) | AnyCondition(terms):
             for term in terms:
                 yield from conditions_in(term)
 
@@ -144,17 +144,17 @@ def show(dependency: Dependency) -> str:
     match dependency:
         case Condition():
             return _show_condition(dependency)
-        case Not(operand):
+        case NotCondition(operand):
             return f"!{_show_inner(operand)}"
-        case AllOf(terms):
+        case AllConditions(terms):
             return " && ".join(_show_inner(term) for term in terms)
-        case AnyOf(terms):
+        case AnyCondition(terms):
             return " || ".join(_show_inner(term) for term in terms)
 
 
 def _show_inner(dependency: Dependency) -> str:
     text = show(dependency)
-    return f"({text})" if isinstance(dependency, AllOf | AnyOf) else text
+    return f"({text})" if isinstance(dependency, AllConditions | AnyCondition) else text
 
 
 def show_target(job: JobName | JobNumber) -> str:
@@ -233,19 +233,19 @@ class _Parser:
         terms = [self._all_of(depth)]
         while self._accept("||"):
             terms.append(self._all_of(depth))
-        return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
+        return terms[0] if len(terms) == 1 else AnyCondition(tuple(terms))
 
     def _all_of(self, depth: int) -> Dependency:
         terms = [self._term(depth)]
         while self._accept("&&"):
             terms.append(self._term(depth))
-        return terms[0] if len(terms) == 1 else AllOf(tuple(terms))
+        return terms[0] if len(terms) == 1 else AllConditions(tuple(terms))
 
     def _term(self, depth: int) -> Dependency:
         if depth > MAX_DEPTH:
             self._fail("nested too deeply")
         if self._accept("!"):
-            return Not(self._term(depth + 1))
+            return NotCondition(self._term(depth + 1))
         if self._accept("("):
             inner = self._any_of(depth + 1)
             if not self._accept(")"):

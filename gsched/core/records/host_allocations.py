@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import FINISHED, Usage
 
@@ -20,17 +20,17 @@ _SUMS = (
 )  # fmt: skip
 
 
-def others(job: Job) -> tuple[HostAllocation, ...]:
+def others(job: JobRecord) -> tuple[HostAllocation, ...]:
     """What its attempt holds on all hosts but the first."""
     return job.allocation.hosts[1:] if job.allocation is not None else ()
 
 
-def is_part(job: Job, host: str) -> bool:
+def is_part(job: JobRecord, host: str) -> bool:
     """Whether the host is one of those."""
     return any(part.host == host for part in others(job))
 
 
-def is_ordered(job: Job) -> bool:
+def is_ordered(job: JobRecord) -> bool:
     """Whether its first host has been told to start: at once for a job of one host, else when all parts are open."""
     return job.started_at is not None or all(part.host in job.open_parts for part in others(job))
 
@@ -61,13 +61,13 @@ class Leaving:
         """Jobs that have a part on the host, by number."""
         return sorted(self._jobs.get(host, ()))
 
-    def enter(self, job: Job) -> None:
+    def enter(self, job: JobRecord) -> None:
         """The job has finished, or stands so in a checkpoint."""
         if job.state in FINISHED:
             for part in job.left_parts():
                 self._jobs.setdefault(part.host, set()).add(job.job_id)
 
-    def leave(self, job: Job, host: str = "") -> None:
+    def leave(self, job: JobRecord, host: str = "") -> None:
         """Its part on the host has ended, or (no host) nobody waits for its parts any more."""
         for part in others(job) if self._jobs else ():
             if host in ("", part.host) and job.job_id in self._jobs.get(part.host, ()):

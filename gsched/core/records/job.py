@@ -19,7 +19,7 @@ AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""
 
 
-class Course(msgspec.Struct, omit_defaults=True, gc=False):
+class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """What has become of a job since it was submitted; what belongs to an attempt is reset when it is requeued.
 
     `Job` has an attribute for each field.
@@ -105,7 +105,7 @@ class Course(msgspec.Struct, omit_defaults=True, gc=False):
     """Of an element: the state its array counts it under."""
 
 
-_NOTHING = Course()
+_NOTHING = JobProgress()
 """The course of all jobs to which nothing has happened; never changed."""
 _T = TypeVar("_T")
 
@@ -117,14 +117,14 @@ if TYPE_CHECKING:
         def __init__(self, name: str) -> None: ...
 
         @overload
-        def __get__(self, job: None, owner: type[Job]) -> _Kept[_T]: ...
+        def __get__(self, job: None, owner: type[JobRecord]) -> _Kept[_T]: ...
 
         @overload
-        def __get__(self, job: Job, owner: type[Job]) -> _T: ...
+        def __get__(self, job: JobRecord, owner: type[JobRecord]) -> _T: ...
 
-        def __get__(self, job: Job | None, owner: type[Job]) -> _Kept[_T] | _T: ...
+        def __get__(self, job: JobRecord | None, owner: type[JobRecord]) -> _Kept[_T] | _T: ...
 
-        def __set__(self, job: Job, value: _T) -> None: ...
+        def __set__(self, job: JobRecord, value: _T) -> None: ...
 
 else:
 
@@ -138,7 +138,7 @@ else:
             super().__init__(attrgetter(f"course.{name}"), lambda job, value: job.change(name, value))
 
 
-class Job(msgspec.Struct, kw_only=True, gc=False):
+class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     """One job. Times are UTC seconds. What most pending jobs have no use for is kept apart, in a course of its own."""
 
     job_id: int
@@ -148,7 +148,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     token: str = ""
     place: int = 0
     attempt: int = 0
-    course: Course = msgspec.field(default_factory=lambda: _NOTHING)
+    course: JobProgress = msgspec.field(default_factory=lambda: _NOTHING)
 
     allocation = _Kept[Allocation | None]("allocation")
     effective_req = _Kept[str]("effective_req")
@@ -205,7 +205,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         if self.course is _NOTHING:
             if is_default:
                 return
-            self.course = Course()
+            self.course = JobProgress()
         setattr(self.course, name, default if is_default else value)  # what is left out of checkpoints goes by identity
 
     @property
@@ -218,7 +218,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     def order(self, order: float) -> None:
         self.change("order", None if order == array_of(self.job_id) else order)
 
-    def happened(self) -> Course | None:
+    def happened(self) -> JobProgress | None:
         """Its course; None when nothing has happened to the job but its submission, or nothing is left of it."""
         return None if self.course is _NOTHING or self.course == _NOTHING else self.course
 

@@ -6,12 +6,12 @@ It counts what it is told and knows no limit. Derived from jobs and arrays, neve
 from __future__ import annotations
 
 from gsched.base.ids import array_of, index_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
 from gsched.model.job import JobSpec
 
 
-class Tally:
+class LimitTally:
     """A count of 0 is not kept."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Tally:
         add(self.pending_jobs, spec.user, jobs)
         add(self.pending_slots, spec.user, jobs * spec.slots)
 
-    def started(self, job: Job, sign: int) -> None:
+    def started(self, job: JobRecord, sign: int) -> None:
         """The job has got (1) what its allocation says, or has given it back (-1)."""
         assert job.allocation is not None
         slots = sign * job.allocation.slots

@@ -56,7 +56,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True):
     committed_s: float
 
 
-class Tally(msgspec.Struct, array_like=True):
+class UseTally(msgspec.Struct, array_like=True):
     """What one user (or one of a group's users) has used of a queue.
 
     The first four are as of `decayed_at`, the sums over running jobs as of `settled_at`.
@@ -161,12 +161,12 @@ class _Stored(msgspec.Struct):
 
     hist_hours: float
     charges: dict[int, Charge]
-    tallies: dict[str, dict[str, Tally]]
+    tallies: dict[str, dict[str, UseTally]]
     meters: list[Meter]
     queue_hours: dict[str, float] = {}
 
 
-class Accounts:
+class UsageAccounts:
     """All accounts. `hist_hours`: HIST_HOURS, `queue_hours` that of queues which have their own; past use is decayed by
     what holds when time passes.
     """
@@ -175,7 +175,7 @@ class Accounts:
         self.hist_hours = hist_hours
         self.queue_hours: dict[str, float] = {}
         self._charges: dict[int, Charge] = {}
-        self._tallies: dict[str, dict[str, Tally]] = {}
+        self._tallies: dict[str, dict[str, UseTally]] = {}
         self._meters: dict[tuple[str, str, str], Meter] = {}
 
     def configure(self, hist_hours: float, at: float, queue_hours: Mapping[str, float] | None = None) -> None:
@@ -262,7 +262,7 @@ class Accounts:
         return msgspec.json.encode(stored)
 
     @classmethod
-    def load(cls, data: bytes) -> Accounts:
+    def load(cls, data: bytes) -> UsageAccounts:
         """What `dump` gave; empty accounts for JSON's null. Raises msgspec.DecodeError for anything else."""
         accounts = cls()
         stored = msgspec.json.decode(data, type=_Stored | None)
@@ -291,7 +291,7 @@ class Accounts:
                 meter = self._meters[who] = Meter(*who)
             meter.change(at, charge.gpu_rate, 1)
 
-    def _leave(self, charge: Charge, at: float) -> Tally:
+    def _leave(self, charge: Charge, at: float) -> UseTally:
         tally = self._tally(charge.queue, charge.member, at)
         ran_s = max(0.0, at - charge.started_at)
         tally.jobs -= 1
@@ -305,10 +305,10 @@ class Accounts:
             self._meters[charge.user, charge.queue, charge.project].change(at, -charge.gpu_rate, -1)
         return tally
 
-    def _tally(self, queue: str, member: str, at: float) -> Tally:
+    def _tally(self, queue: str, member: str, at: float) -> UseTally:
         members = self._tallies.setdefault(queue, {})
         tally = members.get(member)
         if tally is None:
-            tally = members[member] = Tally(decayed_at=at, settled_at=at)
+            tally = members[member] = UseTally(decayed_at=at, settled_at=at)
         tally.settle(at, self._hours(queue))
         return tally

@@ -5,6 +5,7 @@ After a restart of the master a host is unknown until its agent has said hello; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gsched.model.allocation import HostAllocation
@@ -36,7 +37,7 @@ class Roll:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
+class UnrecordedAttempt:
     """An attempt that the store has no record of."""
 
     part: HostAllocation | None
@@ -64,7 +65,7 @@ class Observation:
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
-    orphans: dict[AttemptKey, Orphan] = field(default_factory=dict)
+    orphans: dict[AttemptKey, UnrecordedAttempt] = field(default_factory=dict)
     """Attempts there, running or over, that no record of the state can have led to."""
     unwanted: set[AttemptKey] = field(default_factory=set)
     """Those of them that an administrator wants to have ended."""
@@ -94,6 +95,10 @@ class Observation:
         """It has been away for too long."""
         self.lost = True
         self.roll.away.discard(self.host)
+
+
+Observed = Callable[[str], Observation]
+"""What is known about the host of a name."""
 
 
 class Observations:

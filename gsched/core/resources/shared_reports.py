@@ -7,13 +7,9 @@ elim(5). It changes nothing but what is remembered of all hosts (Roll).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gsched.core.resources.observed_hosts import Observation
+from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.model.config import ClusterConfig
 from gsched.model.shared_resource import SharedInstance
-
-Observed = Callable[[str], Observation]
 
 
 def share_anew(config: ClusterConfig, host: str, observed: Observed) -> tuple[set[str], set[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsched.base.ids import index_of
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import AT_HEAD, Job
+from gsched.core.records.job import AT_HEAD, JobRecord
 from gsched.core.records.job_groups import add
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
@@ -182,7 +182,7 @@ def elements_requeued(state: ClusterState, event: ArrayElementsRequeued) -> None
     state.enqueue_array(array)
 
 
-def _forget_attempt(job: Job) -> None:
+def _forget_attempt(job: JobRecord) -> None:
     """What belonged to the attempt that is over."""
     job.allocation, job.effective_req, job.known_state = None, "", None
     job.dispatched_at = job.started_at = job.pid = None
@@ -196,7 +196,7 @@ def _forget_attempt(job: Job) -> None:
     job.relimited = False
 
 
-def _reopen(state: ClusterState, job: Job) -> None:
+def _reopen(state: ClusterState, job: JobRecord) -> None:
     """A finished job is to run again."""
     _mind(state, job.job_id, job.spec.terminate_at)
     state.want_groups(job.spec.group)
@@ -233,7 +233,7 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
     job.stopped_by = event.by
 
 
-def _preempt(state: ClusterState, job: Job, event: JobSuspended) -> None:
+def _preempt(state: ClusterState, job: JobRecord, event: JobSuspended) -> None:
     if not event.preempted_by:
         return
     assert job.allocation is not None

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gsched.core.records.accepted_submissions import Accepted
+from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray, UnstartedEnd, indices_of
 from gsched.core.records.host_allocations import is_part
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state import apply_changes
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
@@ -95,7 +95,7 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
         state.add_array(array)
         _count_off(state, event, array.left)
         return
-    job = Job(
+    job = JobRecord(
         job_id=event.job_id,
         spec=spec,
         state=JobState.PSUSP if spec.hold else JobState.PEND,
@@ -124,7 +124,7 @@ def _count_off(state: ClusterState, event: JobSubmitted, jobs: int) -> None:
 def _accepted(state: ClusterState, event: SubmissionAccepted) -> None:
     if event.first_id < state.next_job_id:
         raise IllegalEvent(f"job numbers from {event.first_id} on were accepted, but {state.next_job_id} is the next")
-    state.accepted[event.first_id] = Accepted(event, 0, event.jobs, event.slots)
+    state.accepted[event.first_id] = AcceptedSubmission(event, 0, event.jobs, event.slots)
     state.next_job_id = event.first_id + event.count
 
 
@@ -230,7 +230,7 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     _over(state, job, event)
 
 
-def _over(state: ClusterState, job: Job, event: JobFinished) -> None:
+def _over(state: ClusterState, job: JobRecord, event: JobFinished) -> None:
     state.deadlines.pop(job.job_id, None)
     state.accounts.ended(job.job_id, event.at, event.result.usage.cpu_s)
     array = state.arrays.get(job.array_id)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gsched.base.errors import Internal
-from gsched.core.records.accepted_submissions import Accepted
+from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
-from gsched.core.records.job import Course, Job
+from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.spec_interning import fingerprint
-from gsched.core.records.usage_accounts import Accounts
+from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.model.job import JobSpec, JobState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _StoredJob(msgspec.Struct, array_like=True):
     token: int
     place: int
     attempt: int
-    course: Course | None
+    course: JobProgress | None
     """None: nothing has happened to it."""
 
 
@@ -51,7 +51,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     groups: dict[str, JobGroup] | None = None
     """None in checkpoints of before there were any."""
     reservations: dict[str, StoredReservation] = {}
-    accepted: list[Accepted] = []
+    accepted: list[AcceptedSubmission] = []
     accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -149,7 +149,7 @@ class Writing:
         elif array is not None:
             self._written[number] = msgspec.json.encode(array)
 
-    def _stored(self, job: Job) -> _StoredJob:
+    def _stored(self, job: JobRecord) -> _StoredJob:
         return _StoredJob(
             job.job_id,
             self._specs.number(job.spec),
@@ -192,8 +192,8 @@ def dump(state: ClusterState) -> bytes:
     return b"".join(Writing(state).close())
 
 
-def _job_of(stored: _StoredJob, specs: Sequence[JobSpec], tokens: Sequence[str]) -> Job:
-    job = Job(
+def _job_of(stored: _StoredJob, specs: Sequence[JobSpec], tokens: Sequence[str]) -> JobRecord:
+    job = JobRecord(
         job_id=stored.job_id,
         spec=specs[stored.spec],
         state=stored.state,
@@ -216,7 +216,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         specs = [state.specs.shared(spec) for spec in stored.specs]
         for each in stored.jobs:
             state.add(_job_of(each, specs, stored.tokens))
-        state.accounts = Accounts.load(bytes(stored.accounts))
+        state.accounts = UsageAccounts.load(bytes(stored.accounts))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError, IndexError) as error:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.records import job_groups
-from gsched.core.records.accepted_submissions import Accepted
+from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.host_allocations import Leaving, is_ordered
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.records.job_names import JobNames
 from gsched.core.records.spec_interning import SpecPool
-from gsched.core.records.tallies import Tally
-from gsched.core.records.usage_accounts import Accounts
+from gsched.core.records.tallies import LimitTally
+from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.core.resources.gpu_job_kinds import KindsSeen
 from gsched.core.state import apply_events, checkpoint, quarantine
 from gsched.core.state.pending_jobs import WaitingRoom
@@ -37,7 +37,7 @@ class ClusterState:
     """All of it. Only `apply` changes it, and time what it says under "what time brings about"."""
 
     def __init__(self) -> None:
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, JobRecord] = {}
         self.arrays: dict[int, JobArray] = {}
         self.next_job_id = 1
         self.skipped_numbers: list[tuple[int, int]] = []
@@ -56,7 +56,7 @@ class ClusterState:
         self.queue_states: dict[str, QueueState] = {}
         self.groups: dict[str, JobGroup] = {}
         self.reservations: dict[str, StoredReservation] = {}
-        self.accounts = Accounts()
+        self.accounts = UsageAccounts()
         self.specs = SpecPool()
         self.ledger = Ledger()
         self.seen = KindsSeen()
@@ -65,7 +65,7 @@ class ClusterState:
         """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
         """Submission token -> place in the submission -> job id, of jobs in memory."""
-        self.accepted: dict[int, Accepted] = {}
+        self.accepted: dict[int, AcceptedSubmission] = {}
         """First number -> submission of which jobs are still to be made, the oldest first."""
         self.avoiding: dict[int, str] = {}
         """Pending jobs whose last start failed -> the host where it did."""
@@ -77,7 +77,7 @@ class ClusterState:
         """Started jobs in SSUSP: they may go on when there is room."""
         self.deadlines: dict[int, float] = {}
         """Unfinished jobs (and arrays) with a termination time -> that time."""
-        self.tally = Tally()
+        self.tally = LimitTally()
         self.group_members: dict[str, int] = {}
         """Job group -> jobs and arrays in memory that are in it itself."""
         self.names = JobNames()
@@ -139,12 +139,12 @@ class ClusterState:
             if array_of(job_id) in dependents:
                 self.changed_parents.add((array_of(job_id), job_id))
 
-    def _show_running(self, job: Job) -> None:
+    def _show_running(self, job: JobRecord) -> None:
         self.running[job.job_id] = job.running(self.ledger.at)
         self.running_changed.add(job.job_id)
         (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
 
-    def _count_element(self, job: Job | None) -> None:
+    def _count_element(self, job: JobRecord | None) -> None:
         array = self.arrays.get(job.array_id) if job is not None else None
         if job is None or array is None or job.counted_as == job.state:
             return
@@ -188,7 +188,7 @@ class ClusterState:
     def let_go_on(self, now: float) -> bool:
         """Jobs whose waits are over by `now` join the others; says whether there were any."""
 
-        def find(number: int) -> Job | JobArray:
+        def find(number: int) -> JobRecord | JobArray:
             self.touched.add(number)
             return self.item(number)
 
@@ -196,7 +196,7 @@ class ClusterState:
 
     # -- used by the machine --------------------------------------------------------------------------------------
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> JobRecord:
         """The job; a waiting element of an array becomes a job by this. Raises machine.IllegalEvent."""
         job = self.jobs.get(job_id)
         if job is not None:
@@ -206,7 +206,7 @@ class ClusterState:
             raise apply_events.IllegalEvent(f"there is no job {job_id}")
         return self._element(array, index_of(job_id))
 
-    def _element(self, array: JobArray, index: int) -> Job:
+    def _element(self, array: JobArray, index: int) -> JobRecord:
         job = array.element(index)
         self._born = (array, index, array.first)
         if array.count == 1:
@@ -234,7 +234,7 @@ class ClusterState:
         else:
             self.tally.waiting(array.spec, 1)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: JobRecord) -> None:
         """Enter a job: a new one, or one of a checkpoint."""
         self.jobs[job.job_id] = job
         if not index_of(job.job_id):
@@ -271,8 +271,8 @@ class ClusterState:
     def remove(self, job_id: int) -> None:
         """Let go of a finished job, or of an array with all its elements."""
         array = self.arrays.pop(job_id, None)
-        item: Job | JobArray = array if array is not None else self.jobs.pop(job_id)
-        if isinstance(item, Job):
+        item: JobRecord | JobArray = array if array is not None else self.jobs.pop(job_id)
+        if isinstance(item, JobRecord):
             self.leaving.leave(item)
         if array is not None:
             for index in array.indices:
@@ -289,18 +289,18 @@ class ClusterState:
             if not places:
                 del self.tokens[item.token]
 
-    def item(self, number: int) -> Job | JobArray:
+    def item(self, number: int) -> JobRecord | JobArray:
         """The array, or else the job, of that number."""
         return self.arrays.get(number) or self.jobs[number]
 
-    def enqueue(self, job: Job) -> None:
+    def enqueue(self, job: JobRecord) -> None:
         """The job is PEND or PSUSP: it joins those that wait for a place, a time, other jobs, or to be resumed."""
         if not job.is_untouched() and job.avoid_host and job.state is JobState.PEND:
             self.avoiding[job.job_id] = job.avoid_host
         self.tally.waiting(job.spec, 1)
         self.waits.enter(job)
 
-    def unqueue(self, job: Job) -> None:
+    def unqueue(self, job: JobRecord) -> None:
         """Take a job that is PEND or PSUSP out of wherever it waits."""
         self.avoiding.pop(job.job_id, None)
         self.tally.waiting(job.spec, -1)
@@ -330,7 +330,7 @@ class ClusterState:
         if at is not None:
             self.deadlines[job_id] = at
 
-    def hold(self, job: Job) -> None:
+    def hold(self, job: JobRecord) -> None:
         """Enter what the job's attempt holds."""
         assert job.allocation is not None
         self.ledger.take(job.key, job.allocation, job.held_since)
@@ -339,14 +339,14 @@ class ClusterState:
         self.tally.started(job, 1)
         self.touch_hosts(job)
 
-    def release(self, job: Job) -> None:
+    def release(self, job: JobRecord) -> None:
         """Free what the job's attempt holds."""
         assert job.allocation is not None
         self.ledger.give(job.key, job.allocation)
         self.tally.started(job, -1)
         self.touch_hosts(job)
 
-    def give_up(self, job: Job) -> None:
+    def give_up(self, job: JobRecord) -> None:
         """The job's attempt is over as far as the job is concerned: what it may have on several hosts is to end."""
         if job.allocation is None or len(job.allocation.hosts) < 2:
             return
@@ -354,7 +354,7 @@ class ClusterState:
             self.given_up.append((job.key, job.allocation.hosts[0]))
         self.given_up += [(job.key, part) for part in job.left_parts()]
 
-    def touch_hosts(self, job: Job) -> None:
+    def touch_hosts(self, job: JobRecord) -> None:
         """The job's hosts look different now."""
         if job.allocation is not None:
             self.touched_hosts.update(part.host for part in job.allocation.parts)

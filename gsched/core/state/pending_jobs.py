@@ -15,7 +15,7 @@ from itertools import count, groupby
 
 from gsched.base.ids import element_id
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.job import JobSpec
 from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
 
@@ -220,13 +220,13 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         for buckets in self._classes.values():
             yield from buckets.items()
 
-    def add(self, job: Job, array: JobArray | None = None) -> None:
+    def add(self, job: JobRecord, array: JobArray | None = None) -> None:
         """Enter a job; with `array`, the array that `job` is the template of."""
         line = self._line_of_equals(job) or self._line_of(job)
         if line.add(job.rank(), job.job_id, array):
             self._note_head(line)
 
-    def _line_of_equals(self, job: Job) -> WaitingLine | None:
+    def _line_of_equals(self, job: JobRecord) -> WaitingLine | None:
         """The line that a job of the same specification, to which nothing had happened either, was entered into."""
         if not job.is_untouched() or job.spec.array_limit:
             return None
@@ -235,7 +235,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             return None
         return line
 
-    def _line_of(self, job: Job) -> WaitingLine:
+    def _line_of(self, job: JobRecord) -> WaitingLine:
         """The line that the job belongs into, made if need be."""
         line = self._line_in(job.bucket())
         if job.is_untouched():
@@ -260,7 +260,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
         return line
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: JobRecord) -> None:
         """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here."""
         bucket = job.bucket()
         buckets = self._classes[bucket.requirement]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gsched.base.ids import array_of, index_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add
 from gsched.model.job import FINISHED, PENDING, STARTED
 
@@ -40,7 +40,7 @@ def set_aside(state: ClusterState, job_id: int, reason: str) -> None:
     state.touched.add(job_id)
 
 
-def _drop(state: ClusterState, job: Job) -> None:
+def _drop(state: ClusterState, job: JobRecord) -> None:
     """Only its token stays: the same submission, repeated, must not make a second job."""
     if job.state in PENDING:
         state.unqueue(job)

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Mapping
 
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.job import FINISHED
 
 
@@ -19,7 +19,7 @@ class Forgetting:
     `is_needed` says whether others depend on a job or an array; when it says so no more, `nobody_depends` is called.
     """
 
-    def __init__(self, jobs: Mapping[int, Job], arrays: Mapping[int, JobArray], is_needed: Callable[[int], bool]):
+    def __init__(self, jobs: Mapping[int, JobRecord], arrays: Mapping[int, JobArray], is_needed: Callable[[int], bool]):
         self._jobs = jobs
         self._arrays = arrays
         self._is_needed = is_needed

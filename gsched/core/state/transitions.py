@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.event import JobEvent
 from gsched.model.job import TRANSITIONS, JobState
 
@@ -13,18 +13,18 @@ class IllegalEvent(Exception):
     """The event cannot follow what the state holds; the text names the job and both."""
 
 
-def move(job: Job, new: JobState, event: JobEvent) -> None:
+def move(job: JobRecord, new: JobState, event: JobEvent) -> None:
     if new not in TRANSITIONS[job.state]:
         raise IllegalEvent(f"job {job.job_id} is {job.state} and cannot become {new} by {type(event).__name__}")
     job.state = new
 
 
-def check_current(job: Job, attempt: int, event: JobEvent) -> None:
+def check_current(job: JobRecord, attempt: int, event: JobEvent) -> None:
     if job.attempt != attempt:
         raise IllegalEvent(
             f"{type(event).__name__} is about attempt {attempt} of job {job.job_id}, which is at {job.attempt}"
         )
 
 
-def refuse(job: Job, event: JobEvent) -> NoReturn:
+def refuse(job: JobRecord, event: JobEvent) -> NoReturn:
     raise IllegalEvent(f"{type(event).__name__} does not fit job {job.job_id}, which is {job.state}")

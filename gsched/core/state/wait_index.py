@@ -11,22 +11,22 @@ from collections.abc import Callable
 
 from gsched.core.records.array import JobArray
 from gsched.core.records.dependency_condition import parents_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.pending_jobs import WaitingRoom
 from gsched.model.job import JobState
 from gsched.resreq.delays import next_delay
 
-Item = Job | JobArray
+WaitingItem = JobRecord | JobArray
 GO_ON_MOST = 1_000
 """Most of those whose time has come that go on together; the others follow at once."""
 
 
-def item_id(item: Item) -> int:
+def item_id(item: WaitingItem) -> int:
     """Number of the job or the array."""
     return item.array_id if isinstance(item, JobArray) else item.job_id
 
 
-def is_held(item: Item) -> bool:
+def is_held(item: WaitingItem) -> bool:
     """Whether it is suspended while it waits (PSUSP)."""
     return bool(item.stopped_by) if isinstance(item, JobArray) else item.state is JobState.PSUSP
 
@@ -55,7 +55,7 @@ class Waits:
         self._times: list[tuple[float, int]] = []
         """Heap of all times in `delayed` and `changing`; what no longer counts is skipped when it comes up."""
 
-    def enter(self, item: Item) -> None:
+    def enter(self, item: WaitingItem) -> None:
         """The item is pending from now on."""
         number = item_id(item)
         depends = bool(item.spec.conditions) and not item.released
@@ -67,7 +67,7 @@ class Waits:
             self.held.add(number)
         elif depends:
             self.blocked.add(number)
-        elif isinstance(item, Job) and item.forced_hosts:
+        elif isinstance(item, JobRecord) and item.forced_hosts:
             self.forced.add(number)
         elif begin := max(item.not_before, item.spec.begin_at or 0.0):
             self.delayed[number] = begin
@@ -75,7 +75,7 @@ class Waits:
         else:
             self._admit(item)
 
-    def leave(self, item: Item) -> None:
+    def leave(self, item: WaitingItem) -> None:
         """The item, unchanged since it entered, no longer waits. Raises KeyError if it did not."""
         number = item_id(item)
         if item.spec.conditions and not item.released:
@@ -90,7 +90,7 @@ class Waits:
             self.room.remove(item.template() if isinstance(item, JobArray) else item)
         item.waited_s = 0.0  # found out anew from the time when it comes back
 
-    def let_go_on(self, now: float, find: Callable[[int], Item]) -> bool:
+    def let_go_on(self, now: float, find: Callable[[int], WaitingItem]) -> bool:
         """Whatever waited for a time that has come goes on; says whether there was anything."""
         changed = False
         for _ in range(GO_ON_MOST):
@@ -119,7 +119,7 @@ class Waits:
         """How many wait for something else than a place, and not to be resumed."""
         return len(self.delayed) + len(self.blocked) + len(self.forced)
 
-    def _admit(self, item: Item) -> None:
+    def _admit(self, item: WaitingItem) -> None:
         if isinstance(item, JobArray):
             self.room.add(item.template(), item)
         else:
@@ -129,7 +129,7 @@ class Waits:
             self.changing[item_id(item)] = item.submitted_at + delay
             heapq.heappush(self._times, (item.submitted_at + delay, item_id(item)))
 
-    def _change_alternative(self, item: Item, now: float) -> None:
+    def _change_alternative(self, item: WaitingItem, now: float) -> None:
         """It has waited long enough for the next alternative of its requirement."""
         waited = item.waited_s
         self.leave(item)

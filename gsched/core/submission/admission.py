@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gsched.base.errors import BadRequest, PermissionDenied, about
-from gsched.core.resources.observed_hosts import Observation
+from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.device_fit import UNTIL_THEN, Offered, never_met
-from gsched.core.submission.requirement_check import Judge, Judged, Usage, lasting
+from gsched.core.submission.requirement_check import Judged, JudgeRequirement, LeastUse, lasting
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
 from gsched.core.submission.spec_sizes import check_form
 from gsched.model.config import ClusterConfig, GpuUnrequested
@@ -25,9 +25,6 @@ from gsched.model.host import ComputeMode, GpuReport, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
-
-Observed = Callable[[str], Observation]
-"""What is known about the host of a name."""
 
 _MODE_WORDS = {
     "ngpus_excl_p": (ComputeMode.EXCLUSIVE_PROCESS, "Exclusive_Process"),
@@ -45,7 +42,7 @@ def admit(
     config: ClusterConfig,
     state: ClusterState,
     observed: Observed,
-    judge: Judge,
+    judge: JudgeRequirement,
     now: float,
     old: JobSpec | None = None,
 ) -> JobSpec:
@@ -99,7 +96,7 @@ def _admit_to(
     config: ClusterConfig,
     state: ClusterState,
     observed: Observed,
-    judge: Judge,
+    judge: JudgeRequirement,
     now: float,
     old: JobSpec | None,
 ) -> JobSpec:
@@ -156,7 +153,7 @@ def _check_choices(judged: Judged, spec: JobSpec, queue: Queue, config: ClusterC
 
 
 def _check_term(
-    term: tuple[Usage, ...], spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed
+    term: tuple[LeastUse, ...], spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed
 ) -> None:
     first: BadRequest | None = None
     for usage in term:

@@ -18,7 +18,7 @@ from gsched.model.snapshot import RequirementClass
 from gsched.model.topology import Processor
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.devices.gpu_choice import choose
-from gsched.policy.requirement.demand import Choice, DeviceKind, Devices, HostNeed, tasks_of
+from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason, Shortage
 from gsched.resreq.gpu import model_matches, print_size
@@ -45,7 +45,7 @@ def wishes_of(requirement: str, gpu: str, slots: int) -> tuple[Wishes, ...]:
     return tuple(_wishes(choice, slots) for choice in demand_of(asked, "").choices)
 
 
-def _wishes(choice: Choice, slots: int) -> Wishes:
+def _wishes(choice: RequirementChoice, slots: int) -> Wishes:
     shares = zip(choice.terms, tasks_of(choice, slots), strict=True)
     return tuple(term.need(tasks if term.one_host else term.block) for term, tasks in shares)
 

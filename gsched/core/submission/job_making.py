@@ -16,11 +16,11 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
 
-Record = Callable[[JobSubmitted], None]
+RecordSubmitted = Callable[[JobSubmitted], None]
 _decoder = msgspec.json.Decoder(JobSpec)
 
 
-class Progress(Enum):
+class MakingProgress(Enum):
     """How far a submission has come."""
 
     MORE = auto()
@@ -46,7 +46,7 @@ class Making:
         """What the event holds that is being recorded, so that it need not be read again."""
         self._kept[first_id] = (specs, config)
 
-    def step(self, config: ClusterConfig, record: Record, steps: int) -> Progress:
+    def step(self, config: ClusterConfig, record: RecordSubmitted, steps: int) -> MakingProgress:
         """Make as many jobs of the oldest submission as so many steps allow, one at the least."""
         first_id, accepted = next(iter(self._state.accepted.items()))
         event, kept = accepted.event, self._kept.get(first_id)
@@ -65,6 +65,6 @@ class Making:
                 )
             )
         if not accepted.is_over:
-            return Progress.MORE
+            return MakingProgress.MORE
         self._kept.pop(first_id, None)
-        return Progress.OVER if kept is not None and kept[1] is config else Progress.OVER_UNDER_ANOTHER
+        return MakingProgress.OVER if kept is not None and kept[1] is config else MakingProgress.OVER_UNDER_ANOTHER

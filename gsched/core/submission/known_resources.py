@@ -19,7 +19,7 @@ from gsched.resreq.ast import (
     Name,
     Reservation,
     Span,
-    Text,
+    StringValue,
     simple_parts,
 )
 from gsched.resreq.gpu import GpuRequirement, gpu_of, unsupported_by_agent
@@ -84,7 +84,7 @@ _STATUSES = ("ok", "busy", "lock", "lockU", "lockW", "lockM", "lockUW", "closed"
 def _check_value(expression: Expression, source: str, config: ClusterConfig) -> None:
     """Refuse a host type, model or status that no host can ever have. Source: lsf.shared(5), HostType, HostModel."""
     match expression:
-        case Comparison(op, Name("type" | "model" | "status" as name, position), Text(value)):
+        case Comparison(op, Name("type" | "model" | "status" as name, position), StringValue(value)):
             known = {"type": config.host_types, "model": config.host_models, "status": _STATUSES}[name]
             detected = {"type": LOCAL_TYPE, "model": UNKNOWN_MODEL}.get(name, "")
             also = LINUX_TYPES if name == "type" else ()

@@ -18,7 +18,7 @@ from gsched.core.command_turns import DEPENDENCY, JUDGEMENT, Turn, Work, weight
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.instruction import LimitAttempt
 from gsched.core.pending.dependency_check import find_cycle
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.admission import first_that_accepts
 from gsched.core.submission.reserved_amounts import ReservedAnew
@@ -48,7 +48,7 @@ RUNNING_TEXT = (
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
 """(changed spec, spec before) -> the completed spec. Raises GschedError."""
-Reserve = Callable[[Job, JobSpec], ReservedAnew]
+ReserveAnew = Callable[[JobRecord, JobSpec], ReservedAnew]
 """(started job, its spec with another -R) -> what it is to be and to hold. Raises GschedError."""
 
 
@@ -57,7 +57,7 @@ def modify_jobs(
     configured: Callable[[], ClusterConfig],
     command: ModifyJobs,
     admit: Admit,
-    reserve: Reserve,
+    reserve: ReserveAnew,
     turn: Turn,
 ) -> Work:
     """Reply: a Control for each job. Raises BadRequest for fields that nobody can change."""
@@ -103,7 +103,7 @@ class _Changer:
         command: ModifyJobs,
         caller: Caller,
         admit: Admit,
-        reserve: Reserve,
+        reserve: ReserveAnew,
         turn: Turn,
     ) -> None:
         self._state, self._configured, self._command, self._caller = state, configured, command, caller

@@ -49,7 +49,7 @@ REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class LeastUse:
     """What a job reserves on a host at the least: consumable amounts, and devices by the counter that claims them."""
 
     amounts: Mapping[str, float]
@@ -61,7 +61,7 @@ _HELD = "does not count: a GPU is held until the job ends"
 KEPT = "the requirement of before the reconfiguration holds"
 """How the warning begins of a job that could not follow its queue (gsched.core.submission.requirement_updates)."""
 
-Choice = tuple[tuple[Usage, ...], ...]
+ConsumableUses = tuple[tuple[LeastUse, ...], ...]
 """For each term of a compound (one for a simple requirement) what its hosts may be asked for: any of these."""
 
 
@@ -74,7 +74,7 @@ class Judged:
 
     text: str
     gpu_text: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ConsumableUses, ...]
     warnings: tuple[str, ...] = ()
     tasks: int | None = None
     on_one_host: bool = False
@@ -93,7 +93,7 @@ class Judged:
         return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
 
 
-Judge = Callable[[str, str, str, int, str], Judged]
+JudgeRequirement = Callable[[str, str, str, int, str], Judged]
 """(requirement text, GPU requirement text, queue name, slots, application profile or "") -> Judged. Raises
 RequirementError or BadRequest."""
 
@@ -103,7 +103,7 @@ def lasting(warnings: Iterable[str]) -> list[str]:
     return [text for text in warnings if not text.endswith((_IGNORED, _HELD)) and not text.startswith(KEPT)]
 
 
-def judge_for(config: ClusterConfig) -> Judge:
+def judge_for(config: ClusterConfig) -> JudgeRequirement:
     """The judge of a configuration; it forgets what was used least recently."""
 
     @lru_cache(maxsize=REMEMBERED)
@@ -300,7 +300,7 @@ def _tasks(whole: AnyRequirement, slots: int) -> int | None:
     return found
 
 
-def _choices(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int) -> list[Choice]:
+def _choices(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int) -> list[ConsumableUses]:
     match whole:
         case Alternatives():
             return [choice for each in whole.choices for choice in _choices(each.requirement, gpu, slots)]
@@ -310,7 +310,7 @@ def _choices(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int) -> l
             return [(_usages(whole, gpu, slots),)]
 
 
-def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[Usage, ...]:
+def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[LeastUse, ...]:
     """For each alternative of rusage what a host must have at the least: that of one slot, of all if on one host."""
     on_one_host = part.span is not None and part.span.hosts == 1
     times = slots if on_one_host or slots == 1 else 1
@@ -329,5 +329,5 @@ def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[
                 amounts[name] = amount
         if gpu is not None:
             claims.update(claims_of(gpu, gpu.num * (times if gpu.per == "task" else 1)))
-        found.append(Usage(amounts, claims))
+        found.append(LeastUse(amounts, claims))
     return tuple(found)

@@ -16,8 +16,8 @@ import msgspec
 from gsched.base.errors import GschedError
 from gsched.core.decision import Decision
 from gsched.core.state.cluster_state import ClusterState
-from gsched.core.state.wait_index import Item, item_id
-from gsched.core.submission.requirement_check import KEPT, Judge, Judged, lasting
+from gsched.core.state.wait_index import WaitingItem, item_id
+from gsched.core.submission.requirement_check import KEPT, Judged, JudgeRequirement, lasting
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.event import AnyEvent, JobModified, JobRequeued
 from gsched.model.job import JobSpec
@@ -53,7 +53,7 @@ class Rejudging:
         """Jobs that begin to wait again may have started under another configuration."""
         self._left.extend(event.job_id for event in events if isinstance(event, JobRequeued))
 
-    def step(self, config: ClusterConfig, judge: Judge, now: float, decision: Decision) -> None:
+    def step(self, config: ClusterConfig, judge: JudgeRequirement, now: float, decision: Decision) -> None:
         """Look at the next jobs and record what changes."""
         changed, known = 0, len(self._answers)
         while self._left and changed < MOST_CHANGED and len(self._answers) - known < MOST_SPECS:
@@ -69,14 +69,14 @@ class Rejudging:
         if not self._left:
             self._answers.clear()
 
-    def _waiting(self, number: int) -> Item | None:
+    def _waiting(self, number: int) -> WaitingItem | None:
         array = self._state.arrays.get(number)
         if array is not None:
             return array if array.count else None
         job = self._state.jobs.get(number)
         return job if job is not None and job.is_pending() else None
 
-    def _anew(self, spec: JobSpec, config: ClusterConfig, judge: Judge) -> JobSpec:
+    def _anew(self, spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> JobSpec:
         """The spec as it would be now; the same object when nothing changes."""
         known = self._answers.get(id(spec))
         if known is None:
@@ -85,7 +85,7 @@ class Rejudging:
         return known[1]
 
 
-def _combined(spec: JobSpec, config: ClusterConfig, judge: Judge) -> JobSpec:
+def _combined(spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> JobSpec:
     warnings = lasting(spec.warnings)
     try:
         judged = judge(spec.res_req, spec.gpu_req, spec.queue, spec.slots, spec.application)

@@ -14,12 +14,12 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.core.dispatch.dispatcher import effective_of
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.admission import total_of
-from gsched.core.submission.requirement_check import Judge, is_gpus
+from gsched.core.submission.requirement_check import JudgeRequirement, is_gpus
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec
@@ -42,7 +42,7 @@ class Unreserved(NamedTuple):
     """None when that is not known."""
 
 
-Left = Callable[[str, str], Unreserved]
+UnreservedOf = Callable[[str, str], Unreserved]
 """(host, resource) -> what is left of it there."""
 
 
@@ -54,7 +54,9 @@ class ReservedAnew(msgspec.Struct, frozen=True):
     effective_req: str
 
 
-def reserved_anew(job: Job, spec: JobSpec, judge: Judge, left: Left, now: float) -> ReservedAnew:
+def reserved_anew(
+    job: JobRecord, spec: JobSpec, judge: JudgeRequirement, left: UnreservedOf, now: float
+) -> ReservedAnew:
     """The started job with what `spec.res_req` reserves; `spec` is the job's own but for that.
 
     Sections of it that are missing stay as they were, and so do GPUs that it does not name. Raises BadRequest or
@@ -132,7 +134,7 @@ def _spelled(items: Iterable[Reservation]) -> str:
     return print_requirement(with_rusage(Requirement(), [tuple(items)]))
 
 
-def _allocated(job: Job, spec: JobSpec) -> Allocation:
+def _allocated(job: JobRecord, spec: JobSpec) -> Allocation:
     """What the job holds when it reserves as `spec` says: the same hosts, slots, GPUs and processors."""
     assert job.allocation is not None
     requirement = job.bucket().requirement._replace(requirement=spec.combined_req)
@@ -144,7 +146,7 @@ def _allocated(job: Job, spec: JobSpec) -> Allocation:
     return msgspec.structs.replace(job.allocation, hosts=tuple(parts))
 
 
-def _check_left(job: Job, allocation: Allocation, left: Left, now: float) -> None:
+def _check_left(job: JobRecord, allocation: Allocation, left: UnreservedOf, now: float) -> None:
     """Refuse to reserve more than nobody else has. What hosts share is only so much on all of them together."""
     assert job.allocation is not None
     held = {part.host: part.amounts for part in job.allocation.as_of(now, job.held_since).hosts}

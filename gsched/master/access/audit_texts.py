@@ -12,16 +12,16 @@ from gsched.base.ids import show_job
 MOST_LISTED = 20
 MOST_TEXT = 200
 
-Facts = dict[str, str]
+AuditFacts = dict[str, str]
 
 
-def wanted(method: str, request: Any) -> Facts:
+def wanted(method: str, request: Any) -> AuditFacts:
     """What a call (`Scheduler.Submit`) is about. `action` is always among it."""
     describe = _WANTED.get(method)
     return describe(request) if describe is not None else {"action": method.partition(".")[2].lower()}
 
 
-def outcome(method: str, reply: Any) -> Facts:
+def outcome(method: str, reply: Any) -> AuditFacts:
     """What it was answered: `outcome` ok, partly or refused, and what helps to find it again."""
     if method in ("Scheduler.Submit", "Scheduler.SubmitInParts"):
         return {"outcome": "ok", "jobs": _jobs([each.job_id for each in reply.jobs])}
@@ -59,7 +59,7 @@ def _done(results: Iterable[Any]) -> str:
     return _jobs(each.job_id for each in results)
 
 
-def _facts(**facts: str) -> Facts:
+def _facts(**facts: str) -> AuditFacts:
     """Those that say something."""
     return {name: text for name, text in facts.items() if text}
 
@@ -71,54 +71,54 @@ def _filter(request: Any) -> str:
     return _list(f"{name}={value if isinstance(value, str | bool) else list(value)}" for name, value in named)
 
 
-def _submit(request: Any) -> Facts:
+def _submit(request: Any) -> AuditFacts:
     queues = dict.fromkeys(each.spec.queue for each in request.submissions)
     return _facts(action="submit", count=str(len(request.submissions)), queue=_list(queue for queue in queues if queue))
 
 
-def _control(request: Any) -> Facts:
+def _control(request: Any) -> AuditFacts:
     signal = str(request.signal) if request.signal else ""
     text = _short(request.text) if request.action == "kill" else ""
     about = _facts(on=_jobs(request.job_ids), where=_filter(request), signal=signal, hosts=_list(request.hosts))
     return {"action": _short(request.action) or "control", **about, **_facts(text=text)}
 
 
-def _modify(request: Any) -> Facts:
+def _modify(request: Any) -> AuditFacts:
     facts = _facts(on=_jobs(request.job_ids), where=_filter(request), fields=_list(request.fields))
     return {"action": "switch" if list(request.fields) == ["queue"] else "modify", **facts}
 
 
-def _hosts(request: Any) -> Facts:
+def _hosts(request: Any) -> AuditFacts:
     return _facts(action=f"host {_short(request.action)}", hosts=_list(request.hosts), comment=_short(request.comment))
 
 
-def _queues(request: Any) -> Facts:
+def _queues(request: Any) -> AuditFacts:
     names = _list(request.queues) or "all"
     return _facts(action=f"queue {_short(request.action)}", queues=names, comment=_short(request.comment))
 
 
-def _groups(request: Any) -> Facts:
+def _groups(request: Any) -> AuditFacts:
     return _facts(action=f"group {_short(request.action)}", groups=_list(request.groups))
 
 
-def _reservation(request: Any) -> Facts:
+def _reservation(request: Any) -> AuditFacts:
     return _facts(action=f"reservation {_short(request.action)}", name=_short(request.reservation.name))
 
 
-def _daemons(request: Any) -> Facts:
+def _daemons(request: Any) -> AuditFacts:
     named = _list([*request.hosts, *(["the master"] if request.master else [])])
     return _facts(action=f"daemon {_short(request.action)}", hosts=named)
 
 
-def _orphans(request: Any) -> Facts:
+def _orphans(request: Any) -> AuditFacts:
     return _facts(action="end orphans", names=_list(request.names))
 
 
-def _of_job(action: str) -> Callable[[Any], Facts]:
+def _of_job(action: str) -> Callable[[Any], AuditFacts]:
     return lambda request: {"action": action, "on": show_job(request.job_id)}
 
 
-_WANTED: dict[str, Callable[[Any], Facts]] = {
+_WANTED: dict[str, Callable[[Any], AuditFacts]] = {
     "Scheduler.Submit": _submit,
     "Scheduler.SubmitInParts": _submit,
     "Scheduler.Control": _control,

@@ -25,7 +25,7 @@ USERS_KEPT = 1_000
 SAID_EVERY_S = 1.0
 
 
-class TooMuch(ResourceExhausted):
+class RateExceeded(ResourceExhausted):
     """Come again in `after_s` seconds. `to_be_said`: it has not been said in the last second; `unsaid`: how often it
     was not since then.
     """
@@ -99,12 +99,12 @@ class Throttle:
             del self._users[user]
 
 
-def _problem(user: str, standing: _Standing, per_s: int, load: str) -> TooMuch | None:
+def _problem(user: str, standing: _Standing, per_s: int, load: str) -> RateExceeded | None:
     if standing.left < 1.0:
         text = f"more than {per_s} requests a second of {user} (GSCHED_MAX_REQUESTS_PER_S): try again later"
-        return TooMuch(text, max((1.0 - standing.left) / per_s, 0.001))
+        return RateExceeded(text, max((1.0 - standing.left) / per_s, 0.001))
     if load and standing.loads[load] >= MOST_WEIGHING:
-        return TooMuch(f"{MOST_WEIGHING} {load} of {user} are under way: try again when one is done", SHORTLY_S)
+        return RateExceeded(f"{MOST_WEIGHING} {load} of {user} are under way: try again when one is done", SHORTLY_S)
     if standing.open >= MOST_OPEN:
-        return TooMuch(f"{MOST_OPEN} calls of {user} are open: try again when one has ended", SHORTLY_S)
+        return RateExceeded(f"{MOST_OPEN} calls of {user} are open: try again when one has ended", SHORTLY_S)
     return None

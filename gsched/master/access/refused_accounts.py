@@ -15,7 +15,7 @@ from collections.abc import Callable
 from gsched.base.errors import PermissionDenied
 from gsched.base.systemusers import first_ordinary, why_system
 from gsched.model.config import ClusterConfig
-from gsched.run.account import Account, look_up
+from gsched.run.account import UnixAccount, look_up
 from gsched.wire.certificates import key_file
 
 KEEP_S = 60.0
@@ -30,7 +30,7 @@ class JobAccounts:
         self,
         config: Callable[[], ClusterConfig],
         *,
-        find: Callable[[str], Account] = look_up,
+        find: Callable[[str], UnixAccount] = look_up,
         own_uid: int | None = None,
         first: Callable[[], int] = first_ordinary,
     ) -> None:
@@ -78,7 +78,7 @@ class JobAccounts:
         return why_system(user, account.uid, config.system_users, first)
 
 
-def _reads(account: Account, status: os.stat_result) -> bool:
+def _reads(account: UnixAccount, status: os.stat_result) -> bool:
     """Whether the mode of a file lets the account read it."""
     if status.st_uid == account.uid:
         return bool(status.st_mode & stat.S_IRUSR)

@@ -23,18 +23,18 @@ from gsched.core.authorization import ROOT, ROOT_DENIED, cluster_denied
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.audit_texts import outcome, wanted
 from gsched.master.access.method_policy import Rule, Who, rule_of
-from gsched.master.access.rate_limit import Throttle, TooMuch
+from gsched.master.access.rate_limit import RateExceeded, Throttle
 from gsched.master.access.request_sizes import check_sizes, is_long, most_bytes
 from gsched.master.agents.host_speakers import Refusals
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
-from gsched.wire.auth import Authenticator, Caller, Proven
+from gsched.wire.auth import Authenticator, Proven, ProvenCaller
 from gsched.wire.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
 
 log = logging.getLogger(__name__)
-_asking: ContextVar[Caller] = ContextVar("asking")
-_proving: ContextVar[Callable[[], Awaitable[Caller]]] = ContextVar("proving")
+_asking: ContextVar[ProvenCaller] = ContextVar("asking")
+_proving: ContextVar[Callable[[], Awaitable[ProvenCaller]]] = ContextVar("proving")
 
 LOOK_S = 2.0
 """How often it is looked at whether the caller of a stream would still be let in."""
@@ -46,7 +46,7 @@ Continuation = Callable[[Details], Awaitable[Any]]
 class LetIn(Proven):
     """For those behind a gate: who was let in with the call that is being answered."""
 
-    def caller(self, context: Any) -> Caller:
+    def caller(self, context: Any) -> ProvenCaller:
         """Who asks. Raises PermissionDenied for a call that did not come through a gate."""
         found = _asking.get(None)
         if found is None:
@@ -114,7 +114,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _agent(self, method: str, inner: Callable[[Any, Any], Awaitable[None]]) -> Any:
         async def call(requests: Any, context: Any) -> None:
-            async def prove() -> Caller:
+            async def prove() -> ProvenCaller:
                 return await self._auth.prove(context, method, b"")
 
             try:
@@ -196,7 +196,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return call
 
-    async def _let_in(self, method: str, rule: Rule, request: Any, body: bytes, context: Any) -> Caller:
+    async def _let_in(self, method: str, rule: Rule, request: Any, body: bytes, context: Any) -> ProvenCaller:
         """Who asks, if he may; otherwise the call is aborted."""
         caller, name = _nobody(context), _name(method)
         try:
@@ -208,27 +208,29 @@ class Gate(grpc.aio.ServerInterceptor):
         try:
             if _is_measured(caller):
                 self._throttle.enter(_purse(caller), self._rate(), load=rule.load)
-        except TooMuch as error:
+        except RateExceeded as error:
             if error.to_be_said:
                 self._write(name, caller, request, {"outcome": "refused", "why": _why(error)})
             after = (RETRY_AFTER_MS, str(max(1, round(error.after_s * 1000))))
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.text, trailing_metadata=(after,))
         return caller
 
-    async def _refuse(self, name: str, caller: Caller, request: Any, context: Any, error: GschedError) -> NoReturn:
+    async def _refuse(
+        self, name: str, caller: ProvenCaller, request: Any, context: Any, error: GschedError
+    ) -> NoReturn:
         """Say so, to him and in the log; but a flood of refusals does not become a flood of lines."""
         purse = _purse(caller)
         try:
             self._throttle.enter(purse, self._rate())
             self._throttle.leave(purse)
             self._write(name, caller, request, {"outcome": "refused", "why": error.text})
-        except TooMuch as too_much:
+        except RateExceeded as too_much:
             if too_much.to_be_said:
                 self._write(name, caller, request, {"outcome": "refused", "why": f"{error.text}; {_why(too_much)}"})
         await context.abort(status_of(error), error.text)
         raise AssertionError("unreachable")
 
-    def _let_out(self, caller: Caller, rule: Rule) -> None:
+    def _let_out(self, caller: ProvenCaller, rule: Rule) -> None:
         if _is_measured(caller):
             self._throttle.leave(_purse(caller), load=rule.load)
 
@@ -237,7 +239,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     # -- the log --------------------------------------------------------------------------------------------------
 
-    async def _note(self, name: str, rule: Rule, caller: Caller, request: Any, reply: Any) -> None:
+    async def _note(self, name: str, rule: Rule, caller: ProvenCaller, request: Any, reply: Any) -> None:
         if not rule.changes or rule.quiet:
             return
 
@@ -250,7 +252,7 @@ class Gate(grpc.aio.ServerInterceptor):
             write()
 
     def _note_failure(
-        self, name: str, rule: Rule, caller: Caller, request: Any, context: Any, error: BaseException
+        self, name: str, rule: Rule, caller: ProvenCaller, request: Any, context: Any, error: BaseException
     ) -> None:
         denied = context.code() is grpc.StatusCode.PERMISSION_DENIED
         if not (rule.changes or denied):
@@ -260,7 +262,7 @@ class Gate(grpc.aio.ServerInterceptor):
         word = "refused" if aborted else "unknown"
         self._write(name, caller, request, {"outcome": word, "why": str(why or type(error).__name__)})
 
-    def _write(self, name: str, caller: Caller, request: Any, came_of_it: dict[str, str]) -> None:
+    def _write(self, name: str, caller: ProvenCaller, request: Any, came_of_it: dict[str, str]) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
         about = {} if isinstance(request, _Unreadable) else wanted(name, request)
         self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
@@ -320,9 +322,9 @@ def _joined(whole: Message | None, part: Message) -> Message:
     return joined
 
 
-def _nobody(context: Any) -> Caller:
+def _nobody(context: Any) -> ProvenCaller:
     """Somebody who has proven nothing: all that is known is the address he connected from."""
-    return Caller(user="", is_admin=False, host=address_of(context.peer()), way="unproven")
+    return ProvenCaller(user="", is_admin=False, host=address_of(context.peer()), way="unproven")
 
 
 def _name(method: str) -> str:
@@ -330,7 +332,7 @@ def _name(method: str) -> str:
     return method.rpartition(".")[2].replace("/", ".")
 
 
-def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
+def _check(rule: Rule, caller: ProvenCaller, config: ClusterConfig) -> None:
     """Raise PermissionDenied unless the caller may make such a call at all."""
     if rule.who is Who.CLUSTER and not caller.is_admin:
         raise PermissionDenied(cluster_denied(config))
@@ -377,12 +379,12 @@ def _check_form(request: Any) -> None:
         check_sizes(request)
 
 
-def _is_measured(caller: Caller) -> bool:
+def _is_measured(caller: ProvenCaller) -> bool:
     """Whoever is on the master's own socket is the cluster's owner: there is nobody whom he could harm."""
     return caller.way != "owner"
 
 
-def _purse(caller: Caller) -> str:
+def _purse(caller: ProvenCaller) -> str:
     """Under which name the caller's requests are counted: one name for all who have proven nothing."""
     return caller.user
 
@@ -391,5 +393,5 @@ async def _answer_nobody(requests: Any, context: Any) -> None:
     await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no rule says who may make this call")
 
 
-def _why(error: TooMuch) -> str:
+def _why(error: RateExceeded) -> str:
     return f"{error.text}; and {error.unsaid} more of them" if error.unsaid else error.text

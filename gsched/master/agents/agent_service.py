@@ -23,10 +23,10 @@ from gsched.core.command import (
     HostHello,
     HostReported,
 )
-from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.host_speakers import Refusals, Speaker
 from gsched.master.agents.message_checks import check, checked_gpus
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
 from gsched.master.store_lineage import Lineage
 from gsched.model.allocation import HostAllocation
@@ -35,7 +35,7 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.model.topology import Topology, checked
 from gsched.wire.address import address_of
 from gsched.wire.alike import GpuReports
-from gsched.wire.auth import Caller, Proven
+from gsched.wire.auth import Proven, ProvenCaller
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
 from gsched.wire.protocol import PROTOCOL
@@ -66,7 +66,7 @@ class _Heard:
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """Runs in the gRPC loop."""
 
-    def __init__(self, loop: EngineLoop, sessions: Sessions, auth: Proven) -> None:
+    def __init__(self, loop: EngineLoop, sessions: AgentSessions, auth: Proven) -> None:
         self._loop = loop
         self._sessions = sessions
         self._auth = auth
@@ -112,10 +112,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 way.cancel()
                 way.add_done_callback(_note_failure)
             self._sessions.close(host, session)
-            self._loop.put(Item(HostDisconnected(host, session)))
+            self._loop.put(InboxItem(HostDisconnected(host, session)))
             log.info("agent of %s is gone (session %d)", host, session)
 
-    def _refuse(self, first: agent_pb2.AgentMessage, proven: Caller) -> str:
+    def _refuse(self, first: agent_pb2.AgentMessage, proven: ProvenCaller) -> str:
         if first.WhichOneof("kind") != "hello":
             return "an agent speaks first with a hello"
         if proven.way != "owner" and (proven.way != "agent" or proven.host != first.hello.host):
@@ -216,7 +216,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 log.warning("a %s message of %s is dropped (and others like it): %s", kind, host, error)
             return
         if command is not None:
-            self._loop.put(Item(command))
+            self._loop.put(InboxItem(command))
 
 
 def _speaker(hello: agent_pb2.Hello, peer: str) -> Speaker:

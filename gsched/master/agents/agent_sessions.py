@@ -70,7 +70,7 @@ class _Question:
         self.answers.put_nowait(reply)
 
 
-class Sessions:
+class AgentSessions:
     """Host name -> the queue of messages its agent is to get."""
 
     def __init__(self, board: Board, store: EventLog) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gsched import __version__
 from gsched.base.errors import BadRequest
-from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.replies import filled
 from gsched.model.fleet import CONNECTED, RESTART, STOP, DaemonView
 from gsched.model.view import Answer
@@ -30,7 +30,7 @@ _DONE = {STOP: "stopped", RESTART: "restarted"}
 class FleetServicer(fleet_pb2_grpc.FleetServicer):
     """`leave(restart)` has the master end, and start again where `restart`."""
 
-    def __init__(self, sessions: Sessions, leave: Callable[[bool], None]) -> None:
+    def __init__(self, sessions: AgentSessions, leave: Callable[[bool], None]) -> None:
         self._sessions = sessions
         self._leave = leave
         self._began = time.time()

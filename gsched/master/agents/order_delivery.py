@@ -20,7 +20,7 @@ GiveUp = Callable[[Instruction, str, Sequence[AnyEvent]], None]
 """Is told of an order that cannot be sent, why, and the events that came with it."""
 
 
-class Orders:
+class OrderDelivery:
     """`call_soon` has the loop call a function when it has turned to others."""
 
     def __init__(self, give: Give, give_up: GiveUp, call_soon: Callable[[Callable[[], None]], object]) -> None:

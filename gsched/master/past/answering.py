@@ -13,7 +13,7 @@ import grpc
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
-from gsched.master.past.job_histories import Histories, Told
+from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.model.catalogue import Account, AccountFilter
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.store.history import History
@@ -92,9 +92,9 @@ class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
             yield reply
 
 
-def messages_of(page: Iterable[Told]) -> Iterator[list[Told]]:
+def messages_of(page: Iterable[StoredTimes]) -> Iterator[list[StoredTimes]]:
     """The page in parts that fit into a message each: jobs may have been submitted with a megabyte of command line."""
-    part: list[Told] = []
+    part: list[StoredTimes] = []
     size = 0
     for each in page:
         more = 0 if isinstance(each, JobTimes) else sum(len(record.payload) for record in each.events)
@@ -106,7 +106,7 @@ def messages_of(page: Iterable[Told]) -> Iterator[list[Told]]:
     yield part
 
 
-def history_reply(page: Iterable[Told], cut_at: float | None) -> past_pb2.HistoriesReply:
+def history_reply(page: Iterable[StoredTimes], cut_at: float | None) -> past_pb2.HistoriesReply:
     """A page of histories as a message."""
     reply = past_pb2.HistoriesReply(cut_at=cut_at)
     brief: list[JobTimes] = []

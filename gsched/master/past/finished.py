@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gsched.base.ids import array_of, index_of
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter
 from gsched.model.job import JobState
 from gsched.model.view import JobEnd, JobView
@@ -17,7 +17,7 @@ from gsched.wire.v1 import catalogue_pb2
 class Finished:
     """Asks the reading process. For the gRPC loop alone; raises GschedError when that process does not answer."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: PastReader) -> None:
         self._reader = reader
 
     async def job(self, job_id: int) -> JobView | None:

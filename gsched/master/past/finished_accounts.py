@@ -15,7 +15,7 @@ from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.records.array import indices_of
 from gsched.master.past.job_histories import elements_too
 from gsched.model.allocation import Allocation
-from gsched.model.catalogue import Account, AccountFilter, Span
+from gsched.model.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -117,7 +117,7 @@ def _is_meant(account: Account, wanted: AccountFilter, named: frozenset[int]) ->
     return _is_within(account.finished_at, wanted.completed) and _is_chosen(account, wanted)
 
 
-def _is_within(at: float, span: Span) -> bool:
+def _is_within(at: float, span: TimeSpan) -> bool:
     """As the store compares: what happened within the last second is meant."""
     since, until = span.since, span.until
     return (since is None or at >= since) and (until is None or at < int(until) + 1)

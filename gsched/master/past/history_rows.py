@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -44,7 +44,7 @@ def _is_irregular(event: AnyEvent) -> bool:
     return isinstance(event, _IRREGULAR)
 
 
-def job_row(job: Job, traits: int = 0) -> JobRow:
+def job_row(job: JobRecord, traits: int = 0) -> JobRow:
     """The row of a job."""
     spec, allocation, result = job.spec, job.allocation, job.result
     return JobRow(

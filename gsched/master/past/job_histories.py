@@ -32,7 +32,7 @@ from gsched.store.schema import ARRAY
 
 JOBS_PER_PAGE = 100
 BRIEF_PER_PAGE = 2_000
-Told = JobHistory | JobTimes
+StoredTimes = JobHistory | JobTimes
 _WITH_SPEC = ("job_submitted", "job_modified", "job_switched")
 
 
@@ -53,7 +53,7 @@ class Histories:
         self._is_regular: dict[int, bool] = {}
         """Arrays that were looked at: whether nothing happened to them but their submission."""
 
-    def read(self, wanted: HistoryQuery) -> Iterator[list[Told]]:
+    def read(self, wanted: HistoryQuery) -> Iterator[list[StoredTimes]]:
         """Histories by ascending number, page by page; elements of arrays behind the record of those that have not
         started. `cut_at` is set when the first page comes.
         """
@@ -95,7 +95,7 @@ class Histories:
             return self._store.times_of(numbers)
         return {job_id: self._rows[job_id] for job_id in numbers if job_id in self._rows}
 
-    def _page(self, numbers: Sequence[int], wanted: HistoryQuery) -> Iterator[Told]:
+    def _page(self, numbers: Sequence[int], wanted: HistoryQuery) -> Iterator[StoredTimes]:
         rows = self._rows_of(numbers)
         brief = self._told_by_times(rows) if wanted.brief else set()
         at_length = [job_id for job_id in numbers if job_id not in brief]

@@ -32,7 +32,7 @@ END_S = 5.0
 LOOK_S = 0.1
 
 
-class Reader:
+class PastReader:
     """The process that reads `store`, and a connection to it on a socket in `folder`. For the gRPC loop alone."""
 
     def __init__(self, store: Path, folder: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.wire.server import streams
 from gsched.wire.v1 import past_pb2_grpc
 
@@ -13,7 +13,7 @@ from gsched.wire.v1 import past_pb2_grpc
 class PastServicer(past_pb2_grpc.PastServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: PastReader) -> None:
         self._reader = reader
 
     @streams

@@ -21,7 +21,7 @@ from gsched.core.command import (
     ModifyJobs,
 )
 from gsched.master.rpc.replies import filled, part_reply
-from gsched.master.rpc.scheduler_service import Desk, check_filter, cleared, filter_of
+from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cleared, filter_of
 from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld
@@ -36,7 +36,7 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServiceContext) -> None:
         self._desk = desk
         self._board = desk.board
 

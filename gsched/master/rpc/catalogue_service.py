@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.master.rpc.replies import filled
-from gsched.master.rpc.scheduler_service import Desk
+from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.application_views import application_views
 from gsched.master.views.user_views import user_views
 from gsched.master.views.withheld_slots import free_slots, withheld
-from gsched.model.catalogue import AccountFilter, Definitions, Grouping, ModelView, ResourceView, Span
+from gsched.model.catalogue import AccountFilter, Definitions, Grouping, ModelView, ResourceView, TimeSpan
 from gsched.model.config import ClusterConfig
 from gsched.model.resource import BUILTIN, LOAD_INDICES, Resource, ResourceType
 from gsched.store.history import History
@@ -30,7 +30,7 @@ from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
 class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
     """One per master; all methods run in the gRPC loop, what reads much in a thread."""
 
-    def __init__(self, desk: Desk, history: History, reader: Reader) -> None:
+    def __init__(self, desk: ServiceContext, history: History, reader: PastReader) -> None:
         self._board = desk.board
         self._history = history
         self._reader = reader
@@ -68,7 +68,7 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
 
     @answers
     async def Notices(self, request: Any, context: Any) -> Any:
-        at = from_proto(request.at, Span)
+        at = from_proto(request.at, TimeSpan)
         found = await asyncio.to_thread(self._history.events_of_no_job, at)
         return filled(catalogue_pb2.NoticesReply(), "events", found)
 

@@ -27,7 +27,7 @@ AT_ONE_GO = 500
 MOST_AWAITED = 1_000_000
 
 
-class Waiter:
+class EndWaiter:
     """One stream: what it still waits for, and the ends that have not left yet. None: it asks for nothing more."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Ends:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._waiters: dict[int, set[Waiter]] = {}
+        self._waiters: dict[int, set[EndWaiter]] = {}
 
-    def ask(self, waiter: Waiter, job_ids: Iterable[int]) -> list[int]:
+    def ask(self, waiter: EndWaiter, job_ids: Iterable[int]) -> list[int]:
         """Tell the waiter of these jobs' ends: now, or when they come. Returns those that are not in memory."""
         unknown = []
         for job_id in job_ids:
@@ -58,7 +58,7 @@ class Ends:
                 self._waiters.setdefault(job_id, set()).add(waiter)
         return unknown
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: EndWaiter) -> None:
         """Nobody is left to be told."""
         for job_id in waiter.open:
             waiters = self._waiters[job_id]
@@ -118,7 +118,7 @@ class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
 
     @streams
     async def Ends(self, requests: Any, context: Any) -> AsyncIterator[Any]:
-        waiter = Waiter()
+        waiter = EndWaiter()
         reading = asyncio.create_task(self._read(requests, waiter))
         try:
             while (ends := await _next_ends(waiter.ends)) != [None]:
@@ -137,7 +137,7 @@ class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
                 await reading
             self._ends.leave(waiter)
 
-    async def _read(self, requests: Any, waiter: Waiter) -> None:
+    async def _read(self, requests: Any, waiter: EndWaiter) -> None:
         try:
             async for request in requests:
                 if len(waiter.open) + waiter.ends.qsize() + len(request.job_ids) > MOST_AWAITED:

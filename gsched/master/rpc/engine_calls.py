@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from gsched.base.errors import GschedError
 from gsched.core.command import Command
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.engine_thread import EngineLoop, InboxItem
 
 PART_JOBS = 1_000
 """Answers that go together."""
 PART_S = 1.0
 """How long answers, or the sign that the command is under way, may wait for more: seconds."""
 
-Part = tuple[int, Any]
+AnswerPart = tuple[int, Any]
 """(place among all of them, answer for a job)."""
 
 
@@ -38,45 +38,45 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
     def reply(answer: Any, error: GschedError | None) -> None:
         running.call_soon_threadsafe(settle, answer, error)
 
-    loop.put(Item(command, reply, blobs or {}))
+    loop.put(InboxItem(command, reply, blobs or {}))
     return await future
 
 
-class Told(NamedTuple):
+class EngineAnswer(NamedTuple):
     """What the engine has to say of a command: some answers, or none yet, or `answer`, which is all of it."""
 
-    parts: list[Part]
+    parts: list[AnswerPart]
     answer: Any = None
 
 
 async def ask_in_parts(
     loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | None = None
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[EngineAnswer]:
     """The same for a command over many jobs: what is done is told in parts, and an empty part each second that the
     engine goes on and has nothing to tell; the whole comes last. Whoever stops listening does not stop the command.
     """
     running = asyncio.get_running_loop()
     waiting = _Waiting()
 
-    def progress(parts: list[Part]) -> None:
+    def progress(parts: list[AnswerPart]) -> None:
         running.call_soon_threadsafe(waiting.add, parts)
 
     def reply(answer: Any, error: GschedError | None) -> None:
         running.call_soon_threadsafe(waiting.end, answer, error)
 
-    loop.put(Item(command, reply, blobs or {}, progress))
+    loop.put(InboxItem(command, reply, blobs or {}, progress))
     told_at = running.time()
     while not waiting.is_over:
         await waiting.news.wait()
         waiting.news.clear()
         if running.time() - told_at >= PART_S or len(waiting.parts) >= PART_JOBS:
-            yield Told(waiting.take())
+            yield EngineAnswer(waiting.take())
             told_at = running.time()
     if waiting.parts:
-        yield Told(waiting.take())
+        yield EngineAnswer(waiting.take())
     if waiting.error is not None:
         raise waiting.error
-    yield Told([], waiting.answer)
+    yield EngineAnswer([], waiting.answer)
 
 
 class _Waiting:
@@ -84,17 +84,17 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.news = asyncio.Event()
-        self.parts: list[Part] = []
+        self.parts: list[AnswerPart] = []
         self.answer: Any = None
         self.error: GschedError | None = None
         self.is_over = False
 
-    def take(self) -> list[Part]:
+    def take(self) -> list[AnswerPart]:
         """What has come since it was asked last."""
         parts, self.parts = self.parts, []
         return parts
 
-    def add(self, parts: list[Part]) -> None:
+    def add(self, parts: list[AnswerPart]) -> None:
         self.parts += parts
         self.news.set()
 

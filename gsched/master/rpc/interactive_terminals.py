@@ -16,8 +16,8 @@ from gsched.base.errors import BadRequest, GschedError, NotFound, PermissionDeni
 from gsched.base.ids import show_job
 from gsched.core.authorization import denied_to_all_but
 from gsched.core.command import ControlJobs
-from gsched.master.agents.agent_sessions import Sessions
-from gsched.master.rpc.scheduler_service import Desk
+from gsched.master.agents.agent_sessions import AgentSessions
+from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.board import Board
 from gsched.model.event import AnyEvent, JobSubmitted
 from gsched.model.job import FINISHED
@@ -95,7 +95,7 @@ class Attendance:
         self._expect(job.job_id, RESTART_AWAY_S)
 
 
-def killer(desk: Desk) -> Kill:
+def killer(desk: ServiceContext) -> Kill:
     """Ends a job as its owner would."""
 
     async def kill(job: JobView) -> object:
@@ -108,7 +108,7 @@ def killer(desk: Desk) -> Kill:
 class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
     """The Terminal service; one per master."""
 
-    def __init__(self, board: Board, sessions: Sessions, attendance: Attendance, auth: Proven) -> None:
+    def __init__(self, board: Board, sessions: AgentSessions, attendance: Attendance, auth: Proven) -> None:
         self._board = board
         self._auth = auth
         self._sessions = sessions

@@ -21,14 +21,14 @@ from gsched.core import authorization
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.core.control.job_control import MOST_ATTACHED
 from gsched.master.access.refused_accounts import JobAccounts
-from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.engine_thread import EngineLoop, refusal
 from gsched.master.event_feed import Feed
 from gsched.master.past.finished import Finished
 from gsched.master.past.job_histories import is_followed
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.master.reconfiguration import KnownNotes, fixed, told_at_start
-from gsched.master.rpc.engine_calls import Told, ask, ask_in_parts
+from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
 from gsched.master.rpc.replies import filled, job_replies, part_reply
 from gsched.master.store_lineage import FirstNumber
 from gsched.master.views.board import Board
@@ -69,7 +69,7 @@ FEW = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ServiceContext:
     """What both services have at hand."""
 
     loop: EngineLoop
@@ -89,7 +89,9 @@ class Desk:
         await self._admit(command)
         return await ask(self.loop, command, blobs)
 
-    async def ask_in_parts(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> AsyncIterator[Told]:
+    async def ask_in_parts(
+        self, command: Command, blobs: Mapping[str, bytes] | None = None
+    ) -> AsyncIterator[EngineAnswer]:
         """The same for a command over many jobs, see gsched.master.rpc.engine_calls. Raises GschedError."""
         await self._admit(command)
         async for told in ask_in_parts(self.loop, command, blobs):
@@ -105,7 +107,9 @@ class Desk:
 class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, desk: Desk, history: History, reader: Reader, sessions: Sessions, feed: Feed) -> None:
+    def __init__(
+        self, desk: ServiceContext, history: History, reader: PastReader, sessions: AgentSessions, feed: Feed
+    ) -> None:
         self._desk = desk
         self._loop = desk.loop
         self._board = desk.board

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import grpc.aio
 
 from gsched.master.agents.agent_service import AgentServicer
-from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.fleet import FleetServicer
 from gsched.master.event_feed import Feed
 from gsched.master.past.finished import Finished
-from gsched.master.past.reader import Reader
+from gsched.master.past.reader import PastReader
 from gsched.master.past.service import PastServicer
 from gsched.master.rpc.administration_service import AdministrationServicer
 from gsched.master.rpc.catalogue_service import CatalogueServicer
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
 from gsched.master.rpc.interactive_terminals import Attendance, TerminalServicer
-from gsched.master.rpc.scheduler_service import Desk, SchedulerServicer
+from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
 from gsched.store.history import History
 from gsched.wire.v1 import (
     agent_pb2_grpc,
@@ -35,10 +35,10 @@ from gsched.wire.v1 import (
 class Services:
     """What the services need."""
 
-    desk: Desk
+    desk: ServiceContext
     history: History
-    reader: Reader
-    sessions: Sessions
+    reader: PastReader
+    sessions: AgentSessions
     feed: Feed
     ends: Ends
     attendance: Attendance

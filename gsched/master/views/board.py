@@ -15,10 +15,10 @@ from gsched.base.ids import array_of, index_of
 from gsched.core.control.job_filter import admits
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.engine import Engine
-from gsched.core.pending.pending_reasons import WAITING, Reasons
+from gsched.core.pending.pending_reasons import WAITING, ClassReasons
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.host_allocations import together
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.master.views.array_views import ArrayCopy, copy_of
 from gsched.master.views.charged_share import Charged
 from gsched.master.views.listing_order import Listing
@@ -73,11 +73,11 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedViews:
     """Everything but jobs and hosts; swapped whole, so that a reader sees one moment."""
 
     config: ClusterConfig
-    reasons: Reasons = field(default_factory=dict)
+    reasons: ClassReasons = field(default_factory=dict)
     planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     summary: str = ""
     quarantined: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Board:
         self._elements: dict[int, dict[int, None]] = {}
         """Array -> its elements that are jobs of their own."""
         self._hosts: dict[str, HostView] = {}
-        self._shared = Shared(config)
+        self._shared = SharedViews(config)
         self._away: list[str] | None = None
         """Hosts that have had jobs and are not in the configuration; None: not looked for."""
         self.leaving: frozenset[str] = frozenset()
@@ -128,7 +128,7 @@ class Board:
         self._publish_hosts(engine, hosts)
         if engine.config is not self._shared.config:
             self._charged = Charged(engine.config)
-        self._shared = Shared(
+        self._shared = SharedViews(
             config=engine.config,
             reasons=engine.reasons,
             planned=engine.planned,
@@ -139,7 +139,7 @@ class Board:
             reservations=dict(state.reservations),
         )
 
-    def _publish_job(self, job: Job, engine: Engine) -> None:
+    def _publish_job(self, job: JobRecord, engine: Engine) -> None:
         number = job.job_id
         traits = _traits(job, engine.own_reasons(number)) if job.state in PENDING else None
         if traits is not None:
@@ -174,7 +174,7 @@ class Board:
     # -- any thread -----------------------------------------------------------------------------------------------
 
     @property
-    def shared(self) -> Shared:
+    def shared(self) -> SharedViews:
         """Queues, groups, reservations and reasons of one moment."""
         return self._shared
 
@@ -286,7 +286,7 @@ class Board:
     def _complete(
         self,
         job: JobView,
-        shared: Shared,
+        shared: SharedViews,
         array: ArrayCopy | None,
         reasons: dict[int, tuple[PendingReason, ...]],
     ) -> JobView:
@@ -311,7 +311,7 @@ class Board:
         planned = PlannedStart(found.at, found.hosts, found.text) if found is not None else None
         return msgspec.structs.replace(job, pending_reasons=own, queue_priority=priority, planned=planned)
 
-    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: Shared) -> tuple[PendingReason, ...]:
+    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: SharedViews) -> tuple[PendingReason, ...]:
         traits = self._traits.get(job.job_id) or Traits(_plain_rank(job.job_id))
         own = array.own_of(index_of(job.job_id)) if array is not None else traits.own
         if own:
@@ -336,7 +336,7 @@ def _plain_rank(job_id: int) -> Rank:
     return Rank(0.0, float(array_of(job_id)), index_of(job_id))
 
 
-def _usage(job: Job, engine: Engine) -> Usage | None:
+def _usage(job: JobRecord, engine: Engine) -> Usage | None:
     """What its hosts say that it uses."""
     if job.allocation is None:
         return None
@@ -344,7 +344,7 @@ def _usage(job: Job, engine: Engine) -> Usage | None:
     return told[0] if len(told) == 1 else together(told[0], filter(None, told[1:]))
 
 
-def _traits(job: Job, own: tuple[PendingReason, ...]) -> Traits | None:
+def _traits(job: JobRecord, own: tuple[PendingReason, ...]) -> Traits | None:
     """What is special about the pending job; None when nothing is, as for most of a hundred thousand."""
     if not own and job.is_untouched() and not job.spec.priority and not job.spec.aging_per_s:
         return None
@@ -355,7 +355,7 @@ def _traits(job: Job, own: tuple[PendingReason, ...]) -> Traits | None:
 
 def _bucket(job: JobView, traits: Traits) -> Bucket:
     """Where the job waits, as its record would say."""
-    record = Job(job_id=job.job_id, spec=job.spec, state=JobState.PEND, submitted_at=job.submitted_at)
+    record = JobRecord(job_id=job.job_id, spec=job.spec, state=JobState.PEND, submitted_at=job.submitted_at)
     record.avoid_host = traits.avoid_host
     record.excluded_hosts = traits.excluded_hosts
     record.waited_s = traits.waited_s

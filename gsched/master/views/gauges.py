@@ -25,7 +25,7 @@ LONGEST_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class GaugeReadings:
     """One reading. `shares`: fairshare queue -> the rows of all its levels."""
 
     limits: tuple[LimitView, ...] = ()
@@ -36,7 +36,7 @@ class Gauges:
     """Follows one engine; `readings` may be read by any thread."""
 
     def __init__(self) -> None:
-        self.readings = Readings()
+        self.readings = GaugeReadings()
         self._read_at = -math.inf
         self._is_dirty = True
 
@@ -48,15 +48,15 @@ class Gauges:
         """Read if it is time to; returns when to call again at the latest, UTC seconds."""
         config = engine.config
         if not config.limits and all(queue.fairshare is None for queue in config.queues.values()):
-            if self.readings != Readings():
-                self.readings = Readings()
+            if self.readings != GaugeReadings():
+                self.readings = GaugeReadings()
             return math.inf
         self._read_at = min(self._read_at, now)  # the clock may have been set back
         due = self._read_at + (SHORTEST_S if self._is_dirty else LONGEST_S)
         if now < due:
             return due
         snapshot = engine.snapshot(now)
-        self.readings = Readings(
+        self.readings = GaugeReadings(
             limits=tuple(LimitUse(snapshot).views()) if config.limits else (),
             shares=_shares(engine, snapshot),
         )

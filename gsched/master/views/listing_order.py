@@ -24,9 +24,9 @@ from gsched.model.view import JobFilter, JobView
 
 MOST_LOOKS = 50_000_000
 """At the names of jobs, for one listing: some seconds."""
-Entry = tuple[JobView, ArrayCopy | None]
+ListedJob = tuple[JobView, ArrayCopy | None]
 """A job, and the array in whose record it waits, if it does."""
-_Served = tuple[tuple[float, Rank], Entry]
+_Served = tuple[tuple[float, Rank], ListedJob]
 
 
 _WITH_INDICES = re.compile(r"(.*)\[([0-9 ,:-]+)\]", re.DOTALL)
@@ -83,7 +83,7 @@ class Listing:
             if self._may_have(array.ended_view(first, end)):
                 self._finished.append((end.at, array.array_id, self._ended(array, end)))
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ListedJob]:
         self._started.sort(key=lambda job: job.job_id)
         self._pending.sort(key=lambda entry: entry[0])
         self._finished.sort(key=lambda entry: entry[:2])

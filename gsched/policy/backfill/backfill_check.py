@@ -14,7 +14,7 @@ from gsched.model.snapshot import Bucket, Running
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.planned_reasons import show_time
-from gsched.policy.backfill.reservation_table import Places
+from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.order.blocked_heads import kind_of
 from gsched.policy.requirement.reasons import Reason
 
@@ -22,7 +22,7 @@ from gsched.policy.requirement.reasons import Reason
 class Respect:
     """For one cycle."""
 
-    def __init__(self, future: Future, ahead: LimitsAhead, places: Places) -> None:
+    def __init__(self, future: Future, ahead: LimitsAhead, places: ReservationTable) -> None:
         self._future = future
         self._ahead = ahead
         self._places = places

@@ -19,7 +19,7 @@ from gsched.model.window import WEEK_MIN
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.releases import Need
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.limits.limit_claims import Claim, Counter
+from gsched.policy.limits.limit_claims import LimitClaim, LimitCounter
 from gsched.policy.requirement.reasons import Reason
 
 _SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(64))
@@ -52,7 +52,7 @@ class LimitsAhead:
         self._placed_ends: dict[Bucket, set[float]] = {}
         """When those of a bucket end: mostly one time however many were placed, where each plan would look at all."""
         self._owners: dict[tuple[str, str], list[Running]] | None = None
-        self._profiles: dict[Counter, _Profile] = {}
+        self._profiles: dict[LimitCounter, _Profile] = {}
         self._known_changes = (0, 0)
         self._sharing: dict[tuple[Bucket, Bucket], bool] = {}
 
@@ -132,7 +132,7 @@ class LimitsAhead:
         at: float,
         others: Sequence[Booking],
         since: float = math.inf,
-    ) -> Iterator[Claim]:
+    ) -> Iterator[LimitClaim]:
         """What such a job would take beyond what is allowed at the time, beside those of the others that run then.
         `used` is what is used then.
         """
@@ -168,7 +168,7 @@ class LimitsAhead:
             return math.inf
         return min(self._opens(bucket, need, host) for need in needs)
 
-    def shared_lacks(self, bucket: Bucket, need: Need, host: str) -> dict[Counter, float]:
+    def shared_lacks(self, bucket: Bucket, need: Need, host: str) -> dict[LimitCounter, float]:
         """What the job lacks on the host of resources that hosts share when those have ended that are ending; empty
         where it lacks nothing, or where another limit keeps it out.
         """
@@ -194,7 +194,7 @@ class LimitsAhead:
     def _opens(self, bucket: Bucket, need: Need, host: str) -> float:
         return max((at for at, _ in self._closed(bucket, need, host)), default=-math.inf)
 
-    def _closed(self, bucket: Bucket, need: Need, host: str) -> Iterator[tuple[float, Claim]]:
+    def _closed(self, bucket: Bucket, need: Need, host: str) -> Iterator[tuple[float, LimitClaim]]:
         """When each limit may let the job in that does not do so now, and what it would take of it."""
         assert self._limits is not None
         minute = self._snapshot.minute_of_week
@@ -209,7 +209,7 @@ class LimitsAhead:
                 at = min(at, self._edge(change))
             yield at, claim
 
-    def _opens_counter(self, claim: Claim) -> float:
+    def _opens_counter(self, claim: LimitClaim) -> float:
         """When enough of the counter has been given back by those that run."""
         lacks = claim.used + claim.take - claim.allowed - _ROUNDING
         ends = self._profile(claim.counter).ends
@@ -247,7 +247,7 @@ class LimitsAhead:
 
     def over(
         self, bucket: Bucket, parts: Sequence[HostAllocation], at: float, others: Sequence[Booking]
-    ) -> Claim | None:
+    ) -> LimitClaim | None:
         """The first limit that such a job would break at the time."""
         return next(self._over(bucket, parts, at, others), None)
 
@@ -269,23 +269,23 @@ class LimitsAhead:
                 left = min(left, claim.allowed - self._used(claim, at) - planned)
         return max(0.0, left)
 
-    def _used(self, claim: Claim, at: float) -> float:
+    def _used(self, claim: LimitClaim, at: float) -> float:
         """What is used of it when all has ended that ends by the time."""
         if not claim.used or at < self._future.soon:
             return claim.used
         return max(0.0, claim.used - self._given_back(claim.counter, at))
 
-    def _given_back(self, counter: Counter, at: float) -> float:
+    def _given_back(self, counter: LimitCounter, at: float) -> float:
         """What those hold of it who end by the time."""
         given = (step for placed in self._placed for step in self._given_by_placed(counter, *placed))
         return self._profile(counter).ended_by(at) + sum(amount for end, amount in given if end <= at)
 
     def _given_by_placed(
-        self, counter: Counter, bucket: Bucket, parts: Sequence[HostAllocation], end: float
+        self, counter: LimitCounter, bucket: Bucket, parts: Sequence[HostAllocation], end: float
     ) -> Iterator[tuple[float, float]]:
         return self._given(counter, bucket, parts, [self._future.now] * len(parts), end)
 
-    def _staying(self, counter: Counter, since: float) -> float:
+    def _staying(self, counter: LimitCounter, since: float) -> float:
         """What those hold whose end nobody knows and who have started since then."""
         started = (each for each in self._running_in(counter) if each.started_at > since)
         old = sum(
@@ -296,7 +296,7 @@ class LimitsAhead:
         placed = self._placed if self._future.now > since else []
         return old + sum(counter.amount_of(bucket, parts) for bucket, parts, end in placed if math.isinf(end))
 
-    def _profile(self, counter: Counter) -> _Profile:
+    def _profile(self, counter: LimitCounter) -> _Profile:
         changed = len(self._future.ending), len(self._future.stopped)
         if changed != self._known_changes:
             self._profiles.clear()
@@ -308,7 +308,7 @@ class LimitsAhead:
             found = self._profiles[counter] = _Profile([end for end, _ in held], sums)
         return found
 
-    def _given_by(self, counter: Counter, running: Running) -> Iterator[tuple[float, float]]:
+    def _given_by(self, counter: LimitCounter, running: Running) -> Iterator[tuple[float, float]]:
         """(time, amount) of what a started job will give back."""
         parts, end = running.allocation.hosts, self._future.end_of_running(running)
         books = self._snapshot.ledger.host
@@ -317,7 +317,7 @@ class LimitsAhead:
 
     def _given(
         self,
-        counter: Counter,
+        counter: LimitCounter,
         bucket: Bucket,
         parts: Sequence[HostAllocation],
         since: Sequence[float],
@@ -339,7 +339,7 @@ class LimitsAhead:
         if held:
             yield end, held
 
-    def _running_in(self, counter: Counter) -> Iterator[Running]:
+    def _running_in(self, counter: LimitCounter) -> Iterator[Running]:
         """Started jobs that may count for it, and others."""
         running = self._snapshot.running
         if counter.on_host:
@@ -396,5 +396,5 @@ class Standing:
         return self._ahead.slots_left(self._bucket, self._at, self._others)
 
 
-def _amount(counter: Counter, booking: Booking) -> float:
+def _amount(counter: LimitCounter, booking: Booking) -> float:
     return counter.amount_of(booking.bucket, booking.allocation.hosts)

@@ -18,7 +18,7 @@ SPARE = 8
 """Holdings for which a table has room beyond the most that a host had."""
 
 
-class Rows(NamedTuple):
+class ReleaseRows(NamedTuple):
     """Some hosts: what is free, and of each holding, by end, the end and what gets free then."""
 
     free_slots: Floats
@@ -28,10 +28,10 @@ class Rows(NamedTuple):
     gpus: Floats
 
 
-class Table:
+class ReleaseTable:
     """Hosts as rows, with what is free after each end added up."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ReleaseRows) -> None:
         self.slots, self.gpus, self.end = rows.free_slots, rows.free_gpus, rows.end
         self.slots_after: Floats = np.cumsum(rows.slots, axis=1) + rows.free_slots[:, np.newaxis]
         self.gpus_after: Floats = np.cumsum(rows.gpus, axis=1) + rows.free_gpus[:, np.newaxis]
@@ -41,13 +41,13 @@ class Table:
         """Most holdings of a host."""
         return int(self.end.shape[1])
 
-    def copy(self) -> Table:
-        return Table(self.rows(np.arange(len(self.slots))))
+    def copy(self) -> ReleaseTable:
+        return ReleaseTable(self.rows(np.arange(len(self.slots))))
 
-    def rows(self, rows: Ints) -> Rows:
+    def rows(self, rows: Ints) -> ReleaseRows:
         """Some rows, as they were given."""
         slots, gpus = self.slots[rows], self.gpus[rows]
-        return Rows(
+        return ReleaseRows(
             slots,
             gpus,
             self.end[rows],
@@ -55,7 +55,7 @@ class Table:
             np.diff(self.gpus_after[rows], axis=1, prepend=gpus[:, np.newaxis]),
         )
 
-    def put(self, places: Ints, rows: Rows) -> None:
+    def put(self, places: Ints, rows: ReleaseRows) -> None:
         """Write rows at these places; they have no more holdings than there is room for."""
         width = min(self.width, rows.end.shape[1])
         self.slots[places], self.gpus[places] = rows.free_slots, rows.free_gpus

@@ -18,8 +18,8 @@ from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
 from gsched.policy.backfill.future_ledgers import Future
-from gsched.policy.backfill.release_table import SPARE, Floats, Ints, Rows, Table
-from gsched.policy.requirement.demand import Choice, Demand, HostNeed, amounts_of
+from gsched.policy.backfill.release_table import SPARE, Floats, Ints, ReleaseRows, ReleaseTable
+from gsched.policy.requirement.demand import Demand, HostNeed, RequirementChoice, amounts_of
 
 _NO_LIMIT = 1e9
 _KEPT_AS = "releases"
@@ -54,7 +54,7 @@ class Need(NamedTuple):
         return self.total <= self.slots and not self.whole_units
 
 
-class Steps(NamedTuple):
+class FreeSteps(NamedTuple):
     """What is free on a host now and after each end, ascending."""
 
     ends: list[float]
@@ -173,7 +173,7 @@ class Releases:
         free_slots = np.where(before.free_slots < _NO_LIMIT, before.free_slots - slots, before.free_slots)
         self._write(self._now, rows, _Lines(free_slots, before.free_gpus - gpus, counts, held), before)
 
-    def _write(self, table: Table, rows: Ints, lines: _Lines, onto: Rows | None = None) -> None:
+    def _write(self, table: ReleaseTable, rows: Ints, lines: _Lines, onto: ReleaseRows | None = None) -> None:
         """Write rows of a table; `onto`: what is held there beside what the lines say."""
         if not len(rows):
             return
@@ -191,7 +191,7 @@ class Releases:
             table_of.widen(int((~np.isnan(ends)).sum(axis=1).max(initial=0)))
         order = np.argsort(ends, axis=1, kind="stable")[:, : table.width]
         sorted_ones = (np.take_along_axis(each, order, axis=1) for each in (ends, slots, gpus))
-        table.put(rows, Rows(lines.free_slots, lines.free_gpus, *sorted_ones))
+        table.put(rows, ReleaseRows(lines.free_slots, lines.free_gpus, *sorted_ones))
 
     def _changed(self, rows: Ints) -> None:
         """Rows of `_now` have been written: renew what was found from them."""
@@ -202,7 +202,7 @@ class Releases:
 
     # -- the whole table ------------------------------------------------------------------------------------------
 
-    def _collect(self, future: Future) -> Table:
+    def _collect(self, future: Future) -> ReleaseTable:
         """Read everything that runs. Written for many thousand jobs: no tuple and no call for each."""
         before = future.snapshot.ledger.origin or future.snapshot.ledger
         books = [before.hosts.get(name) for name in self.names]
@@ -217,7 +217,7 @@ class Releases:
         given = [np.full(shape, np.nan), np.zeros(shape), np.zeros(shape)]
         for table, values in zip(given, (ends, slots, gpus), strict=True):
             table[hosts, place] = values[order]
-        return Table(Rows(free_slots, free, *given))
+        return ReleaseTable(ReleaseRows(free_slots, free, *given))
 
     def _holdings(self, future: Future, before: Ledger) -> tuple[Ints, Floats, Floats, Floats]:
         """Host (-1: not among them), expected end, slots and devices of all parts that are held."""
@@ -282,12 +282,12 @@ class Releases:
         share = self._share(now.slots_after, now.gpus_after, need)[np.arange(len(self.names)), last]
         return np.where(ended > 0, share, self._share(now.slots, now.gpus, need))
 
-    def steps(self, row: int) -> Steps:
+    def steps(self, row: int) -> FreeSteps:
         """What gets free on one host."""
         now = self._now
         ends = [end for end in now.end[row].tolist() if end == end]
         slots, gpus = now.slots_after[row].tolist(), now.gpus_after[row].tolist()
-        return Steps(ends, [float(now.slots[row]), *slots], [float(now.gpus[row]), *gpus])
+        return FreeSteps(ends, [float(now.slots[row]), *slots], [float(now.gpus[row]), *gpus])
 
     def next_ends(self, rows: Ints, after: float) -> Floats:
         """For each row: the first end after the time; infinite when there is none."""
@@ -366,7 +366,7 @@ def needs_of(demand: Demand) -> list[Need]:
     return needs
 
 
-def _need_of(choice: Choice, slots: int) -> Need:
+def _need_of(choice: RequirementChoice, slots: int) -> Need:
     if len(choice.terms) > 1:
         return Need(1, 0, slots)
     term = choice.terms[0]

@@ -20,7 +20,7 @@ KEPT_FOR_WINDOW = "Resources are kept for an advance reservation"
 SLOTS = "Not enough job slot(s)"
 
 
-class Guard:
+class ReservationGuard:
     """The rights of others, for one cycle."""
 
     def __init__(self, future: Future) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from gsched.model.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.planned_start import Obstacles, Promise, start_of
-from gsched.policy.backfill.start_planner import Planner, Trial
-from gsched.policy.order.blocked_heads import Kind, kind_of
+from gsched.policy.backfill.start_planner import AsksFit, Planner
+from gsched.policy.order.blocked_heads import QueueClass, kind_of
 from gsched.policy.requirement.demand import Demand
 
 MOST_RESERVED = 8
@@ -40,10 +40,10 @@ class Lacking(NamedTuple):
     """What stood in its way when it was looked for a place; None: there was no place to look for."""
 
 
-class Places:
+class ReservationTable:
     """Who holds a place and who lacks one, in one cycle."""
 
-    def __init__(self, future: Future, planner: Planner, trial: Trial) -> None:
+    def __init__(self, future: Future, planner: Planner, trial: AsksFit) -> None:
         self._snapshot: Snapshot = future.snapshot
         self._future = future
         self._planner = planner
@@ -81,11 +81,11 @@ class Places:
             self._is_room_apart() and all(part.host not in booked for part in booking.allocation.parts)
         )
 
-    def may_change(self, able: Collection[Kind]) -> bool:
+    def may_change(self, able: Collection[QueueClass]) -> bool:
         """Whether there may be room in this cycle, in which jobs of these classes could start."""
         return self.is_room() or any(kind_of(each.bucket) in able for each in self._future.bookings.values())
 
-    def of_class(self, kind: Kind) -> tuple[int, Promise] | None:
+    def of_class(self, kind: QueueClass) -> tuple[int, Promise] | None:
         """The plan of the cycle before for a job of the class to which this one has not come yet."""
         for job_id, promise in self.promises.items():
             if job_id not in self.confirmed and kind_of(promise.bucket) == kind:

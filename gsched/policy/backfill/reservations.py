@@ -21,12 +21,12 @@ from gsched.policy.backfill.backfill_check import Respect
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.planned_start import NOT_LOOKED_AT, Obstacles, Promise, start_of
-from gsched.policy.backfill.reservation_guard import Guard
-from gsched.policy.backfill.reservation_table import Lacking, Places
-from gsched.policy.backfill.start_planner import OTHERS_FIRST, Planner, Trial
+from gsched.policy.backfill.reservation_guard import ReservationGuard
+from gsched.policy.backfill.reservation_table import Lacking, ReservationTable
+from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.columns import is_closed
-from gsched.policy.order.blocked_heads import Kind, first_jobs, is_first, kind_of
+from gsched.policy.order.blocked_heads import QueueClass, first_jobs, is_first, kind_of
 from gsched.policy.order.fairshare import ShareTree
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
@@ -40,18 +40,18 @@ SEARCH_AGAIN_S = 60.0
 class Reservations:
     """The planned jobs of one cycle: those of the cycle before that still hold, and those made in this one."""
 
-    def __init__(self, snapshot: Snapshot, now: float, trial: Trial, limits: LimitUse | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, trial: AsksFit, limits: LimitUse | None = None) -> None:
         """`limits`: those that hold in the cycle."""
         self._snapshot = snapshot
         self._now = now
         self.future = Future(snapshot, now)
         self.ahead = LimitsAhead(self.future, limits)
         self._planner = Planner(self.future, trial, self.ahead)
-        self.guard = Guard(self.future)
-        self._places = Places(self.future, self._planner, trial)
+        self.guard = ReservationGuard(self.future)
+        self._places = ReservationTable(self.future, self._planner, trial)
         self._respect = Respect(self.future, self.ahead, self._places)
-        self._served: set[Kind] = set()
-        self._sought: dict[Kind, float] = {}
+        self._served: set[QueueClass] = set()
+        self._sought: dict[QueueClass, float] = {}
 
     # -- what a job may use ---------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Reservations:
             each.bucket == bucket and each.allocation is not None for each in self._places.promises.values()
         )
 
-    def wanting_plans(self, kinds: Iterable[Kind], able: Collection[Kind]) -> set[Kind]:
+    def wanting_plans(self, kinds: Iterable[QueueClass], able: Collection[QueueClass]) -> set[QueueClass]:
         """Those of the classes, which fit nowhere, whose first job must have its turn before others take what it will
         wait for: nothing was planned for them yet. None while as much is reserved for as may be, unless a job of the
         `able` classes, which could start, may leave its place.
@@ -173,7 +173,7 @@ class Reservations:
 
     def reserve_rest(
         self,
-        waiting: Iterable[Kind],
+        waiting: Iterable[QueueClass],
         demand_of: Callable[[Bucket], Demand | None],
         trees: Mapping[str, ShareTree] | None = None,
         started: Collection[int] = (),

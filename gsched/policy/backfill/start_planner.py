@@ -28,9 +28,9 @@ from gsched.policy.order.dispatch_windows import Hours
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
 
-Books = Callable[[str], HostLedger]
-"""Name of a host -> its books at the time that is looked at."""
-Mask = npt.NDArray[np.bool_]
+LedgerOf = Callable[[str], HostLedger]
+"""Name of a host -> its ledger, as it stands now or at the time that is looked at."""
+HostMask = npt.NDArray[np.bool_]
 
 MOST_HOSTS = 256
 """Hosts that one search looks at: those where enough could be free first."""
@@ -51,14 +51,14 @@ MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
 
 
-class Trial(Protocol):
+class AsksFit(Protocol):
     """Asks whether a job would fit, on any books. It takes nothing."""
 
     def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for."""
         ...
 
-    def usable(self, bucket: Bucket, demand: Demand) -> Mask | None:
+    def usable(self, bucket: Bucket, demand: Demand) -> HostMask | None:
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
@@ -67,7 +67,7 @@ class Trial(Protocol):
         ...
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: LedgerOf, then: Standing | None = None
     ) -> Allocation | Reason:
         """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
 
@@ -83,7 +83,7 @@ class Trial(Protocol):
 class Planner:
     """The search, for one cycle."""
 
-    def __init__(self, future: Future, trial: Trial, ahead: LimitsAhead | None = None) -> None:
+    def __init__(self, future: Future, trial: AsksFit, ahead: LimitsAhead | None = None) -> None:
         self._future = future
         self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
         self._snapshot = future.snapshot
@@ -295,7 +295,7 @@ class Planner:
         bucket: Bucket,
         demand: Demand,
         needs: Sequence[Need],
-        usable: Mask,
+        usable: HostMask,
         before: float,
         limits: Floats | None,
     ) -> Booking | None:
@@ -333,14 +333,14 @@ class Planner:
                 found, at = sooner, middle
         return found
 
-    def _ends_of_plans(self, usable: Mask) -> list[float]:
+    def _ends_of_plans(self, usable: HostMask) -> list[float]:
         """Times at which planned jobs and advance reservations leave something free on the hosts."""
         assert self._known is not None
         rows, future = self._known.index, self._future
         hosts = {*future.booked_hosts(), *future.windows}
         return [end for host in hosts if host in rows and usable[rows[host]] for end in future.ends_of_plans(host)]
 
-    def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
+    def _givers(self, needs: Sequence[Need], usable: HostMask, at: float) -> list[str]:
         """Hosts that could give slots by the time, those that give most first."""
         assert self._known is not None
         shares = np.max([self._known.shares(need, at) for need in needs], axis=0) * usable
@@ -364,7 +364,7 @@ class Planner:
                 return found
         return None
 
-    def _let_in(self, bucket: Bucket, needs: Sequence[Need], usable: Mask) -> Floats:
+    def _let_in(self, bucket: Bucket, needs: Sequence[Need], usable: HostMask) -> Floats:
         """For each host: when limits let the job in there, as far as the ends of what runs tell; minus infinity for now
         and infinite for an unknown time.
         """
@@ -377,7 +377,7 @@ class Planner:
 
     # -- words ----------------------------------------------------------------------------------------------------
 
-    def _never(self, bucket: Bucket, demand: Demand, usable: Mask) -> str:
+    def _never(self, bucket: Bucket, demand: Demand, usable: HostMask) -> str:
         assert self._known is not None
         hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
         if not hosts:
@@ -392,7 +392,7 @@ class Planner:
         return OTHERS_FIRST
 
 
-def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArray[np.float64]:
+def _earliest(known: Releases, needs: Sequence[Need], usable: HostMask) -> npt.NDArray[np.float64]:
     bounds = known.earliest(needs[0])
     for need in needs[1:]:
         bounds = np.fmin(bounds, known.earliest(need))

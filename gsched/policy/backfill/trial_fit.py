@@ -5,27 +5,26 @@ It follows the same rule as placing (host_fit, task_spread), host by host in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.column_part import Flags
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.policy.backfill.future_limits import Standing
 from gsched.policy.backfill.releases import Need, needs_of
+from gsched.policy.backfill.start_planner import LedgerOf
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.match.columns import Flags
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.host_fit import RECENT, Rules, crowded, live_values, outside, standing, try_host
-from gsched.policy.requirement.demand import Choice, Demand, HostNeed, Term, tasks_of
+from gsched.policy.match.host_fit import RECENT, FitRules, crowded, live_values, outside, standing, try_host
+from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed, RequirementChoice, tasks_of
 from gsched.policy.requirement.reasons import NO_HOST, Reason
-from gsched.policy.several_hosts.compound import HostTry, Part, Tries, deal, is_plain
+from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, turns_of
 
-Books = Callable[[str], HostLedger]
-"""Name of a host -> the books that are asked."""
 _TRIED = -9
 """Attempt number under which the parts of a compound stand in books while the next part is tried."""
 
@@ -34,7 +33,7 @@ class _Asked(NamedTuple):
     """What is asked of all hosts alike."""
 
     demand: Demand
-    books: Books
+    books: LedgerOf
     then: Standing | None
 
     @property
@@ -49,10 +48,10 @@ class _Asked(NamedTuple):
         return self.then is None or self.then.part_reason(part) is None
 
 
-class Trial:
+class TrialFit:
     """See the module. One for each cycle."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, rules: FitRules, field: CycleColumns | None = None) -> None:
         """`field`: the cycle's columns, to tell open hosts apart quickly."""
         self._snapshot = snapshot
         self._rules = rules
@@ -87,7 +86,7 @@ class Trial:
         return needs_of(demand)
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: LedgerOf, then: Standing | None = None
     ) -> Allocation | Reason:
         """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
 
@@ -105,7 +104,7 @@ class Trial:
             first = first or found
         return first or NO_HOST
 
-    def _choice(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
+    def _choice(self, asked: _Asked, choice: RequirementChoice, hosts: Sequence[str]) -> Allocation | Reason:
         if len(choice.terms) == 1:
             term, (least,) = choice.terms[0], tasks_of(choice, asked.demand.slots)
             most = asked.most_slots
@@ -113,7 +112,7 @@ class Trial:
             return found if isinstance(found, Reason) else self._units(term).whole(merge(found))
         return self._compound(asked, choice, hosts)
 
-    def _compound(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
+    def _compound(self, asked: _Asked, choice: RequirementChoice, hosts: Sequence[str]) -> Allocation | Reason:
         reason: Reason | None = None
         for group in self._alike(choice.same, hosts):
             for turns in turns_of(len(choice.terms)):
@@ -132,7 +131,9 @@ class Trial:
                 return merge([part for parts in dealt for part in parts])
         return reason or NO_HOST
 
-    def _dealt(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> list[list[HostAllocation]] | None:
+    def _dealt(
+        self, asked: _Asked, choice: RequirementChoice, hosts: Sequence[str]
+    ) -> list[list[HostAllocation]] | None:
         """Places for the parts of a compound, chosen for all of them at once."""
         if self._tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
             return None
@@ -141,12 +142,12 @@ class Trial:
             room = {offer.host: offer.tasks for offer in self._offers(asked, term, tasks, hosts)}
             if sum(room.values()) < tasks:
                 return None
-            parts.append(Part(term, tasks, room))
+            parts.append(CompoundPart(term, tasks, room))
         there = HostTry(self._snapshot, self._rules, asked.books, choice.terms, self._tries, asked.lets_have)
         return deal(parts, there, asked.demand.first_hosts)
 
     def _parts(
-        self, asked: _Asked, choice: Choice, turns: Sequence[int], hosts: Sequence[str]
+        self, asked: _Asked, choice: RequirementChoice, turns: Sequence[int], hosts: Sequence[str]
     ) -> dict[int, tuple[HostAllocation, ...]] | Reason:
         """Places for the parts of a compound, each beside those whose turn came before."""
         tried: dict[str, HostLedger] = {}
@@ -175,7 +176,7 @@ class Trial:
         return list(groups.values())
 
     def _term(
-        self, asked: _Asked, term: Term, least: int, most: int, hosts: Sequence[str]
+        self, asked: _Asked, term: DemandTerm, least: int, most: int, hosts: Sequence[str]
     ) -> tuple[HostAllocation, ...] | Reason:
         reason: Reason | None = None
         firsts = asked.demand.first_hosts if term.is_first else ()
@@ -202,20 +203,20 @@ class Trial:
                 return whole
         return reason or NO_HOST
 
-    def _try(self, asked: _Asked, term: Term, host: HostSnapshot, need: HostNeed) -> HostAllocation | Reason:
+    def _try(self, asked: _Asked, term: DemandTerm, host: HostSnapshot, need: HostNeed) -> HostAllocation | Reason:
         ledger = asked.books(host.name)
         found = try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
         if asked.then is None or isinstance(found, Reason):
             return found
         return asked.then.part_reason(found) or found
 
-    def _filler(self, asked: _Asked, term: Term) -> Fill:
+    def _filler(self, asked: _Asked, term: DemandTerm) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
             return self._try(asked, term, self._snapshot.hosts[name], term.need(tasks, first=is_first))
 
         return fill
 
-    def _offers(self, asked: _Asked, term: Term, most: int, hosts: Sequence[str]) -> list[Offer]:
+    def _offers(self, asked: _Asked, term: DemandTerm, most: int, hosts: Sequence[str]) -> list[Offer]:
         """What each host could give at the most, by its slots; filling it says what it gives in fact."""
         units = self._units(term)
         one = term.need(1, first=False)
@@ -237,5 +238,5 @@ class Trial:
         denied = units.denied((each.unit for each in offers), lambda part: crowded(asked.books(part.host), alone=True))
         return [each for each in offers if each.unit not in denied]
 
-    def _units(self, term: Term) -> Units:
+    def _units(self, term: DemandTerm) -> Units:
         return Units(self._snapshot.compute_units, term, self._snapshot.hosts)

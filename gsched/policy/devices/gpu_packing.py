@@ -27,8 +27,8 @@ WHOLE = 1000
 MOST_SHAPES = 512
 """Kinds of tasks of which a packer keeps the costs; the one that came first goes first."""
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+NodeInts = NDArray[np.int64]
+NodeFloats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
@@ -75,7 +75,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PackedTask:
     """A node by its position in the list that the packer was given, and the GPUs taken there, ascending."""
 
     node: int
@@ -94,7 +94,7 @@ class Mix:
         total = sum(asking.values())
         # The most frequent first, ties by the shape itself: the order of the mapping must not matter.
         self.shapes = tuple(sorted(asking, key=lambda shape: (-asking[shape], _key(shape))))
-        self.weights: Floats = np.array([asking[shape] / total for shape in self.shapes], np.float64)
+        self.weights: NodeFloats = np.array([asking[shape] / total for shape in self.shapes], np.float64)
 
     def commonest(self, part: float) -> Mix:
         """The kinds that make up this part (0 to 1) of the tasks, and those that make up this part of the GPU asked."""
@@ -126,23 +126,23 @@ def _key(shape: Shape) -> tuple[int, int, int, int, tuple[str, ...]]:
     return shape.gpus, shape.share, shape.cpu, shape.memory, tuple(sorted(shape.models))
 
 
-class Columns:
+class NodeColumns:
     """The free resources of all nodes as columns. A node with fewer GPUs than the widest has GPUs with nothing free."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         width = max((len(node.free) for node in nodes), default=0) or 1
-        self.cpu: Ints = np.array([node.cpu for node in nodes], np.int64)
-        self.memory: Ints = np.array([node.memory for node in nodes], np.int64)
+        self.cpu: NodeInts = np.array([node.cpu for node in nodes], np.int64)
+        self.memory: NodeInts = np.array([node.memory for node in nodes], np.int64)
         self.models = tuple(sorted({node.model for node in nodes}))
-        self.model: Ints = np.array([self.models.index(node.model) for node in nodes], np.int64)
-        self.gpus: Ints = np.zeros((len(nodes), width), np.int64)
+        self.model: NodeInts = np.array([self.models.index(node.model) for node in nodes], np.int64)
+        self.gpus: NodeInts = np.zeros((len(nodes), width), np.int64)
         for row, node in enumerate(nodes):
             self.gpus[row, : len(node.free)] = node.free
 
     def __len__(self) -> int:
         return len(self.cpu)
 
-    def rows(self, rows: Ints) -> States:
+    def rows(self, rows: NodeInts) -> States:
         """The states of some nodes, copied."""
         return States(self.cpu[rows], self.memory[rows], self.model[rows], self.gpus[rows])
 
@@ -151,10 +151,10 @@ class Columns:
 class States:
     """States of nodes, one per row: as they are, or as they would be after a placement."""
 
-    cpu: Ints
-    memory: Ints
-    model: Ints
-    gpus: Ints
+    cpu: NodeInts
+    memory: NodeInts
+    model: NodeInts
+    gpus: NodeInts
 
 
 class Scorer(Protocol):
@@ -163,13 +163,13 @@ class Scorer(Protocol):
     refresh_after: int
     """After how many changes `prepare` is wanted anew; 0: never."""
 
-    def prepare(self, columns: Columns) -> None:
+    def prepare(self, columns: NodeColumns) -> None:
         """Look at the whole cluster; called once before the first cost is asked for, and for each refresh."""
 
-    def worth(self, states: States) -> Floats:
+    def worth(self, states: States) -> NodeFloats:
         """What the states are worth."""
 
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
+    def cost(self, worth: NodeFloats, after: States, left: NodeInts) -> NodeFloats:
         """What it costs to come from `worth` to the states `after`; `left`: what stays of the GPU that is shared."""
 
 
@@ -194,20 +194,20 @@ class ScarceRoom:
     def __init__(self, mix: Mix) -> None:
         self._mix = mix.commonest(self.KINDS)
         shapes = self._mix.shapes
-        self._per_cpu: Floats = 1 / np.array([max(shape.cpu, 1) for shape in shapes], np.float64)
-        self._per_memory: Floats = 1 / np.array([max(shape.memory, 1) for shape in shapes], np.float64)
+        self._per_cpu: NodeFloats = 1 / np.array([max(shape.cpu, 1) for shape in shapes], np.float64)
+        self._per_memory: NodeFloats = 1 / np.array([max(shape.memory, 1) for shape in shapes], np.float64)
         shares, self._share = np.unique(np.array([shape.share for shape in shapes], np.int64), return_inverse=True)
         # holds[free, share]: how many tasks of that share a GPU holds with so much free.
-        self._holds: Floats = (np.arange(WHOLE + 1)[:, None] // shares[None, :]).astype(np.float64)
+        self._holds: NodeFloats = (np.arange(WHOLE + 1)[:, None] // shares[None, :]).astype(np.float64)
         gpus = np.array([shape.gpus for shape in shapes], np.int64)
-        self._asked: Floats = np.array([shape.asked for shape in shapes], np.float64) / WHOLE
+        self._asked: NodeFloats = np.array([shape.asked for shape in shapes], np.float64) / WHOLE
         self._several = np.nonzero(gpus > 1)[0]
         self._several_gpus = gpus[self._several]
-        self._permitted: Floats = np.zeros((0, len(shapes)))
-        self._weights: Floats = self._mix.weights
+        self._permitted: NodeFloats = np.zeros((0, len(shapes)))
+        self._weights: NodeFloats = self._mix.weights
         self._largest = (1, 1)
 
-    def prepare(self, columns: Columns) -> None:
+    def prepare(self, columns: NodeColumns) -> None:
         """Weigh each kind by how often it comes and how little room there is left for it."""
         shapes = self._mix.shapes
         by_model = [[float(not shape.models or model in shape.models) for shape in shapes] for model in columns.models]
@@ -220,20 +220,20 @@ class ScarceRoom:
         weights = self._mix.weights / (rooms + 1.0) ** self.SCARCITY
         self._weights = weights / weights.sum()
 
-    def worth(self, states: States) -> Floats:
+    def worth(self, states: States) -> NodeFloats:
         """The room, weighed."""
-        worth: Floats = self._rooms(states) @ self._weights
+        worth: NodeFloats = self._rooms(states) @ self._weights
         return worth
 
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
+    def cost(self, worth: NodeFloats, after: States, left: NodeInts) -> NodeFloats:
         """The room that is lost, and a trifle for what is left over."""
         leftover = after.cpu / self._largest[0] + after.gpus.sum(axis=1) / self._largest[1]
-        cost: Floats = worth - self.worth(after) + self.TIE * leftover
+        cost: NodeFloats = worth - self.worth(after) + self.TIE * leftover
         return cost
 
-    def _rooms(self, states: States) -> Floats:
+    def _rooms(self, states: States) -> NodeFloats:
         """How many tasks of each kind fit, by state and kind; the feeding may count in parts of a task beyond one."""
-        held: Floats = self._holds[states.gpus].sum(axis=1)[:, self._share]
+        held: NodeFloats = self._holds[states.gpus].sum(axis=1)[:, self._share]
         if len(self._several):
             held[:, self._several] //= self._several_gpus
         fed = states.cpu[:, None] * self._per_cpu
@@ -249,9 +249,9 @@ class _Costs:
 
     __slots__ = ("cost", "gpu", "permitted", "seen")
 
-    def __init__(self, shape: Shape, columns: Columns) -> None:
-        self.cost: Floats = np.full(len(columns), np.inf)
-        self.gpu: Ints = np.zeros(len(columns), np.int64)
+    def __init__(self, shape: Shape, columns: NodeColumns) -> None:
+        self.cost: NodeFloats = np.full(len(columns), np.inf)
+        self.gpu: NodeInts = np.zeros(len(columns), np.int64)
         by_model = [not shape.models or model in shape.models for model in columns.models]
         self.permitted: Bools = np.array(by_model, np.bool_)[columns.model]
         self.seen: int | None = None
@@ -261,13 +261,13 @@ class Packer:
     """The nodes' free resources and, on demand, the best place for a task. It belongs to one thread."""
 
     def __init__(self, nodes: Sequence[Node], scorer: Scorer) -> None:
-        self.columns = Columns(nodes)
+        self.columns = NodeColumns(nodes)
         self._scorer = scorer
         self._costs: dict[Shape, _Costs] = {}
         self._changed: list[int] = []
         self._refresh()
 
-    def choose(self, shape: Shape, allowed: Bools | None = None) -> Placement | None:
+    def choose(self, shape: Shape, allowed: Bools | None = None) -> PackedTask | None:
         """The best place, or None where it fits no node. `allowed`: one flag per node, others are not looked at."""
         costs = self._known(shape)
         cost = costs.cost if allowed is None else np.where(allowed, costs.cost, np.inf)
@@ -277,11 +277,11 @@ class Packer:
         if cost[node] == np.inf:
             return None
         if shape.gpus and shape.share < WHOLE:
-            return Placement(node, (int(costs.gpu[node]),))
+            return PackedTask(node, (int(costs.gpu[node]),))
         free = np.nonzero(self.columns.gpus[node] >= WHOLE)[0][: shape.gpus]
-        return Placement(node, tuple(free.tolist()))
+        return PackedTask(node, tuple(free.tolist()))
 
-    def costs(self, shape: Shape) -> Floats:
+    def costs(self, shape: Shape) -> NodeFloats:
         """What the task costs on each node, infinite where it does not fit; valid until something changes."""
         return self._known(shape).cost
 
@@ -289,7 +289,7 @@ class Packer:
         """The position of the GPU that a share takes on the node, where it fits."""
         return int(self._known(shape).gpu[node])
 
-    def take(self, shape: Shape, placement: Placement) -> None:
+    def take(self, shape: Shape, placement: PackedTask) -> None:
         """The task is there now. Raises ValueError when it does not fit."""
         node, gpus = placement.node, list(placement.gpus)
         columns = self.columns
@@ -298,7 +298,7 @@ class Packer:
             raise ValueError(f"{shape} does not fit {placement}")
         self._move(shape, placement, 1)
 
-    def give(self, shape: Shape, placement: Placement) -> None:
+    def give(self, shape: Shape, placement: PackedTask) -> None:
         """The task is gone. Raises ValueError when more of a GPU would be free than there is."""
         if (self.columns.gpus[placement.node, list(placement.gpus)] + shape.share > WHOLE).any():
             raise ValueError(f"{shape} is not on {placement}")
@@ -313,7 +313,7 @@ class Packer:
         self.columns.gpus[node, : len(free)] = free
         self._note(node)
 
-    def _move(self, shape: Shape, placement: Placement, sign: int) -> None:
+    def _move(self, shape: Shape, placement: PackedTask, sign: int) -> None:
         node = placement.node
         self.columns.cpu[node] -= sign * shape.cpu
         self.columns.memory[node] -= sign * shape.memory
@@ -353,7 +353,7 @@ class Packer:
             self._score(shape, costs, stale)
         return costs
 
-    def _score(self, shape: Shape, costs: _Costs, nodes: Ints) -> None:
+    def _score(self, shape: Shape, costs: _Costs, nodes: NodeInts) -> None:
         """The costs on some nodes; infinite where it does not fit."""
         costs.cost[nodes] = np.inf
         before = self.columns.rows(nodes)
@@ -377,7 +377,7 @@ class Packer:
         costs.gpu[node[best]] = left[best]
 
 
-def _options(shape: Shape, gpus: Ints) -> tuple[Ints, Ints, Ints]:
+def _options(shape: Shape, gpus: NodeInts) -> tuple[NodeInts, NodeInts, NodeInts]:
     """The ways to lay the shape on nodes on which it fits: the node's row, its GPUs afterwards, the GPU that is shared.
 
     Whole GPUs are alike: there is one way. A share has one for each different amount that is free.

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.columns import Flags, HostColumns, Numbers
+from gsched.model.column_part import Flags, Numbers
+from gsched.model.columns import HostColumns
 from gsched.model.devices import suits, whole_gpus
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
 from gsched.model.host_ledger import HostLedger

@@ -40,12 +40,12 @@ from gsched.policy.limits.limit_claims import (
     QUEUE_TEXTS,
     QUEUE_USER_TEXTS,
     USER_TEXTS,
-    Claim,
-    Counter,
+    LimitClaim,
+    LimitCounter,
 )
 from gsched.policy.limits.limit_counts import CycleCounts
 from gsched.policy.limits.limit_members import EVERYBODY, groups_above, limit_of
-from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE, Denial, Needs, SectionUse
+from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE, LimitDenial, Needs, SectionUse
 
 
 class LimitUse:
@@ -78,24 +78,26 @@ class LimitUse:
         }
         return frozenset(full | self._snapshot.inactive_queues.keys())
 
-    def queue_reason(self, name: str, slots: int = 1) -> Denial | None:
+    def queue_reason(self, name: str, slots: int = 1) -> LimitDenial | None:
         """Why no job of so many slots may start from the queue."""
         inactive = self._snapshot.inactive_queues.get(name)
         if inactive is not None:
-            return Denial(inactive, scope=QUEUE)
+            return LimitDenial(inactive, scope=QUEUE)
         queue = self._snapshot.queues.get(name)
         if queue is None:
-            return Denial(f"The queue {name} no longer exists", scope=QUEUE)
+            return LimitDenial(f"The queue {name} no longer exists", scope=QUEUE)
         if queue.job_limit is not None:
             used = self._queue_used(name)
             if used >= queue.job_limit:
-                return Denial("The queue has reached its job slot limit", f"{used} of {queue.job_limit} used", QUEUE)
+                return LimitDenial(
+                    "The queue has reached its job slot limit", f"{used} of {queue.job_limit} used", QUEUE
+                )
             if used + slots > queue.job_limit:
                 text = "The queue has not enough job slots for the parallel job"
-                return Denial(text, f"{slots} wanted, {used} of {queue.job_limit} used", CLASS)
+                return LimitDenial(text, f"{slots} wanted, {used} of {queue.job_limit} used", CLASS)
         return None
 
-    def reason(self, bucket: Bucket) -> Denial | None:
+    def reason(self, bucket: Bucket) -> LimitDenial | None:
         """Why the bucket's next job may not start, whatever the host; None: nothing is against it."""
         if self.says_nothing(bucket):
             return None
@@ -104,7 +106,7 @@ class LimitUse:
             self.queue_reason(bucket.queue, slots) or self._slots_denial(bucket, slots) or self._sections.reason(bucket)
         )
 
-    def section_reason(self, bucket: Bucket) -> Denial | None:
+    def section_reason(self, bucket: Bucket) -> LimitDenial | None:
         """Why the bucket's next job may not start for the sake of a section of lsb.resources, whatever the host."""
         return self._sections.reason(bucket)
 
@@ -159,17 +161,17 @@ class LimitUse:
         left = min((allowed - used for _, _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket, host)))
 
-    def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> Denial | None:
+    def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> LimitDenial | None:
         """Why a job of the bucket may not have that part on the host."""
         denial = self._foreign_denial(bucket, host)
         if denial is not None:
             return denial
         for text, _, used, allowed in self._host_slot_limits(bucket, host):
             if used + part.slots > allowed:
-                return Denial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
+                return LimitDenial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
         return self._sections.place_reason(bucket, (part,))
 
-    def allocation_reason(self, bucket: Bucket, allocation: Allocation) -> Denial | None:
+    def allocation_reason(self, bucket: Bucket, allocation: Allocation) -> LimitDenial | None:
         """Why a job of the bucket may not have the whole allocation: every limit, with what it takes in fact."""
         parts = allocation.hosts
         slots = allocation.slots
@@ -208,18 +210,18 @@ class LimitUse:
 
     # -- later times ----------------------------------------------------------------------------------------------
 
-    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[Claim]:
+    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[LimitClaim]:
         """What a job of the bucket with those parts takes of all that is counted, with what is allowed of it at that
         minute of the week. A part without a host stands for those that are not known yet.
         """
         slots = sum(part.slots for part in parts)
         for texts, counter, used, allowed in self._slot_limits(bucket):
-            yield Claim(counter, slots, used, allowed, texts[0])
+            yield LimitClaim(counter, slots, used, allowed, texts[0])
         for text, counter, used, allowed in self._counted_limits(bucket):
-            yield Claim(counter, 1, used, allowed, text)
+            yield LimitClaim(counter, 1, used, allowed, text)
         for part in parts:
             for text, counter, used, allowed in self._host_slot_limits(bucket, part.host) if part.host else ():
-                yield Claim(counter, part.slots, used, allowed, text)
+                yield LimitClaim(counter, part.slots, used, allowed, text)
         yield from self._sections.claims(bucket, parts, minute)
 
     def bars(self, bucket: Bucket, host: str) -> bool:
@@ -253,55 +255,63 @@ class LimitUse:
 
     # -- slots ----------------------------------------------------------------------------------------------------
 
-    def _slots_denial(self, bucket: Bucket, slots: int) -> Denial | None:
+    def _slots_denial(self, bucket: Bucket, slots: int) -> LimitDenial | None:
         for texts, _, used, allowed in self._slot_limits(bucket):
             if used + slots > allowed:
                 text = texts[0] if used >= allowed or slots == 1 else texts[1]
                 detail = f"{slots} wanted, {used} of {allowed:g} used{texts[2]}"
-                return Denial(text, detail, BUCKET)
+                return LimitDenial(text, detail, BUCKET)
         return self._counted_denial(bucket)
 
-    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], Counter, float, float]]:
+    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], LimitCounter, float, float]]:
         """(texts: full, not enough, whose), counter, used, allowed: of the queue and of the user on all hosts."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is not None and queue.job_limit is not None:
-            yield QUEUE_TEXTS, Counter(OF_QUEUE, queue.name), self._queue_used(queue.name), queue.job_limit
+            yield QUEUE_TEXTS, LimitCounter(OF_QUEUE, queue.name), self._queue_used(queue.name), queue.job_limit
         if queue is not None and queue.user_limit is not None:
             owner = (bucket.queue, bucket.user)
             used = self._snapshot.queue_user_slots.get(owner, 0) + self._owner.get(owner, 0)
-            counter = Counter(OF_QUEUE_USER, queue.name, (bucket.user,))
+            counter = LimitCounter(OF_QUEUE_USER, queue.name, (bucket.user,))
             yield (*QUEUE_USER_TEXTS, f" by {bucket.user}"), counter, used, queue.user_limit
         if not self._has_user_limits:
             return
         limit = self._user_limit(bucket.user)
         if limit is not None:
-            used, counter = self._counts.of_user(bucket.user), Counter(OF_USERS, members=(bucket.user,))
+            used, counter = self._counts.of_user(bucket.user), LimitCounter(OF_USERS, members=(bucket.user,))
             yield (*USER_TEXTS, f" by {bucket.user}"), counter, used, limit
         for group in self._limited_groups(bucket.user):
             members, limit = self._snapshot.group_limits[group]
-            yield (*GROUP_TEXTS, f" by {group}"), Counter(OF_USERS, members=members), self._group_used(group), limit
+            yield (
+                (*GROUP_TEXTS, f" by {group}"),
+                LimitCounter(OF_USERS, members=members),
+                self._group_used(group),
+                limit,
+            )
 
-    def _foreign_denial(self, bucket: Bucket, host: str) -> Denial | None:
+    def _foreign_denial(self, bucket: Bucket, host: str) -> LimitDenial | None:
         """An agent that is not root's cannot start the jobs of others than its own user."""
         there = self._snapshot.hosts.get(host)
         if there is None or there.only_user in ("", bucket.user):
             return None
-        return Denial(f"Agent runs only jobs of user {there.only_user}", f"job of user {bucket.user}, {host}")
+        return LimitDenial(f"Agent runs only jobs of user {there.only_user}", f"job of user {bucket.user}, {host}")
 
-    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, Counter, float, float]]:
+    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, LimitCounter, float, float]]:
         """Text, counter, used, allowed: of the queue and of the user on the host."""
         snapshot = self._snapshot
         queue = snapshot.queues.get(bucket.queue)
         there = snapshot.hosts.get(host)
         ncpus = max(1, there.ncpus) if there is not None else 1
         if queue is not None and (queue.host_limit is not None or queue.processor_limit is not None):
-            used, counter = self._counts.of_queue_on(bucket.queue, host), Counter(OF_QUEUE, bucket.queue, host=host)
+            used, counter = (
+                self._counts.of_queue_on(bucket.queue, host),
+                LimitCounter(OF_QUEUE, bucket.queue, host=host),
+            )
             if queue.host_limit is not None:
                 yield "Queue's per-host job slot limit reached", counter, used, queue.host_limit
             if queue.processor_limit is not None:
                 allowed = math.ceil(queue.processor_limit * ncpus)
                 yield "Queue's per-CPU job slot limit reached", counter, used, allowed
-        counter = Counter(OF_USERS, host=host, members=(bucket.user,))
+        counter = LimitCounter(OF_USERS, host=host, members=(bucket.user,))
         if there is not None and there.user_limit is not None:
             used = self._counts.of_user_on(bucket.user, host)
             yield "Host's per-user job slot limit reached", counter, used, there.user_limit
@@ -312,45 +322,52 @@ class LimitUse:
                 yield "User's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
             yield from self._group_processor_limits(bucket.user, host, ncpus)
 
-    def _group_processor_limits(self, user: str, host: str, ncpus: int) -> Iterator[tuple[str, Counter, float, float]]:
+    def _group_processor_limits(
+        self, user: str, host: str, ncpus: int
+    ) -> Iterator[tuple[str, LimitCounter, float, float]]:
         for group, limit in self._snapshot.processor_limits.items():
             members = self._snapshot.user_groups.get(group, ())
             if user in members:
                 used = sum(self._counts.of_user_on(each, host) for each in members)
-                counter = Counter(OF_USERS, host=host, members=tuple(members))
+                counter = LimitCounter(OF_USERS, host=host, members=tuple(members))
                 yield "User group's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
 
     # -- jobs: job groups and arrays ------------------------------------------------------------------------------
 
-    def _profile_denial(self, bucket: Bucket) -> Denial | None:
+    def _profile_denial(self, bucket: Bucket) -> LimitDenial | None:
         profiles = self._snapshot.applications
         if not bucket.application or profiles is None or bucket.application in profiles:
             return None
-        return Denial(f"The application profile {bucket.application} no longer exists")
+        return LimitDenial(f"The application profile {bucket.application} no longer exists")
 
-    def _counted_denial(self, bucket: Bucket) -> Denial | None:
+    def _counted_denial(self, bucket: Bucket) -> LimitDenial | None:
         gone = self._profile_denial(bucket)
         if gone is not None:
             return gone
         for text, counter, started, limit in self._counted_limits(bucket):
             if started >= limit:
                 of = "elements started" if counter.kind == OF_ARRAY else f"jobs started in {counter.name}"
-                return Denial(text, f"{started} of {limit} {of}")
+                return LimitDenial(text, f"{started} of {limit} {of}")
         return None
 
-    def _counted_limits(self, bucket: Bucket) -> Iterator[tuple[str, Counter, int, int]]:
+    def _counted_limits(self, bucket: Bucket) -> Iterator[tuple[str, LimitCounter, int, int]]:
         """Text, counter, started, allowed: of the array and the job groups."""
         snapshot = self._snapshot
         array = snapshot.array_limits.get(bucket.array) if bucket.array else None
         if array is not None:
             started = snapshot.array_jobs.get(bucket.array, 0) + self._arrays.get(bucket.array, 0)
-            yield "The job array has reached its job slot limit", Counter(OF_ARRAY, str(bucket.array)), started, array
+            yield (
+                "The job array has reached its job slot limit",
+                LimitCounter(OF_ARRAY, str(bucket.array)),
+                started,
+                array,
+            )
         if bucket.job_group and snapshot.job_group_limits:
             for group in groups_above(bucket.job_group):
                 limit = snapshot.job_group_limits.get(group)
                 if limit is not None:
                     started = snapshot.job_group_jobs.get(group, 0) + self._job_groups.get(group, 0)
-                    counter = Counter(OF_JOB_GROUP, group)
+                    counter = LimitCounter(OF_JOB_GROUP, group)
                     yield "The specified job group has reached its job limit", counter, started, limit
 
     # -- what is in use -------------------------------------------------------------------------------------------

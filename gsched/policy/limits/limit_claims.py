@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from gsched.model.allocation import HostAllocation
 from gsched.model.limit import PER_PROCESSOR, SLOTS
 from gsched.model.snapshot import Bucket
-from gsched.policy.limits.limit_counts import Member, Section
+from gsched.policy.limits.limit_counts import CountedSection, Member
 from gsched.policy.limits.limit_members import EVERYBODY, groups_above
 
 OF_QUEUE: Final = "queue"
@@ -42,7 +42,7 @@ GROUP_TEXTS = (
 )
 
 
-class Counter(NamedTuple):
+class LimitCounter(NamedTuple):
     """Slots of a queue or of users, on one host or on all; started jobs of an array or a job group; or what a member
     of a section uses of one of its amounts.
     """
@@ -53,7 +53,7 @@ class Counter(NamedTuple):
     members: tuple[str, ...] = ()
     """The users."""
     host: str = ""
-    section: Section | None = None
+    section: CountedSection | None = None
     member: Member = ("", "", "", "", "")
     resource: str = ""
 
@@ -99,10 +99,10 @@ class Counter(NamedTuple):
         return float(sum(part.slots for part in parts if self.host in ("", part.host)))
 
 
-class Claim(NamedTuple):
+class LimitClaim(NamedTuple):
     """So much of a counter that a job would take, beside what is used."""
 
-    counter: Counter
+    counter: LimitCounter
     take: float
     used: float
     """By started jobs now, and by those that the cycle has placed."""

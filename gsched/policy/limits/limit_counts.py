@@ -44,7 +44,7 @@ def concerns(limit: Limit, user: str, queue: str, project: str) -> bool:
     )
 
 
-class Section:
+class CountedSection:
     """One Limit section that sets amounts."""
 
     __slots__ = ("_excluded", "_hosts", "_per", "_users", "by_host", "limit", "name", "resources", "shared")
@@ -146,7 +146,7 @@ class LimitCounts:
     """
 
     def __init__(self, limits: Iterable[Limit] = (), running: Iterable[Running] = ()) -> None:
-        self.sections = [Section(limit) for limit in limits if limit.amounts]
+        self.sections = [CountedSection(limit) for limit in limits if limit.amounts]
         self.held = HeldCounts()
         for each in running:
             self.add(each, 1)
@@ -166,7 +166,7 @@ class LimitCounts:
             if section.concerns(bucket):
                 self._count_section(section, bucket, allocation, sign)
 
-    def _count_section(self, section: Section, bucket: Bucket, allocation: Allocation, sign: int) -> None:
+    def _count_section(self, section: CountedSection, bucket: Bucket, allocation: Allocation, sign: int) -> None:
         members = self.held.section.setdefault(section.name, {})
         for member, taken in section.takes(bucket, allocation.hosts).items():
             sums = members.setdefault(member, {})

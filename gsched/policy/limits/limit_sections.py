@@ -14,8 +14,8 @@ from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumer
 from gsched.model.reason import PendingReason
 from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
-from gsched.policy.limits.limit_claims import OF_SECTION, Claim, Counter
-from gsched.policy.limits.limit_counts import CycleCounts, Member, Section, budget_key, concerns, may_reserve
+from gsched.policy.limits.limit_claims import OF_SECTION, LimitClaim, LimitCounter
+from gsched.policy.limits.limit_counts import CountedSection, CycleCounts, Member, budget_key, concerns, may_reserve
 from gsched.policy.requirement.reasons import reserving
 
 BUCKET: Final = "bucket"
@@ -31,7 +31,7 @@ Needs = Callable[[RequirementClass], Mapping[str, float]]
 """What a job of the class takes at the least of everything but slots, all hosts together (`ngpus`: devices)."""
 
 
-class Denial(NamedTuple):
+class LimitDenial(NamedTuple):
     """Why a job may not start for a limit's sake: LSF's text, our numbers, and whom the refusal reaches:
 
     "bucket": the next jobs of the same bucket; "class": all jobs of the requirement class in the queue; "queue": all
@@ -67,11 +67,11 @@ class SectionUse:
             for section in self._all
         }
         self._shared = [section for section in self._all if section.shared]
-        self._sharing: dict[RequirementClass, tuple[Section, ...]] = {}
+        self._sharing: dict[RequirementClass, tuple[CountedSection, ...]] = {}
         """What jobs of a class may take of resources that hosts share."""
-        self._concerning: dict[tuple[str, str, str, str, tuple[Section, ...]], list[Section]] = {}
+        self._concerning: dict[tuple[str, str, str, str, tuple[CountedSection, ...]], list[CountedSection]] = {}
 
-    def shares(self, requirement: RequirementClass) -> tuple[Section, ...]:
+    def shares(self, requirement: RequirementClass) -> tuple[CountedSection, ...]:
         """The instances of shared resources of which jobs of the class may take."""
         if not self._shared:
             return ()
@@ -82,7 +82,7 @@ class SectionUse:
             self._sharing[requirement] = found
         return found
 
-    def reason(self, bucket: Bucket) -> Denial | None:
+    def reason(self, bucket: Bucket) -> LimitDenial | None:
         """What can be said before a place is known."""
         if not self._snapshot.limits:
             return None
@@ -96,7 +96,7 @@ class SectionUse:
                     return denial
         return self._budget_denial(bucket, wanted)
 
-    def place_reason(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> Denial | None:
+    def place_reason(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> LimitDenial | None:
         """Why a job of the bucket may not have those parts."""
         for section in self._of(bucket):
             for member, taken in section.takes(bucket, parts).items():
@@ -105,7 +105,7 @@ class SectionUse:
                     return denial
         return None
 
-    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[Claim]:
+    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[LimitClaim]:
         """What a job of the bucket with those parts takes of the sections that hold at that minute of the week. A part
         without a host counts for those that look at no hosts.
         """
@@ -116,9 +116,9 @@ class SectionUse:
                 for resource, want in taken.items():
                     allowed = section.allowed(resource, minute) if want > 0 else None
                     if allowed is not None:
-                        counter = Counter(OF_SECTION, section=section, member=member, resource=resource)
+                        counter = LimitCounter(OF_SECTION, section=section, member=member, resource=resource)
                         used = self._counts.of_section(section.name, member, resource)
-                        yield Claim(
+                        yield LimitClaim(
                             counter,
                             want,
                             used,
@@ -164,7 +164,7 @@ class SectionUse:
             rows += self._budget_views(limit)
         return rows
 
-    def _over(self, section: Section, member: Member, wanted: Mapping[str, float]) -> Denial | None:
+    def _over(self, section: CountedSection, member: Member, wanted: Mapping[str, float]) -> LimitDenial | None:
         for resource, amount in self._allowed[section.name].items():
             want = wanted.get(resource, 0.0)
             if want > 0:
@@ -174,7 +174,7 @@ class SectionUse:
                     return _section_denial(section, resource, used, want, allowed)
         return None
 
-    def _room(self, section: Section, bucket: Bucket, host: str) -> float:
+    def _room(self, section: CountedSection, bucket: Bucket, host: str) -> float:
         """Slots that the section leaves to the bucket's next job; none when it leaves it no job."""
         member, allowed = section.member(bucket, host), self._allowed[section.name]
         jobs = allowed.get(JOBS)
@@ -199,7 +199,7 @@ class SectionUse:
             return amount
         return float(math.ceil(amount * max(1, host.ncpus if host is not None else 1)))
 
-    def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> Denial | None:
+    def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> LimitDenial | None:
         if not self._budgets:
             return None
         if self._needs is None:
@@ -214,12 +214,12 @@ class SectionUse:
             used = self._snapshot.gpu_seconds.get(budget_key(limit, *who), 0.0) / _HOUR_S
             if used >= allowed and concerns(limit, *who):
                 scope = CLASS if limit.users is None and limit.projects is None else BUCKET
-                return Denial(
+                return LimitDenial(
                     _reached(limit, GPU_HOURS), _numbers(limit, GPU_HOURS, allowed) + f"; {used:.10g} used", scope
                 )
         return None
 
-    def _of(self, bucket: Bucket) -> list[Section]:
+    def _of(self, bucket: Bucket) -> list[CountedSection]:
         if not self._all:
             return self._all
         key = (bucket.user, bucket.queue, bucket.project, bucket.application, self.shares(bucket.requirement))
@@ -228,7 +228,7 @@ class SectionUse:
             found = self._concerning[key] = [section for section in self._all if section.concerns(bucket)]
         return found
 
-    def _section_views(self, section: Section) -> Iterator[LimitView]:
+    def _section_views(self, section: CountedSection) -> Iterator[LimitView]:
         limit = section.limit
         apart = any(each is not None and each.per for each in consumers_of(limit))
         for resource, amount in self._allowed[section.name].items():
@@ -302,18 +302,18 @@ def seems_to_want_gpus(requirement: RequirementClass) -> bool:
     return bool(requirement.gpu) or requirement.auto_gpu or "ngpus" in requirement.requirement.partition("rusage")[2]
 
 
-def _section_denial(section: Section, resource: str, used: float, want: float, allowed: float) -> Denial:
+def _section_denial(section: CountedSection, resource: str, used: float, want: float, allowed: float) -> LimitDenial:
     if section.shared:
-        return Denial(reserving(resource), _shared_numbers(section, used, want, allowed), CLASS)
+        return LimitDenial(reserving(resource), _shared_numbers(section, used, want, allowed), CLASS)
     scope = BUCKET
     if section.is_of_everybody:
         is_full = resource in (SLOTS, JOBS) and used >= allowed
         scope = QUEUE if is_full and not section.by_host else CLASS
     detail = f"{_numbers(section.limit, resource, allowed)}; {used:.10g} used, {want:.10g} wanted"
-    return Denial(_reached(section.limit, resource), detail, scope)
+    return LimitDenial(_reached(section.limit, resource), detail, scope)
 
 
-def _shared_numbers(section: Section, used: float, want: float, allowed: float) -> str:
+def _shared_numbers(section: CountedSection, used: float, want: float, allowed: float) -> str:
     hosts = section.limit.hosts.names if section.limit.hosts is not None else ()
     where = " ".join(hosts[:3]) + (" ..." if len(hosts) > 3 else "")
     return f"{want:.10g} wanted, {max(0.0, allowed - used):.10g} of {allowed:.10g} left on {where} together"

@@ -12,20 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.column_part import Part, RowValues
-from gsched.model.columns import HostColumns, Numbers, singly
+from gsched.model.column_part import ColumnPart, Flags, Numbers, RowValues
+from gsched.model.columns import HostColumns, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
-from gsched.model.row_log import Rows
+from gsched.model.row_log import RowNumbers
 from gsched.model.snapshot import HostSnapshot
 from gsched.policy.devices import cpu_affinity, gpu_choice
 from gsched.policy.match.columns_single import Test
-from gsched.policy.match.host_fit import Rules, is_beyond
-from gsched.policy.requirement.demand import Conjunct, Demand, DeviceKind, HostNeed, Term
+from gsched.policy.match.host_fit import FitRules, is_beyond
+from gsched.policy.requirement.demand import Conjunct, Demand, DemandTerm, DeviceKind, HostNeed
 
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.uint8]
+ReasonCodes = NDArray[np.uint8]
 
 NOT_IN_QUEUE, NOT_ASKED, EXCLUDED, CLOSED, BUSY, RECENT, KEPT, UNSATISFIED, BEYOND, LOCKED, NOT_EMPTY, SLOTS = range(12)
 AMOUNT, DEVICE, FITS = 32, 128, 255
@@ -37,12 +36,12 @@ _FEW = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class TaskRequest:
     """What is placed: some tasks of a term of a class of jobs, in one queue."""
 
     queue: Queue
     demand: Demand
-    term: Term
+    term: DemandTerm
     need: HostNeed
     on_first: bool = False
     """Whether it must be one of the first execution hosts that -m names."""
@@ -51,9 +50,9 @@ class Asked:
 class Match:
     """One class of jobs against all hosts. `codes` says for each host what keeps the class from it, or FITS."""
 
-    def __init__(self, columns: HostColumns, asked: Asked, rules: Rules) -> None:
+    def __init__(self, columns: HostColumns, asked: TaskRequest, rules: FitRules) -> None:
         self.asked = asked
-        self.codes: Codes = np.zeros(0, dtype=np.uint8)
+        self.codes: ReasonCodes = np.zeros(0, dtype=np.uint8)
         self.counts: NDArray[np.int64] = np.zeros(_CODES, dtype=np.int64)
         self.revision = 0
         """Grows whenever a host's code changes."""
@@ -65,7 +64,7 @@ class Match:
         self._is_fixed = bool((self._fixed != FITS).any())
         self._stands_by = (asked.queue.name, repr(asked.term.requirement.select), asked.term.bounds)
         """All that decides what is standing on a host, but for `_fixed`."""
-        self._standing: Codes = self._fixed
+        self._standing: ReasonCodes = self._fixed
         self._epoch = -1
         self._read = self._read_standing = 0
         self._recent: Flags | None = None
@@ -130,7 +129,7 @@ class Match:
         self._read, self._read_standing = self._columns.log.length, self._columns.standing_log.length
         self._recent = None if recent is None else recent.copy()
 
-    def _note(self, rows: Rows, codes: Codes, has_standing: bool) -> None:
+    def _note(self, rows: RowNumbers, codes: ReasonCodes, has_standing: bool) -> None:
         old = self.codes[rows]
         differ = old != codes
         if differ.any():
@@ -175,7 +174,7 @@ class Match:
         tests += [(self._columns.free, self.asked.need.slots), (stands, 1)]
         return [(singly(values), float(wanted)) for values, wanted in tests]
 
-    def quick_rule(self, recent: Flags | None) -> Callable[[Rows], Flags]:
+    def quick_rule(self, recent: Flags | None) -> Callable[[RowNumbers], Flags]:
         """Which rows could take a job, where only books have changed since the last sync: quicker than the codes.
 
         select[] counts as it was then.
@@ -186,7 +185,7 @@ class Match:
         if not self.guards_cores:
             tests.append((columns.free, need.slots))
 
-        def fits(rows: Rows) -> Flags:
+        def fits(rows: RowNumbers) -> Flags:
             found: Flags = stands[rows]
             for values, wanted in tests:
                 found &= values[rows] >= wanted
@@ -204,7 +203,7 @@ class Match:
 
     # -- the rule -------------------------------------------------------------------------------------------------
 
-    def _never(self) -> Codes:
+    def _never(self) -> ReasonCodes:
         """What only a new configuration changes."""
         columns, asked, demand = self._columns, self.asked, self.asked.demand
         codes = np.full(columns.size, FITS, dtype=np.uint8)
@@ -222,12 +221,12 @@ class Match:
             self._keep(codes, members, NOT_IN_QUEUE)
         return codes
 
-    def _keep(self, codes: Codes, names: Iterable[str], code: int) -> None:
+    def _keep(self, codes: ReasonCodes, names: Iterable[str], code: int) -> None:
         others = np.ones(self._columns.size, dtype=np.bool_)
         others[self._columns.rows_of(names)] = False
         codes[others] = code
 
-    def _standing_codes(self, view: HostColumns | Part) -> Codes:
+    def _standing_codes(self, view: HostColumns | ColumnPart) -> ReasonCodes:
         """What does not change by what is held, except for a select[] that looks at that."""
         columns, queue = self._columns, self.asked.queue.name
         codes = np.full(view.size, FITS, dtype=np.uint8)
@@ -239,14 +238,14 @@ class Match:
         codes[view.of(columns.standing("closed", is_closed)) > 0] = CLOSED
         return codes
 
-    def _beyond(self, view: HostColumns | Part, name: str, bound: float) -> Flags:
+    def _beyond(self, view: HostColumns | ColumnPart, name: str, bound: float) -> Flags:
         values = view.number(name)
         if values is None:
             return np.ones(view.size, dtype=np.bool_)
         fine: Flags = values <= bound if name in self._rules.increasing else values >= bound
         return ~fine
 
-    def _moving_codes(self, view: HostColumns | Part, recent: Flags | None) -> Codes:
+    def _moving_codes(self, view: HostColumns | ColumnPart, recent: Flags | None) -> ReasonCodes:
         """What changes by what is held."""
         columns, need = self._columns, self.asked.need
         free = view.of(columns.free)
@@ -256,7 +255,7 @@ class Match:
         for number, (values, wanted) in reversed(list(enumerate(self.amounts))):
             codes[~(view.of(values) >= wanted)] = AMOUNT + min(number, DEVICE - AMOUNT - 1)
         if self.guards_cores:
-            codes[self.usable_slots(view.rows if isinstance(view, Part) else None) < need.slots] = SLOTS
+            codes[self.usable_slots(view.rows if isinstance(view, ColumnPart) else None) < need.slots] = SLOTS
         codes[free < need.slots] = SLOTS
         if need.exclusive:
             codes[~view.of(columns.empty)] = NOT_EMPTY
@@ -266,7 +265,7 @@ class Match:
             codes[view.of(recent)] = RECENT
         return codes
 
-    def usable_slots(self, rows: Rows | None = None) -> Numbers:
+    def usable_slots(self, rows: RowNumbers | None = None) -> Numbers:
         """Free slots of hosts, without those that are kept for their free GPUs."""
         chosen = slice(None) if rows is None else rows
         free = self._columns.free[chosen]
@@ -311,12 +310,12 @@ def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]
     return obtainable
 
 
-def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[Part, Part]:
+def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[ColumnPart, ColumnPart]:
     """(rows of which more than the books has changed, all rows that have) since then, ascending. All classes that were
     looked at in the cycle before ask for the same.
     """
     since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)
-    kept: tuple[tuple[int, ...], tuple[Part, Part]] | None = columns.memo.get("changed")
+    kept: tuple[tuple[int, ...], tuple[ColumnPart, ColumnPart]] | None = columns.memo.get("changed")
     if kept is None or kept[0] != since:
         chosen = np.zeros(columns.size, dtype=np.bool_)
         chosen[columns.standing_log.since(read_standing)] = True

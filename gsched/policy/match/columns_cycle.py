@@ -11,30 +11,31 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.model.allocation import Allocation
+from gsched.model.column_part import Flags
 from gsched.model.columns import HostColumns
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
 from gsched.policy.devices.scarce_placement import scarce_hosts
-from gsched.policy.match.columns import RECENT, Asked, Flags, Match, is_closed
+from gsched.policy.match.columns import RECENT, Match, TaskRequest, is_closed
 from gsched.policy.match.columns_rank import Ranking
-from gsched.policy.match.columns_reasons import Reasons
-from gsched.policy.match.host_fit import Rules
+from gsched.policy.match.columns_reasons import MatchReasons
+from gsched.policy.match.host_fit import FitRules
 from gsched.policy.match.host_scratch import Shelf
-from gsched.policy.requirement.demand import Demand, Term
+from gsched.policy.requirement.demand import Demand, DemandTerm
 from gsched.policy.requirement.reasons import Reason
 
 _MOST_UNUSED = 256
 """Matches that are kept though a cycle did not use them."""
 
 
-class Way(NamedTuple):
+class PlacementWay(NamedTuple):
     """Some tasks of a term, to be placed on one host."""
 
     choice: int
     place: int
     """Of the term in its compound."""
-    term: Term
+    term: DemandTerm
     tasks: int
     first: bool = True
     """Whether the host would be the job's first."""
@@ -43,7 +44,7 @@ class Way(NamedTuple):
 class CycleColumns:
     """Rankings of classes in one cycle. One step is one class looked at on all hosts."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+    def __init__(self, snapshot: Snapshot, rules: FitRules) -> None:
         columns = snapshot.columns
         if columns is None or columns.ledger is not snapshot.ledger:
             columns = HostColumns(snapshot.hosts, snapshot.ledger)
@@ -57,15 +58,15 @@ class CycleColumns:
         self._used: set[Hashable] = set()
         self._scarce = scarce_hosts(columns, snapshot)
         self._rankings: dict[Hashable, Ranking] = {}
-        self._reasons: dict[Hashable, Reasons] = columns.memo.setdefault("reasons", {})
+        self._reasons: dict[Hashable, MatchReasons] = columns.memo.setdefault("reasons", {})
         self.shelves: dict[int, Shelf] = {}
         """Rows from which lanes take."""
 
-    def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Match:
+    def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Match:
         """The class against all hosts, as the books are now."""
         return self._match(self._key(queue, requirement, demand, way), queue, demand, way)
 
-    def ranking(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Ranking:
+    def ranking(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Ranking:
         """The same by rank. It keeps itself in step."""
         key = self._key(queue, requirement, demand, way)
         found = self._rankings.get(key)
@@ -84,10 +85,10 @@ class CycleColumns:
     def open_rows(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Flags:
         """The same as flags of rows."""
         term = demand.choices[0].terms[0]
-        return self.match(queue, requirement, demand, Way(0, 0, term, 1, first=False)).codes >= RECENT
+        return self.match(queue, requirement, demand, PlacementWay(0, 0, term, 1, first=False)).codes >= RECENT
 
     def reasons(
-        self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way, refused: dict[int, Reason]
+        self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay, refused: dict[int, Reason]
     ) -> tuple[PendingReason, ...]:
         """Why each host takes no job of the class; `refused`: rows that would, but for another reason."""
         key = self._key(queue, requirement, demand, way)
@@ -95,7 +96,7 @@ class CycleColumns:
         ranking = self._rankings.get(key)
         reasons = self._reasons.get(key)
         if reasons is None or reasons.match is not match:
-            reasons = self._reasons[key] = Reasons(self.columns, match)
+            reasons = self._reasons[key] = MatchReasons(self.columns, match)
         return reasons.of({**ranking.refused, **refused} if ranking is not None else refused, self._rules)
 
     def usable_hosts(self) -> int:
@@ -152,19 +153,19 @@ class CycleColumns:
                 del self._matches[key]
                 self._reasons.pop(key, None)
 
-    def _match(self, key: Hashable, queue: Queue, demand: Demand, way: Way) -> Match:
+    def _match(self, key: Hashable, queue: Queue, demand: Demand, way: PlacementWay) -> Match:
         found = self._matches.get(key)
         if found is None:
             need = way.term.need(way.tasks, first=way.first)
             firsts = way.first and way.term.is_first and bool(demand.first_hosts)
-            asked = Asked(queue, demand, way.term, need, firsts)
+            asked = TaskRequest(queue, demand, way.term, need, firsts)
             found = self._matches[key] = Match(self.columns, asked, self._rules)
         self._used.add(key)
         self.steps += 1
         found.sync(self._recent_of(queue))
         return found
 
-    def _key(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Hashable:
+    def _key(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Hashable:
         return (queue.name, requirement, way.choice, way.place, way.tasks, way.first)
 
     def _recent_of(self, queue: Queue) -> Flags | None:

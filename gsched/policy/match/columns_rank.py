@@ -14,15 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.columns import HostColumns, Numbers, singly
+from gsched.model.column_part import Flags, Numbers
+from gsched.model.columns import HostColumns, singly
 from gsched.model.host_ledger import HostLedger
-from gsched.model.row_log import Rows
+from gsched.model.row_log import RowNumbers
 from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.scarce_placement import ScarceHosts, kind_of
-from gsched.policy.match.columns import FITS, Flags, Match
+from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_single import UNKNOWN, KeyOf, best_of
-from gsched.policy.match.host_fit import Rules
+from gsched.policy.match.host_fit import FitRules
 from gsched.policy.match.least_row import Least
 from gsched.policy.requirement.demand import DeviceKind, SortKey
 from gsched.policy.requirement.reasons import Reason
@@ -38,7 +39,12 @@ class Ranking:
     """The hosts of a match by rank, within one cycle: what the cycle takes is taken into account when it is asked."""
 
     def __init__(
-        self, columns: HostColumns, match: Match, rules: Rules, recent: Flags | None, scarce: ScarceHosts | None = None
+        self,
+        columns: HostColumns,
+        match: Match,
+        rules: FitRules,
+        recent: Flags | None,
+        scarce: ScarceHosts | None = None,
     ) -> None:
         self.match = match
         self.refused: dict[int, Reason] = {}
@@ -115,7 +121,7 @@ class Ranking:
         scarce, kind = self._scarce
         return scarce.on_best_device(kind, row, part, self.match.asked.need)
 
-    def order(self, rows: Rows, before: Numbers | None = None) -> Rows:
+    def order(self, rows: RowNumbers, before: Numbers | None = None) -> RowNumbers:
         """The order of rows by rank, as places in `rows`; `before` comes behind levels and before all else."""
         keys = [self._rank(rows), *(np.nan_to_num(sorter(rows), nan=_INFINITY) for sorter in self._order)]
         if before is not None:
@@ -150,7 +156,7 @@ class Ranking:
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
-    def _look(self, rows: Rows) -> None:
+    def _look(self, rows: RowNumbers) -> None:
         keys = self._keys_of(rows) if self._by_one_key else self._rank(rows)
         keys[~self._fits(rows)] = _INFINITY
         if self._barred is not None:
@@ -193,12 +199,12 @@ class Ranking:
             base = base + self._first * (self._size * _MOST_PACKED)
         return KeyOf(singly(base), singly(self._idle if self._packs else nothing), self._size)
 
-    def _keys_of(self, rows: Rows) -> Numbers:
+    def _keys_of(self, rows: RowNumbers) -> Numbers:
         keys = self._order[0](rows)
         keys[np.isnan(keys)] = UNKNOWN
         return keys
 
-    def _rank(self, rows: Rows | None) -> Numbers:
+    def _rank(self, rows: RowNumbers | None) -> Numbers:
         """The keys that come before order[]."""
         chosen = slice(None) if rows is None else rows
         if self._load is None:
@@ -211,7 +217,7 @@ class Ranking:
             keys += self._first[chosen] * (self._size * _MOST_PACKED)
         return keys
 
-    def _packing(self, chosen: slice | Rows) -> Numbers:
+    def _packing(self, chosen: slice | RowNumbers) -> Numbers:
         """Devices left idle; for a part of a GPU then what is left of that GPU."""
         left = self._idle[chosen]
         for (kind, count), values, fresh in self._sharing:
@@ -258,7 +264,7 @@ class Ranking:
         rows = np.flatnonzero(costs == least)
         return int(rows[keys[rows].argmin()])
 
-    def _by_order(self, rows: Rows) -> int:
+    def _by_order(self, rows: RowNumbers) -> int:
         """The first of the rows, which are equal before order[]."""
         for sorter in self._order:
             if len(rows) == 1:
@@ -296,12 +302,12 @@ class _LoadRanks(NamedTuple):
     ranks: Numbers
 
 
-def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows], Numbers]:
+def _sorter(key: SortKey, columns: HostColumns, rules: FitRules) -> Callable[[RowNumbers], Numbers]:
     """What gives a sort key that is small for the better host, and NaN where nobody knows."""
     is_upward = _is_upward(key, rules)
     compute = None if key.expression is None else compile_numbers(key.expression)
 
-    def keys(rows: Rows) -> Numbers:
+    def keys(rows: RowNumbers) -> Numbers:
         if compute is not None:
             values = compute(columns.part(rows))
         else:
@@ -312,6 +318,6 @@ def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows]
     return keys
 
 
-def _is_upward(key: SortKey, rules: Rules) -> bool:
+def _is_upward(key: SortKey, rules: FitRules) -> bool:
     """Whether the host with less of it is the better one."""
     return (key.name in rules.increasing) != key.is_reversed

@@ -13,14 +13,14 @@ from gsched.model.columns import HostColumns
 from gsched.model.reason import PendingReason
 from gsched.policy.match import host_fit
 from gsched.policy.match.columns import BUSY, CLOSED, FITS, RECENT, Match
-from gsched.policy.match.host_fit import Rules
+from gsched.policy.match.host_fit import FitRules
 from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked, split
 
 _Found = dict[tuple[str, bool], tuple[int, str, list[str]]]
 """(text, candidate) -> hosts, numbers of the first, names of the first few."""
 
 
-class Reasons:
+class MatchReasons:
     """The reasons of a match, kept with the columns between cycles."""
 
     def __init__(self, columns: HostColumns, match: Match) -> None:
@@ -31,7 +31,7 @@ class Reasons:
         """Rows whose numbers are told."""
         self._told: tuple[PendingReason, ...] = ()
 
-    def of(self, refused: Mapping[int, Reason], rules: Rules) -> tuple[PendingReason, ...]:
+    def of(self, refused: Mapping[int, Reason], rules: FitRules) -> tuple[PendingReason, ...]:
         """Each host's reason, counted; `refused` are those of hosts where the class would fit. Never empty."""
         match = self.match
         if refused:
@@ -46,7 +46,7 @@ class Reasons:
         match.changed.clear()
         return self._told
 
-    def _count(self, rules: Rules) -> _Found:
+    def _count(self, rules: FitRules) -> _Found:
         match, columns = self.match, self._columns
         found: _Found = {}
         firsts = []
@@ -74,7 +74,7 @@ class Reasons:
         for text, names in groups.items():
             _add(found, split(text), len(names), names)
 
-    def _ask(self, row: int, code: int, rules: Rules) -> Reason:
+    def _ask(self, row: int, code: int, rules: FitRules) -> Reason:
         columns, asked = self._columns, self.match.asked
         host = columns.hosts[row]
         if code == RECENT:

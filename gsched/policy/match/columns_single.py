@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.model.columns import HostColumns
-from gsched.model.row_log import Rows
+from gsched.model.row_log import RowNumbers
 from gsched.policy.match.least_row import Least
 
 UNKNOWN = 1e300
@@ -39,7 +39,7 @@ def best_of(
     tests: Sequence[Test],
     key_of: KeyOf,
     is_out: Callable[[int], bool],
-    look: Callable[[Rows], None],
+    look: Callable[[RowNumbers], None],
 ) -> Callable[[], int | None]:
     """What gives the row of the least key that could take a job, None when there is none; to be called in one cycle.
 
@@ -81,7 +81,9 @@ def best_of(
     return best
 
 
-def _follower(least: Least, test: Test, key_of: KeyOf, look: Callable[[Rows], None]) -> Callable[[list[int]], None]:
+def _follower(
+    least: Least, test: Test, key_of: KeyOf, look: Callable[[RowNumbers], None]
+) -> Callable[[list[int]], None]:
     """What renews the keys of rows that have changed; of those that do not pass the test they may stay as they were."""
     view, again = least.view, least.again
     base, column, factor = key_of

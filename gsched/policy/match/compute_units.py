@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import structs
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.policy.requirement.demand import Term
+from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 
-Denial = Callable[[HostAllocation], Reason | None]
+UnitDenial = Callable[[HostAllocation], Reason | None]
 """Why a part without slots cannot be had now; None when it can."""
 
 
@@ -22,7 +22,7 @@ class Units:
     """The compute units of the type that a term names, or of the first type if it names none."""
 
     def __init__(
-        self, compute_units: Mapping[str, Mapping[str, Sequence[str]]], term: Term, hosts: Collection[str]
+        self, compute_units: Mapping[str, Mapping[str, Sequence[str]]], term: DemandTerm, hosts: Collection[str]
     ) -> None:
         """`hosts`: those that there are."""
         wanted = (term.cu.type if term.cu is not None else "") or next(iter(compute_units), "")
@@ -34,7 +34,7 @@ class Units:
         if term.cu is not None:
             self.number = {host: number for number, (_, members) in enumerate(self._units) for host in members}
 
-    def denied(self, numbers: Iterable[int], why: Denial) -> dict[int, Reason]:
+    def denied(self, numbers: Iterable[int], why: UnitDenial) -> dict[int, Reason]:
         """Those of the units that cannot be had with all their hosts, and why; none without cu[excl]."""
         found: dict[int, Reason] = {}
         for number in dict.fromkeys(numbers) if self._whole else ():

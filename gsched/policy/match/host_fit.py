@@ -17,7 +17,7 @@ from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues, Snapshot
 from gsched.policy.devices import cpu_affinity, gpu_choice
-from gsched.policy.requirement.demand import Bound, Demand, HostNeed, Term
+from gsched.policy.requirement.demand import Bound, Demand, DemandTerm, HostNeed
 from gsched.policy.requirement.reasons import Reason, Shortage, reserving, split
 
 NOT_IN_QUEUE = Reason("Not usable to the queue", candidate=False)
@@ -31,7 +31,7 @@ ONE_SLOT, SLOTS = "Job slot limit reached", "Not enough job slot(s)"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FitRules:
     """What of a cycle's snapshot decides beside host, books and job."""
 
     increasing: frozenset[str] = frozenset(name for name, each in BUILTIN.items() if each.increasing)
@@ -42,7 +42,7 @@ class Rules:
     queue_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, now: float) -> Rules:
+    def of(cls, snapshot: Snapshot, now: float) -> FitRules:
         """The rules of a cycle at `now`."""
         hosts = {name: frozenset(each.hosts) for name, each in snapshot.queues.items() if each.hosts is not None}
         return cls(snapshot.increasing, snapshot.reserve_cores_per_gpu, snapshot.job_accept_interval_s, now, hosts)
@@ -96,7 +96,7 @@ def live_values(host: HostSnapshot, ledger: HostLedger, shared: Mapping[str, flo
     return LiveValues(host, ledger, shared or {})
 
 
-def outside(demand: Demand, host: str, queue: Queue, rules: Rules) -> Reason | None:
+def outside(demand: Demand, host: str, queue: Queue, rules: FitRules) -> Reason | None:
     """Why the host is nothing to the class in this queue, however it is; None when it is."""
     members = rules.queue_hosts.get(queue.name)
     if members is not None and host not in members:
@@ -106,7 +106,7 @@ def outside(demand: Demand, host: str, queue: Queue, rules: Rules) -> Reason | N
     return EXCLUDED if host in demand.excluded_hosts else None
 
 
-def standing(demand: Demand, host: HostSnapshot, queue: Queue, rules: Rules) -> Reason | None:
+def standing(demand: Demand, host: HostSnapshot, queue: Queue, rules: FitRules) -> Reason | None:
     """Why the host takes no job of the class in this queue, however much is free there; None when it does."""
     stranger = outside(demand, host.name, queue, rules)
     if stranger is not None:
@@ -121,7 +121,7 @@ def standing(demand: Demand, host: HostSnapshot, queue: Queue, rules: Rules) -> 
     return None
 
 
-def reserved_for_others(term: Term, host: HostSnapshot) -> Reason | None:
+def reserved_for_others(term: DemandTerm, host: HostSnapshot) -> Reason | None:
     """Whether the host has exclusive resources (`!name` in lsf.cluster) of which the job names none."""
     if not host.exclusive_resources or not term.names.isdisjoint(host.exclusive_resources):
         return None
@@ -129,7 +129,7 @@ def reserved_for_others(term: Term, host: HostSnapshot) -> Reason | None:
     return Reason(UNSATISFIED, f"{host.name} is kept for jobs that ask for {names}", candidate=False)
 
 
-def is_chosen(demand: Demand, host: HostSnapshot, ledger: HostLedger, queue: Queue, rules: Rules) -> bool:
+def is_chosen(demand: Demand, host: HostSnapshot, ledger: HostLedger, queue: Queue, rules: FitRules) -> bool:
     """Whether a host that a start was planned on meets what is asked of its values, whatever is free there."""
     if standing(demand, host, queue, rules) is not None:
         return False
@@ -144,7 +144,7 @@ def is_chosen(demand: Demand, host: HostSnapshot, ledger: HostLedger, queue: Que
 
 
 def try_host(
-    term: Term, host: HostSnapshot, ledger: HostLedger, values: HostValues, need: HostNeed, rules: Rules
+    term: DemandTerm, host: HostSnapshot, ledger: HostLedger, values: HostValues, need: HostNeed, rules: FitRules
 ) -> HostAllocation | Reason:
     """What tasks of `term` that need `need` would hold on the host, or why they cannot run there.
 
@@ -215,7 +215,7 @@ def crowded(ledger: HostLedger, *, alone: bool) -> Reason | None:
     return None
 
 
-def _slots(need: HostNeed, ledger: HostLedger, rules: Rules) -> Reason | None:
+def _slots(need: HostNeed, ledger: HostLedger, rules: FitRules) -> Reason | None:
     free = ledger.free_slots
     if free is None:
         return None

@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gsched.model.columns import Numbers, singly
+from gsched.model.column_part import Numbers
+from gsched.model.columns import singly
 
 _AT_ONCE = 256
 """Rows that are put in order at a time; more if they are equal."""

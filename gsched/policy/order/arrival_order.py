@@ -10,9 +10,9 @@ from collections.abc import Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from gsched.model.snapshot import Bucket, Head, HeadLine, Line, QueueIndex, Rank, RequirementClass
+from gsched.model.snapshot import Bucket, Head, HeadLine, JobLine, QueueIndex, Rank, RequirementClass
 
-Entry = tuple[float, float, int, int, int, "HeadLine | Iterator[tuple[Rank, int]]", Bucket, "Kind"]
+ArrivalEntry = tuple[float, float, int, int, int, "HeadLine | Iterator[tuple[Rank, int]]", Bucket, "ClassInQueue"]
 """The next job of a bucket: its rank and number, its place in the line, the line, its bucket, its class. Where the
 place is ITERATED, what follows stands for the line. The rank lies open because that compares in half the time; numbers
 of jobs differ, so nothing beyond them is compared.
@@ -27,25 +27,25 @@ _VERSION: Final = 4
 """Of a head."""
 
 
-class Kind:
+class ClassInQueue:
     """The jobs of one requirement class in one queue."""
 
     __slots__ = ("_at", "_buckets", "_first", "_heads", "_later", "dead", "queue", "requirement")
 
-    def __init__(self, queue: str, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
+    def __init__(self, queue: str, requirement: RequirementClass, buckets: Mapping[Bucket, JobLine]) -> None:
         self.queue = queue
         self.requirement = requirement
         self._buckets = buckets
         self._heads: list[Head] = []
         """Of lines from which nothing was served, in order from `_at` on; some are out of date."""
         self._at = 0
-        self._later: list[Entry] = []
+        self._later: list[ArrivalEntry] = []
         """Heap of what comes next in the other lines."""
-        self._first: Entry | None = None
+        self._first: ArrivalEntry | None = None
         """What `head` has found."""
         self.dead = False
 
-    def lines(self) -> Iterator[tuple[Bucket, Line]]:
+    def lines(self) -> Iterator[tuple[Bucket, JobLine]]:
         """Its buckets with their jobs."""
         queue = self.queue
         return ((bucket, line) for bucket, line in self._buckets.items() if bucket.queue == queue)
@@ -59,14 +59,14 @@ class Kind:
         self._later = [entry for entry in opened if entry is not None]
         heapify(self._later)
 
-    def open(self, bucket: Bucket, line: Line) -> Entry | None:
+    def open(self, bucket: Bucket, line: JobLine) -> ArrivalEntry | None:
         """The first job of a line that is to be served from; None when it is empty."""
         following = iter(line)
         for (priority, order, index), job_id in following:
             return priority, order, index, job_id, ITERATED, following, bucket, self
         return None
 
-    def head(self, dropped: Container[Bucket] = ()) -> Entry | None:
+    def head(self, dropped: Container[Bucket] = ()) -> ArrivalEntry | None:
         """The first job of all, but for those of dropped buckets."""
         first = self._first
         while first is None or (dropped and first[BUCKET] in dropped):
@@ -99,7 +99,7 @@ class Kind:
         self._heads.clear()
         self._later.clear()
 
-    def _next(self) -> Entry | None:
+    def _next(self) -> ArrivalEntry | None:
         """The least of heads and heap."""
         heads, later = self._heads, self._later
         while self._at < len(heads):
@@ -118,7 +118,7 @@ class Kind:
         return later[0] if later else None
 
 
-def next_of(entry: Entry) -> Entry | None:
+def next_of(entry: ArrivalEntry) -> ArrivalEntry | None:
     """The job after it in its line; None when there is none."""
     _, _, _, _, place, line, bucket, kind = entry
     if place == ITERATED:
@@ -132,9 +132,9 @@ def next_of(entry: Entry) -> Entry | None:
 class Arrivals:
     """First come first served over the classes of queues: a heap of the first jobs of each."""
 
-    def __init__(self, kinds: list[Kind], dropped: Container[Bucket], index: QueueIndex | None) -> None:
+    def __init__(self, kinds: list[ClassInQueue], dropped: Container[Bucket], index: QueueIndex | None) -> None:
         self._dropped = dropped
-        self._heap: list[Entry] = []
+        self._heap: list[ArrivalEntry] = []
         for kind in kinds:
             if not kind.dead:
                 kind.gather(index)
@@ -143,7 +143,7 @@ class Arrivals:
                     self._heap.append(first)
         heapify(self._heap)
 
-    def head(self) -> Entry | None:
+    def head(self) -> ArrivalEntry | None:
         """The next to be served."""
         heap, dropped = self._heap, self._dropped
         while heap:

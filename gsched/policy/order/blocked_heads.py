@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, JobLine, Rank, RequirementClass, Snapshot
 from gsched.policy.order.fairshare import ShareTree
 from gsched.policy.order.serving_order import ServingOrder
 
 MOST_LOOKED_AT = 5000
 """Buckets whose first job is looked for in one cycle."""
 
-Kind = tuple[str, RequirementClass]
+QueueClass = tuple[str, RequirementClass]
 """A class of jobs in a queue."""
 
 
-def kind_of(bucket: Bucket) -> Kind:
+def kind_of(bucket: Bucket) -> QueueClass:
     return bucket.queue, bucket.requirement
 
 
@@ -29,7 +29,7 @@ def is_first(snapshot: Snapshot, job_id: int, bucket: Bucket) -> bool:
 
 def first_jobs(
     snapshot: Snapshot,
-    kinds: Iterable[Kind],
+    kinds: Iterable[QueueClass],
     trees: Mapping[str, ShareTree] | None = None,
     started: Collection[int] = (),
 ) -> list[tuple[int, Bucket]]:
@@ -67,11 +67,11 @@ def _is_fair(snapshot: Snapshot, name: str) -> bool:
 
 
 def _by_turns(
-    snapshot: Snapshot, kinds: list[Kind], trees: Mapping[str, ShareTree], started: Collection[int]
+    snapshot: Snapshot, kinds: list[QueueClass], trees: Mapping[str, ShareTree], started: Collection[int]
 ) -> list[tuple[int, Bucket]]:
     """The same where shares say who comes first: what a cycle would serve that had only these classes."""
     queues = snapshot.queues
-    pending: dict[RequirementClass, dict[Bucket, Line]] = {}
+    pending: dict[RequirementClass, dict[Bucket, JobLine]] = {}
     looked = 0
     for name, requirement in sorted(kinds, key=lambda kind: -queues[kind[0]].priority if kind[0] in queues else 0):
         if name not in queues:

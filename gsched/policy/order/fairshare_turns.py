@@ -9,8 +9,8 @@ from collections.abc import Container, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from gsched.model.snapshot import Bucket, Line, RequirementClass
-from gsched.policy.order.arrival_order import BUCKET, KIND, Entry, Kind, next_of
+from gsched.model.snapshot import Bucket, JobLine, RequirementClass
+from gsched.policy.order.arrival_order import BUCKET, KIND, ArrivalEntry, ClassInQueue, next_of
 from gsched.policy.order.fairshare import ShareNode, ShareTree
 
 _UNKNOWN = float("-inf")
@@ -24,7 +24,9 @@ class ShareTurns:
     holds is never too late: a head is checked, and put back if it has become worse, when it is looked at.
     """
 
-    def __init__(self, tree: ShareTree, kinds: Mapping[RequirementClass, Kind], dropped: Container[Bucket]) -> None:
+    def __init__(
+        self, tree: ShareTree, kinds: Mapping[RequirementClass, ClassInQueue], dropped: Container[Bucket]
+    ) -> None:
         self._kinds = list(kinds.values())
         self._turns: dict[ShareNode, _Group] = {tree.root: _Group(tree.root)}
         self._root = self._turns[tree.root]
@@ -40,7 +42,7 @@ class ShareTurns:
                     self._join(owner)
                 owner.lines.append((bucket, line, kind))
 
-    def head(self) -> Entry | None:
+    def head(self) -> ArrivalEntry | None:
         """The next to be served."""
         if all(kind.dead for kind in self._kinds):
             return None
@@ -67,11 +69,11 @@ class _Owner:
 
     def __init__(self, node: ShareNode, dropped: Container[Bucket]) -> None:
         self.node = node
-        self.lines: list[tuple[Bucket, Line, Kind]] = []
+        self.lines: list[tuple[Bucket, JobLine, ClassInQueue]] = []
         self._dropped = dropped
-        self._heap: list[Entry] | None = None
+        self._heap: list[ArrivalEntry] | None = None
 
-    def head(self) -> Entry | None:
+    def head(self) -> ArrivalEntry | None:
         heap = self._heap
         if heap is None:
             heap = self._heap = []
@@ -111,7 +113,7 @@ class _Group:
     def add(self, turn: _Owner | _Group) -> None:
         heappush(self._heap, (-turn.node.priority, _UNKNOWN, 0.0, 0, -len(self._heap), turn))
 
-    def head(self) -> Entry | None:
+    def head(self) -> ArrivalEntry | None:
         heap = self._heap
         while heap:
             entry = heap[0]

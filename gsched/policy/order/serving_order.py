@@ -30,8 +30,8 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from itertools import chain
 
 from gsched.model.allocation import Allocation
-from gsched.model.snapshot import Bucket, Line, RequirementClass, Snapshot, index_of_queues, queues_of
-from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, Kind
+from gsched.model.snapshot import Bucket, JobLine, RequirementClass, Snapshot, index_of_queues, queues_of
+from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, ClassInQueue
 from gsched.policy.order.fairshare import ShareTree, tree_of
 from gsched.policy.order.fairshare_turns import ShareTurns
 
@@ -51,7 +51,7 @@ class ServingOrder:
     ) -> None:
         """`trees`: share trees of queues to go on with."""
         self._snapshot = snapshot
-        self._kinds: dict[str, dict[RequirementClass, Kind]] = {}
+        self._kinds: dict[str, dict[RequirementClass, ClassInQueue]] = {}
         self._trees: dict[str, ShareTree] = dict(trees or {})
         self._untouched: list[RequirementClass] = []
         self._owed: dict[ReasonKey, None] = {}
@@ -132,14 +132,14 @@ class ServingOrder:
             for kind in kinds.values():
                 kind.close()
 
-    def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
+    def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, JobLine]) -> None:
         for queue in queues_of(self._snapshot.pending, requirement):
-            self._kinds.setdefault(queue, {})[requirement] = Kind(queue, requirement, buckets)
+            self._kinds.setdefault(queue, {})[requirement] = ClassInQueue(queue, requirement, buckets)
 
     def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
         """The jobs of queues of one priority."""
         turns: list[Arrivals | ShareTurns] = []
-        arriving: list[Kind] = []
+        arriving: list[ClassInQueue] = []
         for name in names:
             queue = self._snapshot.queues.get(name)
             if queue is not None and queue.fairshare is not None:

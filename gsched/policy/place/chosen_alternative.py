@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from gsched.model.allocation import Allocation
 from gsched.model.snapshot import HostValues
-from gsched.policy.requirement.demand import Choice, Demand, HostNeed, Term
+from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed, RequirementChoice
 
-Values = Callable[[str], HostValues]
+ValuesOf = Callable[[str], HostValues]
 """Name of a host -> what is left of its resources, without what the place takes."""
 
 
-def choice_of(demand: Demand, allocation: Allocation, values: Values) -> Choice:
+def choice_of(demand: Demand, allocation: Allocation, values: ValuesOf) -> RequirementChoice:
     """The first of the demand's choices that holds just what the place does, on hosts that its select[] wants.
 
     Where none does that wholly (of a compound, whose parts may share hosts; or on hosts that are free only when other
@@ -25,7 +25,7 @@ def choice_of(demand: Demand, allocation: Allocation, values: Values) -> Choice:
     return choices[0] if len(choices) == 1 else max(choices, key=lambda each: _likeness(each, allocation, values))
 
 
-def _likeness(choice: Choice, allocation: Allocation, values: Values) -> tuple[bool, bool, bool]:
+def _likeness(choice: RequirementChoice, allocation: Allocation, values: ValuesOf) -> tuple[bool, bool, bool]:
     wanted = {name for term in choice.terms for name in (*term.per_host, *term.per_task, *term.once)}
     could_be = all(part.amounts.keys() <= wanted for part in allocation.hosts)
     if len(choice.terms) > 1:
@@ -37,7 +37,7 @@ def _likeness(choice: Choice, allocation: Allocation, values: Values) -> tuple[b
     return could_be, is_same, is_same and all(bool(term.select(values(part.host))) for part in allocation.hosts)
 
 
-def _holds(term: Term, allocation: Allocation) -> bool:
+def _holds(term: DemandTerm, allocation: Allocation) -> bool:
     """Whether the place holds what the tasks of this term take on its hosts, no more and no less."""
     if term.one_host and len(allocation.hosts) > 1:
         return False

@@ -17,14 +17,14 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.match.columns_cycle import CycleColumns, Way
+from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.columns_rank import Ranking
-from gsched.policy.match.host_fit import Rules, fill, is_chosen, live_values
+from gsched.policy.match.host_fit import FitRules, fill, is_chosen, live_values
 from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.place.fast_path import Lane
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.several_hosts import Spreader, may_spread, needs_several, one_task
-from gsched.policy.requirement.demand import Choice, Demand, tasks_of
+from gsched.policy.requirement.demand import Demand, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
 
@@ -32,7 +32,7 @@ NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=Fal
 BAD_REQUIREMENT = "Job has bad res req"
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundPlace(msgspec.Struct, frozen=True, gc=False):
     """A place for the bucket's next job. `effective`: the choice of its requirement, if there are several."""
 
     allocation: Allocation
@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     """Whether something may have been planned for a job of the class in the cycle before."""
 
 
-class Refused(NamedTuple):
+class RefusedPlace(NamedTuple):
     """No place, and why; `whole_class`: whoever owns such a job in the queue."""
 
     reasons: tuple[PendingReason, ...]
@@ -71,11 +71,11 @@ class _Kind:
         self.requirement = requirement
         self.demand = None if isinstance(demand, RequirementError) else demand
         self.error = demand.text if isinstance(demand, RequirementError) else ""
-        self.ways: list[tuple[Choice, list[Way]]] = []
+        self.ways: list[tuple[RequirementChoice, list[PlacementWay]]] = []
         if self.demand is not None:
             for number, choice in enumerate(self.demand.choices):
                 shares = zip(choice.terms, tasks_of(choice, self.demand.slots), strict=True)
-                ways = [Way(number, place, term, tasks) for place, (term, tasks) in enumerate(shares)]
+                ways = [PlacementWay(number, place, term, tasks) for place, (term, tasks) in enumerate(shares)]
                 self.ways.append((choice, ways))
         self.is_plain = self._is_plain()
         """Whether its jobs run on one host and say nothing unusual."""
@@ -99,7 +99,7 @@ class Placer:
     def __init__(
         self,
         snapshot: Snapshot,
-        rules: Rules,
+        rules: FitRules,
         field: CycleColumns,
         demands: Demands,
         limits: LimitUse,
@@ -189,16 +189,16 @@ class Placer:
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def place(self, bucket: Bucket) -> Found | Refused:
+    def place(self, bucket: Bucket) -> FoundPlace | RefusedPlace:
         """The best place for the bucket's next job, or the reasons why there is none."""
         kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
         demand = kind.demand
         if demand is None:
-            return Refused(self._host_reasons(kind, {}, []))
+            return RefusedPlace(self._host_reasons(kind, {}, []))
         if kind.is_promised:
             ready = self._guard.ready(bucket)
             if ready is not None and all(self._is_chosen(kind, demand, part.host) for part in ready.hosts):
-                return Found(ready, self.effective(demand, ready))
+                return FoundPlace(ready, self.effective(demand, ready))
         lacking: list[Reason | None] = []
         if kind.is_plain:
             ranking = kind.ranking
@@ -206,7 +206,7 @@ class Placer:
                 ranking = kind.ranking = self._field.ranking(kind.queue, kind.requirement, demand, kind.ways[0][1][0])
             part = self._on(bucket, ranking)
             if part is not None:
-                return Found(Allocation(hosts=(part,)), demand.choices[0].text, kind.is_promised)
+                return FoundPlace(Allocation(hosts=(part,)), demand.choices[0].text, kind.is_promised)
         else:
             most = demand.max_slots
             if most > demand.slots:
@@ -214,10 +214,10 @@ class Placer:
             for choice, ways in kind.ways:
                 found = self._try_choice(bucket, kind.queue, demand, choice, ways, most)
                 if isinstance(found, Allocation):
-                    return Found(found, choice.text, kind.is_promised)
+                    return FoundPlace(found, choice.text, kind.is_promised)
                 lacking.append(found)
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
-        return Refused(reasons, bucket not in self._guard.limited_buckets)
+        return RefusedPlace(reasons, bucket not in self._guard.limited_buckets)
 
     def _is_chosen(self, kind: _Kind, demand: Demand, host: str) -> bool:
         books = self._snapshot.ledger.host(host)
@@ -229,7 +229,13 @@ class Placer:
         return choice_of(demand, allocation, lambda name: live_values(hosts[name], ledger.host(name))).text
 
     def _try_choice(
-        self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way], most: int
+        self,
+        bucket: Bucket,
+        queue: Queue,
+        demand: Demand,
+        choice: RequirementChoice,
+        ways: list[PlacementWay],
+        most: int,
     ) -> Allocation | Reason | None:
         if len(ways) > 1:
             return self._spreader.compound(bucket, queue, demand, choice, ways)
@@ -246,7 +252,7 @@ class Placer:
                     self._guard.own[bucket] = refused
         return self._spreader.spread(bucket, queue, demand, way, most) if may_spread(full) else None
 
-    def _on_one_host(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way) -> HostAllocation | None:
+    def _on_one_host(self, bucket: Bucket, queue: Queue, demand: Demand, way: PlacementWay) -> HostAllocation | None:
         ranking = self._field.ranking(queue, bucket.requirement, demand, way)
         only = self._guard.only(bucket)
         if only is not None and not ranking.refused:
@@ -321,7 +327,7 @@ class Placer:
         return tuple(told)
 
     def _choice_reasons(
-        self, kind: _Kind, demand: Demand, ways: list[Way], own: dict[int, Reason], lacks: Reason | None
+        self, kind: _Kind, demand: Demand, ways: list[PlacementWay], own: dict[int, Reason], lacks: Reason | None
     ) -> tuple[PendingReason, ...]:
         """What all hosts together lack, then each host's reason. Never empty."""
         queue, requirement = kind.queue, kind.requirement

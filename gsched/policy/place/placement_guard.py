@@ -9,7 +9,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.limits.limit_sections import Denial
+from gsched.policy.limits.limit_sections import LimitDenial
 from gsched.policy.requirement.reasons import Reason
 
 
@@ -77,7 +77,7 @@ class PlaceGuard:
         denial = self._limits.allocation_reason(bucket, allocation) if self._has_limits(bucket) else None
         return self._denied(bucket, denial, allocation.hosts)
 
-    def _denied(self, bucket: Bucket, denial: Denial | None, parts: Sequence[HostAllocation]) -> Reason | None:
+    def _denied(self, bucket: Bucket, denial: LimitDenial | None, parts: Sequence[HostAllocation]) -> Reason | None:
         if denial is None:
             reason = self._reservations.keeps_limits(parts, self.ends_at(bucket), bucket)
         else:

@@ -13,18 +13,18 @@ from collections.abc import Collection
 import numpy as np
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.columns import Numbers
+from gsched.model.column_part import Numbers
 from gsched.model.queue import Queue
-from gsched.model.row_log import Rows
+from gsched.model.row_log import RowNumbers
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.match.columns import FITS, Match
-from gsched.policy.match.columns_cycle import CycleColumns, Way
+from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.host_fit import Rules, crowded, live_values, try_host
+from gsched.policy.match.host_fit import FitRules, crowded, live_values, try_host
 from gsched.policy.place.placement_guard import PlaceGuard
-from gsched.policy.requirement.demand import Choice, Demand, Term
+from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice
 from gsched.policy.requirement.reasons import Reason
-from gsched.policy.several_hosts.compound import HostTry, Part, Tries, deal, is_plain
+from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, short_of, turns_of
 
 _SPARE_OFFERS = 64
@@ -37,24 +37,24 @@ _ROUNDING = 1e-9
 class Spreader:
     """Places jobs on several hosts, in one cycle."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns, guard: PlaceGuard) -> None:
+    def __init__(self, snapshot: Snapshot, rules: FitRules, field: CycleColumns, guard: PlaceGuard) -> None:
         self._snapshot = snapshot
         self._rules = rules
         self._field = field
         self._guard = guard
         self._tries = Tries()
 
-    def room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> int:
+    def room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> int:
         """How many of the way's tasks the hosts could take together, at the most."""
         _, tasks = self._room(queue, requirement, demand, way)
         return int(tasks.sum())
 
-    def shortage(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Reason:
+    def shortage(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Reason:
         """What is missing, when `room` is not enough."""
         _, tasks = self._room(queue, requirement, demand, way)
         return short_of(way.term, way.tasks, int(tasks.sum()), int(np.count_nonzero(tasks)))
 
-    def spread(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int) -> Allocation | Reason:
+    def spread(self, bucket: Bucket, queue: Queue, demand: Demand, way: PlacementWay, most: int) -> Allocation | Reason:
         """Places for `most` tasks, or as many as there are but not fewer than the way's."""
         found = self._place(bucket, queue, demand, way, most, None)
         if isinstance(found, Reason):
@@ -62,7 +62,7 @@ class Spreader:
         return self._allowed(bucket, self._units(way.term).whole(merge(found)))
 
     def compound(
-        self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way]
+        self, bucket: Bucket, queue: Queue, demand: Demand, choice: RequirementChoice, ways: list[PlacementWay]
     ) -> Allocation | Reason:
         """Places for all parts, on hosts that agree in what same[...] of the whole names."""
         reason: Reason | None = None
@@ -82,7 +82,7 @@ class Spreader:
         return reason or short_of(choice.terms[0], demand.slots, 0, 0)
 
     def _dealt(
-        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[Way], hosts: Collection[str] | None
+        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[PlacementWay], hosts: Collection[str] | None
     ) -> list[list[HostAllocation]] | None:
         """Places for the parts of a compound, chosen for all of them at once."""
         terms = [way.term for way in ways]
@@ -94,7 +94,7 @@ class Spreader:
             room = {offer.host: offer.tasks for offer in self._usable(bucket, offers, hosts)}
             if sum(room.values()) < way.tasks:
                 return None
-            parts.append(Part(way.term, way.tasks, room))
+            parts.append(CompoundPart(way.term, way.tasks, room))
 
         def is_allowed(part: HostAllocation) -> bool:
             return self._guard.planned(bucket, part) is None and self._guard.limited(bucket, part) is None
@@ -105,7 +105,7 @@ class Spreader:
     def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:
         return self._guard.forbids(bucket, allocation) or allocation
 
-    def _alike(self, choice: Choice) -> list[Collection[str] | None]:
+    def _alike(self, choice: RequirementChoice) -> list[Collection[str] | None]:
         if not choice.same:
             return [None]
         groups: dict[object, set[str]] = {}
@@ -116,7 +116,7 @@ class Spreader:
         return list(groups.values())
 
     def _parts(
-        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[Way], hosts: Collection[str] | None
+        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[PlacementWay], hosts: Collection[str] | None
     ) -> list[HostAllocation] | Reason:
         ledger = self._snapshot.ledger
         taken: list[tuple[int, Allocation]] = []
@@ -141,7 +141,7 @@ class Spreader:
     # -- one term -------------------------------------------------------------------------------------------------
 
     def _place(
-        self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int, hosts: Collection[str] | None
+        self, bucket: Bucket, queue: Queue, demand: Demand, way: PlacementWay, most: int, hosts: Collection[str] | None
     ) -> tuple[HostAllocation, ...] | Reason:
         offers, denied = self._offers(bucket, queue, demand, way, most)
         offers = self._usable(bucket, offers, hosts)
@@ -164,7 +164,7 @@ class Spreader:
         sets = [each for each in (only, hosts) if each is not None]
         return [offer for offer in offers if all(offer.host in each for each in sets)] if sets else offers
 
-    def _filler(self, bucket: Bucket, term: Term) -> Fill:
+    def _filler(self, bucket: Bucket, term: DemandTerm) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
             host, books = self._snapshot.hosts[name], self._snapshot.ledger.host(name)
             need = term.need(tasks, first=is_first)
@@ -175,11 +175,11 @@ class Spreader:
 
         return fill
 
-    def _units(self, term: Term) -> Units:
+    def _units(self, term: DemandTerm) -> Units:
         return Units(self._snapshot.compute_units, term, self._snapshot.hosts)
 
     def _offers(
-        self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int
+        self, bucket: Bucket, queue: Queue, demand: Demand, way: PlacementWay, most: int
     ) -> tuple[list[Offer], Reason | None]:
         """The best first; and why a compute unit is not among them that cu[excl] would want with all its hosts."""
         columns, term = self._field.columns, way.term
@@ -208,10 +208,12 @@ class Spreader:
         books = self._snapshot.ledger.host(part.host)
         return crowded(books, alone=part.exclusive) or self._guard.planned(bucket, part)
 
-    def _room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> tuple[Rows, Numbers]:
+    def _room(
+        self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay
+    ) -> tuple[RowNumbers, Numbers]:
         """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""
         match = self._field.match(queue, requirement, demand, one_task(way))
-        rows: Rows = np.flatnonzero(match.codes == FITS)
+        rows: RowNumbers = np.flatnonzero(match.codes == FITS)
         tasks = np.minimum(match.usable_slots(rows), float(way.tasks))
         for name, amount in way.term.per_task.items():
             left = self._field.columns.number(name)
@@ -227,7 +229,7 @@ class Spreader:
             tasks = np.floor(tasks / way.term.block) * way.term.block
         return rows, np.maximum(tasks, 0.0)
 
-    def _device_room(self, match: Match, term: Term, rows: Rows) -> Numbers:
+    def _device_room(self, match: Match, term: DemandTerm, rows: RowNumbers) -> Numbers:
         room = np.full(len(rows), np.inf)
         per_task, per_host = dict(term.task_devices), dict(term.host_devices)
         for (kind, _), (values, _) in zip(match.asked.need.devices, match.devices, strict=False):
@@ -236,12 +238,12 @@ class Spreader:
         return room
 
 
-def one_task(way: Way) -> Way:
+def one_task(way: PlacementWay) -> PlacementWay:
     """One of the way's tasks, on a host that need not be the first."""
     return way._replace(tasks=1, first=False)
 
 
-def needs_several(way: Way) -> bool:
+def needs_several(way: PlacementWay) -> bool:
     """Whether cu[...], span[ptile] or span[stripe] keeps the tasks from being on one host, or may do so."""
     span = way.term.span
     if way.term.cu is not None:
@@ -253,6 +255,6 @@ def needs_several(way: Way) -> bool:
     return span.ptile is not None and (bool(span.ptile_types) or span.ptile < way.tasks)  # BY_HOST is 0
 
 
-def may_spread(way: Way) -> bool:
+def may_spread(way: PlacementWay) -> bool:
     """Whether the tasks may be on several hosts, or on one in a compute unit."""
     return way.term.cu is not None or (way.tasks > 1 and not way.term.one_host)

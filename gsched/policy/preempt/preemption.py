@@ -17,7 +17,7 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.reservations import Reservations
-from gsched.policy.backfill.start_planner import Trial
+from gsched.policy.backfill.start_planner import AsksFit
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
@@ -67,7 +67,7 @@ def may_preempt(queue: Queue, victim: Queue) -> bool:
 class Preemptor:
     """Preemption in one cycle. It changes the cycle's ledger (suspends there) and books what is freed."""
 
-    def __init__(self, snapshot: Snapshot, now: float, trial: Trial, reservations: Reservations) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, trial: AsksFit, reservations: Reservations) -> None:
         self._snapshot = snapshot
         self._now = now
         self._trial = trial

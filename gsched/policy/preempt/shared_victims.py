@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gsched.model.allocation import Allocation
 from gsched.model.snapshot import Running
-from gsched.policy.limits.limit_claims import Counter
+from gsched.policy.limits.limit_claims import LimitCounter
 
 Fits = Callable[[Sequence[Running]], Allocation | None]
 """What the job would hold on its host if these were gone, limits aside."""
@@ -18,7 +18,7 @@ MOST_PRUNED = 32
 
 
 def choose(
-    lacks: Mapping[Counter, float], candidates: Sequence[Running], host: str, fits: Fits
+    lacks: Mapping[LimitCounter, float], candidates: Sequence[Running], host: str, fits: Fits
 ) -> tuple[list[Running], Allocation] | None:
     """Victims among the candidates, first choice first, that free what lacks, and what the job holds instead of them;
     None if they do not do. Those who run on the host come in where it is too full as well.
@@ -43,7 +43,7 @@ def choose(
     return chosen, found
 
 
-def _that_free(lacks: Mapping[Counter, float], candidates: Sequence[Running]) -> list[Running] | None:
+def _that_free(lacks: Mapping[LimitCounter, float], candidates: Sequence[Running]) -> list[Running] | None:
     chosen: list[Running] = []
     for victim in candidates:
         if _is_freed(lacks, chosen):
@@ -53,11 +53,11 @@ def _that_free(lacks: Mapping[Counter, float], candidates: Sequence[Running]) ->
     return chosen if _is_freed(lacks, chosen) else None
 
 
-def _is_freed(lacks: Mapping[Counter, float], victims: Sequence[Running]) -> bool:
+def _is_freed(lacks: Mapping[LimitCounter, float], victims: Sequence[Running]) -> bool:
     return all(
         sum(_gives(counter, victim) for victim in victims) >= lack - _ROUNDING for counter, lack in lacks.items()
     )
 
 
-def _gives(counter: Counter, victim: Running) -> float:
+def _gives(counter: LimitCounter, victim: Running) -> float:
     return counter.amount_of(victim.bucket, victim.allocation.hosts)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, Course, Step
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, AmountSchedule, AmountStep
 from gsched.model.snapshot import HostValues
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
-from gsched.resreq.columns import Columns, Mask
-from gsched.resreq.course import Steps
+from gsched.resreq.columns import Mask, ValueColumns
+from gsched.resreq.course import AmountSteps
 from gsched.resreq.evaluate import Verdict
 from gsched.resreq.gpu import print_size
 
@@ -81,7 +81,7 @@ class HostNeed(NamedTuple):
     exclusive: bool
     affinity: Affinity | None = None
     """Processor units of each task."""
-    courses: tuple[Course, ...] = ()
+    courses: tuple[AmountSchedule, ...] = ()
     """Of the amounts that are given back before the job ends."""
 
     @property
@@ -104,7 +104,7 @@ class Bound(NamedTuple):
     value: float
 
 
-class Comparison(NamedTuple):
+class ResourceComparison(NamedTuple):
     """A resource compared with a number; of an unknown value it does not hold."""
 
     name: str
@@ -118,19 +118,19 @@ class Conjunct(NamedTuple):
     names: frozenset[str]
     """Resources that it looks at."""
     holds: Callable[[HostValues], Verdict]
-    comparison: Comparison | None
+    comparison: ResourceComparison | None
     """The same where it says no more than that, of a resource that is no text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class DemandTerm:
     """A part of a requirement whose tasks all need the same; a job that is no compound has one."""
 
     requirement: Requirement
     tasks: int | None
     """Tasks of this part of a compound; None: those that the others leave, or all."""
     select: Callable[[HostValues], Verdict]
-    mask: Callable[[Columns], Mask]
+    mask: Callable[[ValueColumns], Mask]
     names: frozenset[str]
     """Resources that select looks at."""
     conjuncts: tuple[Conjunct, ...]
@@ -150,7 +150,7 @@ class Term:
     auto_gpu: bool
     exclusive: bool
     affinity: Affinity | None = None
-    courses: Mapping[str, Steps] = field(default_factory=dict)
+    courses: Mapping[str, AmountSteps] = field(default_factory=dict)
     """Amounts that are given back before the job ends -> how, of the amount of one host, task or job."""
     is_first: bool = True
     """Whether it is the part of a compound that is placed first."""
@@ -170,10 +170,10 @@ class Term:
         courses = tuple(self._course(name, tasks) for name in self.courses if name in amounts)
         return HostNeed(tasks, amounts, devices, self.auto_gpu, self.exclusive, self.affinity, courses)
 
-    def _course(self, name: str, tasks: int) -> Course:
+    def _course(self, name: str, tasks: int) -> AmountSchedule:
         times = tasks if name in self.per_task else 1
-        steps = tuple(Step(after_s=after, amount=amount * times) for after, amount in self.courses[name])
-        return Course(resource=name, steps=steps)
+        steps = tuple(AmountStep(after_s=after, amount=amount * times) for after, amount in self.courses[name])
+        return AmountSchedule(resource=name, steps=steps)
 
     @property
     def whole_units(self) -> bool:
@@ -223,10 +223,10 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class RequirementChoice:
     """One way to meet a requirement: an alternative of it, with one of the alternatives of its rusage."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[DemandTerm, ...]
     same: tuple[str, ...]
     """What all hosts of a compound agree in."""
     text: str
@@ -239,7 +239,7 @@ class Choice:
 class Demand:
     """A requirement class in the form that placing needs."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[RequirementChoice, ...]
     """At least one, the first choice first; alternatives whose delay has not passed are not among them."""
     slots: int
     max_slots: int
@@ -265,7 +265,7 @@ class Demand:
         return {name: min(each[name] for each in found) for name in names}
 
 
-def _least(choice: Choice, slots: int) -> dict[str, float]:
+def _least(choice: RequirementChoice, slots: int) -> dict[str, float]:
     """One host for each term is the least there can be."""
     sums = amounts_of(choice, slots)
     needs = (term.need(tasks) for term, tasks in zip(choice.terms, tasks_of(choice, slots), strict=True))
@@ -273,7 +273,7 @@ def _least(choice: Choice, slots: int) -> dict[str, float]:
     return {**sums, "ngpus": float(devices)} if devices else sums
 
 
-def amounts_of(choice: Choice, slots: int) -> dict[str, float]:
+def amounts_of(choice: RequirementChoice, slots: int) -> dict[str, float]:
     """What a job reserves at the least of everything but slots and devices, on all its hosts together."""
     sums: dict[str, float] = {}
     for term, tasks in zip(choice.terms, tasks_of(choice, slots), strict=True):
@@ -283,11 +283,11 @@ def amounts_of(choice: Choice, slots: int) -> dict[str, float]:
     return sums
 
 
-def tasks_of(choice: Choice, slots: int) -> list[int]:
+def tasks_of(choice: RequirementChoice, slots: int) -> list[int]:
     """The tasks of each term of a job with `slots` slots or the next number that makes whole blocks."""
     stated = sum(term.tasks or 0 for term in choice.terms)
     return [_whole_blocks(slots - stated, term) if term.tasks is None else term.tasks for term in choice.terms]
 
 
-def _whole_blocks(tasks: int, term: Term) -> int:
+def _whole_blocks(tasks: int, term: DemandTerm) -> int:
     return -(-tasks // term.block) * term.block

@@ -17,14 +17,14 @@ from gsched.model.snapshot import RequirementClass
 from gsched.policy.requirement.demand import (
     PHYSICAL,
     Bound,
-    Choice,
-    Comparison,
     Conjunct,
     Demand,
+    DemandTerm,
     DeviceKind,
     Devices,
+    RequirementChoice,
+    ResourceComparison,
     SortKey,
-    Term,
     tasks_of,
 )
 from gsched.resreq import ast
@@ -34,16 +34,16 @@ from gsched.resreq.ast import (
     AnyRequirement,
     Compound,
     Expression,
-    Group,
     Name,
     Number,
     OrderKey,
+    Parenthesized,
     Requirement,
     Reservation,
     Span,
 )
 from gsched.resreq.columns import compile_mask
-from gsched.resreq.course import Steps, at_start, course
+from gsched.resreq.course import AmountSteps, at_start, course
 from gsched.resreq.evaluate import DEFAULT_ORDER, compile_select
 from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
 from gsched.resreq.names import canonical, select_names
@@ -81,7 +81,7 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
     return demand
 
 
-def _misfit(choice: Choice, demand: Demand) -> str:
+def _misfit(choice: RequirementChoice, demand: Demand) -> str:
     """Why the choice cannot be meant for so many tasks; empty when it can."""
     tasks = tasks_of(choice, demand.slots)
     if min(tasks) < 1 or (all(term.tasks for term in choice.terms) and sum(tasks) != demand.slots):
@@ -107,7 +107,7 @@ class _Reader:
     auto_gpu: bool
     exclusive: bool
 
-    def choices(self, whole: AnyRequirement, waited_s: float) -> Iterator[Choice]:
+    def choices(self, whole: AnyRequirement, waited_s: float) -> Iterator[RequirementChoice]:
         match whole:
             case Alternatives(alternatives):
                 for number, each in enumerate(alternatives, 1):
@@ -116,7 +116,7 @@ class _Reader:
             case _:
                 yield from self._ways(whole, "")
 
-    def _ways(self, requirement: Requirement | Compound, name: str) -> Iterator[Choice]:
+    def _ways(self, requirement: Requirement | Compound, name: str) -> Iterator[RequirementChoice]:
         """`name`: of the alternative; empty when there is no other."""
         if isinstance(requirement, Compound):
             terms = tuple(
@@ -127,22 +127,24 @@ class _Reader:
                 f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}"
                 for term in terms
             )
-            yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if name else "", name)
+            yield RequirementChoice(
+                terms, tuple(canonical(key.name) for key in requirement.same), text if name else "", name
+            )
             return
         usages = requirement.every_rusage
         for number, usage in enumerate(usages, 1):
             part = with_rusage(requirement, [usage])
             text = print_combined(part) if name or len(usages) > 1 else ""
             of_usage = f"{name} with rusage {number}" if name else f"Alternative {number} of rusage"
-            yield Choice((self._term(part, None, 0),), (), text, of_usage if len(usages) > 1 else name)
+            yield RequirementChoice((self._term(part, None, 0),), (), text, of_usage if len(usages) > 1 else name)
 
-    def _term(self, part: Requirement, tasks: int | None, place: int) -> Term:
+    def _term(self, part: Requirement, tasks: int | None, place: int) -> DemandTerm:
         reserved = _Reserved(self.gpu, part.span)
         for item in part.rusage:
             reserved.add(item)
         reserved.add_gpu()
         names = frozenset(name for name, _ in select_names(part.select)) if part.select is not None else frozenset()
-        return Term(
+        return DemandTerm(
             requirement=part,
             tasks=tasks,
             select=compile_select(part.select, local_type=self.local_type),
@@ -179,7 +181,7 @@ class _Reserved:
         self._gtile = "" if span is None or span.gtile is None else str(span.gtile or "!")
         self.amounts: dict[str, dict[str, float]] = {"": {}, "task": {}, "job": {}}
         self.devices: dict[str, dict[DeviceKind, int]] = {"": {}, "task": {}}
-        self.courses: dict[str, Steps] = {}
+        self.courses: dict[str, AmountSteps] = {}
         self.bounds: list[Bound] = []
 
     def add(self, item: Reservation) -> None:
@@ -238,11 +240,11 @@ def kind_of(asked: GpuRequirement) -> DeviceKind:
     )
 
 
-def _comparison(select: Expression) -> Comparison | None:
+def _comparison(select: Expression) -> ResourceComparison | None:
     """The expression if it compares a resource with a number, by a relation that holds of nothing unknown."""
     match select:
         case ast.Comparison(op, Name(name), Number(number)) if op in _RELATIONS:
-            return Comparison(canonical(name), _RELATIONS[op], number)
+            return ResourceComparison(canonical(name), _RELATIONS[op], number)
         case _:
             return None
 
@@ -251,7 +253,7 @@ def _conjuncts(select: Expression | None) -> Iterator[Expression]:
     match select:
         case None:
             return
-        case Group(inner):
+        case Parenthesized(inner):
             yield from _conjuncts(inner)
         case AllOf(terms):
             for term in terms:

@@ -17,8 +17,8 @@ from msgspec import structs
 from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import Snapshot
-from gsched.policy.match.host_fit import Rules, live_values, try_host
-from gsched.policy.requirement.demand import Term
+from gsched.policy.match.host_fit import FitRules, live_values, try_host
+from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.task_spread import apart, merge
 
@@ -44,10 +44,10 @@ class Tries:
         self.left = most
 
 
-class Part(NamedTuple):
+class CompoundPart(NamedTuple):
     """A part of a compound, and what each host could take of it at the most; the best hosts first."""
 
-    term: Term
+    term: DemandTerm
     tasks: int
     room: Mapping[str, int]
 
@@ -78,7 +78,7 @@ class Part(NamedTuple):
         return rest if served % tile == 0 and most >= rest <= left else 0
 
 
-def is_plain(term: Term) -> bool:
+def is_plain(term: DemandTerm) -> bool:
     """Whether the part says nothing that ties its hosts together."""
     if term.cu is not None or term.same or term.is_striped:
         return False
@@ -92,9 +92,9 @@ class HostTry:
     def __init__(
         self,
         snapshot: Snapshot,
-        rules: Rules,
+        rules: FitRules,
         books: Callable[[str], HostLedger],
-        terms: Sequence[Term],
+        terms: Sequence[DemandTerm],
         tries: Tries,
         allowed: Callable[[HostAllocation], bool] = lambda part: True,
     ) -> None:
@@ -153,7 +153,9 @@ class _Served(NamedTuple):
     first: bool
 
 
-def deal(parts: Sequence[Part], there: HostTry, first_hosts: Collection[str] = ()) -> list[list[HostAllocation]] | None:
+def deal(
+    parts: Sequence[CompoundPart], there: HostTry, first_hosts: Collection[str] = ()
+) -> list[list[HostAllocation]] | None:
     """What each part holds, in the order of the parts; None if no place was found.
 
     `first_hosts`: one of these has tasks of the first part and is the job's first host; empty: any may be.
@@ -171,7 +173,7 @@ def deal(parts: Sequence[Part], there: HostTry, first_hosts: Collection[str] = (
     return None
 
 
-def _hosts(parts: Sequence[Part]) -> list[str]:
+def _hosts(parts: Sequence[CompoundPart]) -> list[str]:
     """Those to look at. Where there are many, of each part those first that fewest parts could use."""
     names = dict.fromkeys(name for part in parts for name, room in part.room.items() if room)
     if len(names) <= MOST_HOSTS:
@@ -187,7 +189,7 @@ def _hosts(parts: Sequence[Part]) -> list[str]:
 
 
 def _search(
-    parts: Sequence[Part], there: HostTry, hosts: Sequence[str], first: str | None
+    parts: Sequence[CompoundPart], there: HostTry, hosts: Sequence[str], first: str | None
 ) -> list[list[HostAllocation]] | None:
     goal = tuple(part.tasks for part in parts)
     reached: dict[Sums, _Served | None] = {(0,) * len(parts): None}
@@ -208,7 +210,7 @@ def _search(
     return None
 
 
-def _most(parts: Sequence[Part], there: HostTry, host: str, first: bool) -> list[Sums]:
+def _most(parts: Sequence[CompoundPart], there: HostTry, host: str, first: bool) -> list[Sums]:
     """The most that the host can take of all parts together: none of these is less than another in all parts."""
     found: list[Sums] = []
     slots = there.slots(host)

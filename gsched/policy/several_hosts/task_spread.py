@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gsched.model.allocation import SHARING, Allocation, HostAllocation, courses_together
 from gsched.model.snapshot import HostValues
-from gsched.policy.requirement.demand import Term
+from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
 from gsched.resreq.ast import Cu
@@ -46,7 +46,7 @@ _MOST_TURNS = 4
 
 
 def assemble(
-    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, *, first_hosts: Sequence[str] = ()
+    term: DemandTerm, least: int, most: int, offers: Sequence[Offer], fill: Fill, *, first_hosts: Sequence[str] = ()
 ) -> tuple[HostAllocation, ...] | Reason:
     """Places for `most` tasks, or as many as there are but not fewer than `least`. `offers`: the best first.
 
@@ -108,7 +108,9 @@ def apart(part: HostAllocation) -> HostAllocation:
     return structs.replace(part, gpus=tuple(structs.replace(gpu, claim="ngpus", share=1.0) for gpu in part.gpus))
 
 
-def _groups(term: Term, offers: Sequence[Offer], least: int, first_hosts: Sequence[str]) -> Iterator[Sequence[Offer]]:
+def _groups(
+    term: DemandTerm, offers: Sequence[Offer], least: int, first_hosts: Sequence[str]
+) -> Iterator[Sequence[Offer]]:
     """The sets of hosts that may be used together, each in its order, the set of the best host first."""
     alike: dict[Hashable, list[Offer]] = {}
     for offer in offers:
@@ -121,7 +123,7 @@ def _groups(term: Term, offers: Sequence[Offer], least: int, first_hosts: Sequen
         yield from _by_units(term, group, least) if term.cu is not None and not term.cu.balance else (group,)
 
 
-def _by_units(term: Term, offers: Sequence[Offer], least: int) -> Iterator[Sequence[Offer]]:
+def _by_units(term: DemandTerm, offers: Sequence[Offer], least: int) -> Iterator[Sequence[Offer]]:
     """cu[...]: one unit after the other, in the order that it prefers; at most maxcus of them."""
     assert term.cu is not None
     units = _units(term.cu, offers)
@@ -151,12 +153,12 @@ def _units(cu: Cu, offers: Sequence[Offer]) -> dict[int, list[Offer]]:
     return {unit: units[unit] for unit in usable}
 
 
-def _is_balanced(term: Term) -> bool:
+def _is_balanced(term: DemandTerm) -> bool:
     return term.cu is not None and term.cu.balance
 
 
 def _balance(
-    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+    term: DemandTerm, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
 ) -> tuple[HostAllocation, ...] | Reason:
     """cu[balance]: units are asked for equal shares until all can give theirs."""
     assert term.cu is not None
@@ -191,7 +193,7 @@ def _not_first(fill: Fill) -> Fill:
 
 
 def _deal(
-    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+    term: DemandTerm, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
 ) -> tuple[HostAllocation, ...] | Reason:
     parts: list[HostAllocation] = []
     left = most
@@ -220,7 +222,7 @@ def _deal(
 
 
 def _stripe(
-    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+    term: DemandTerm, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
 ) -> tuple[HostAllocation, ...] | Reason:
     """span[stripe]: the tasks are dealt one by one round all the hosts, which get none beyond what they can take."""
     room = {offer.host: offer.tasks for offer in sorted(offers, key=lambda each: each.host not in first_hosts)}
@@ -280,7 +282,7 @@ def _fill(
     return found, shrunk
 
 
-def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:
+def short_of(term: DemandTerm, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:
     """That `least` slots are wanted and only `taken` could be had, on so many hosts."""
     spreads = term.is_tiled or term.is_striped or term.block > 1
     text = TOO_FEW_HOSTS if spreads or term.same or term.cu is not None else TOO_FEW_SLOTS
@@ -289,7 +291,7 @@ def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | No
     return Reason(text, f"{least} slots wanted, {on} could be had{why}")
 
 
-def _too_few(term: Term, least: int, offers: Sequence[Offer], first_hosts: Sequence[str]) -> Reason:
+def _too_few(term: DemandTerm, least: int, offers: Sequence[Offer], first_hosts: Sequence[str]) -> Reason:
     if first_hosts and not any(offer.host in first_hosts for offer in offers):
         return Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take a task now")
     if not term.same:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gsched.run.fence import tree, trial
-from gsched.run.fence.group import V1, V2, Group, group_of, make_fenced
+from gsched.run.fence.group import V1, V2, FenceGroup, group_of, make_fenced
 from gsched.run.fence.v1 import MINORS
 
 _TRIAL = ".trial"
@@ -41,7 +41,7 @@ class Ground:
         """Where the group of this attempt lies."""
         return tuple(f"{base}/{name}" for base in self.bases)
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> FenceGroup:
         """The group of this attempt, made or not."""
         return group_of(self.kind, self.folders(name))
 
@@ -143,7 +143,7 @@ def _try(ground: Ground, scratch: Path) -> str:
     return _PROBLEMS.get(held, "")
 
 
-def _opened_from(group: Group, scratch: Path) -> int:
+def _opened_from(group: FenceGroup, scratch: Path) -> int:
     """What becomes of opening a GPU's device from inside; untold where it cannot be opened from outside either."""
     node = scratch / f".fence-{os.getpid()}"
     try:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 
-from gsched.run.fence.group import Group, group_of
+from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fence.v2 import V2Group
 
 DENIED, OPEN, OUTSIDE = 10, 11, 12
@@ -23,7 +23,7 @@ PRELUDE = (
 _PATIENCE_S = 60.0
 
 
-def opened_inside(group: Group, node: str) -> int:
+def opened_inside(group: FenceGroup, node: str) -> int:
     """What becomes of opening the device from inside of the group. Raises OSError."""
     kind, folders = ("v2", [group.folder]) if isinstance(group, V2Group) else ("v1", [group.devices, group.freezer])
     root = os.path.abspath(f"{os.path.dirname(__file__)}/../../..")

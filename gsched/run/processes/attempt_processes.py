@@ -13,10 +13,10 @@ from gsched.run.attempt import Attempt
 from gsched.run.fence import tree
 from gsched.run.processes import process_tree
 
-Table = dict[int, process_tree.Process]
+ProcessTable = dict[int, process_tree.Process]
 
 
-def members(held: Attempt, table: Table) -> list[process_tree.Process]:
+def members(held: Attempt, table: ProcessTable) -> list[process_tree.Process]:
     """Living processes of the attempt, as the table of all processes shows them."""
     found = _relatives(held, table)
     return process_tree.joined(found, held.group.pids(), table) if held.group is not None else found
@@ -27,7 +27,7 @@ def now(held: Attempt) -> list[process_tree.Process]:
     return members(held, process_tree.scan())
 
 
-def _relatives(held: Attempt, table: Table) -> list[process_tree.Process]:
+def _relatives(held: Attempt, table: ProcessTable) -> list[process_tree.Process]:
     if held.supervisor is not None:
         reaper = table.get(held.supervisor[0])
         if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:
@@ -39,7 +39,7 @@ def _relatives(held: Attempt, table: Table) -> list[process_tree.Process]:
     return process_tree.joined(found, [each.pid for each in (*near, *below)], table)
 
 
-def _session(held: Attempt, table: Table) -> list[process_tree.Process]:
+def _session(held: Attempt, table: ProcessTable) -> list[process_tree.Process]:
     """The job's main process, known by its number and start (it has no mark before it has become its program), and
     its session. A session's number is nobody else's while one of it lives; so an end that was not seen ends the trust.
     """

@@ -31,7 +31,7 @@ _NEXT_HOST = " " * 28
 _LABEL_WIDTH = 45
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReportFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the report says of the job besides its end. Times: seconds since the epoch, UTC."""
 
     job: str
@@ -61,7 +61,7 @@ def beginning_of(script: bytes) -> str:
 
 
 def report_text(
-    facts: Facts,
+    facts: ReportFacts,
     result: AttemptResult,
     *,
     home: str,
@@ -109,7 +109,7 @@ def report_text(
     return "\n".join(lines) + "\n"
 
 
-def _executed(facts: Facts) -> list[str]:
+def _executed(facts: ReportFacts) -> list[str]:
     first, *more = (f"<{slots}*{host}>" if slots > 1 else f"<{host}>" for host, slots in facts.hosts)
     return [
         f"Job was executed on host(s) {first}, in queue <{facts.queue}>, as user <{facts.user}> "
@@ -118,7 +118,7 @@ def _executed(facts: Facts) -> list[str]:
     ]
 
 
-def _input(facts: Facts, script: str | None) -> list[str]:
+def _input(facts: ReportFacts, script: str | None) -> list[str]:
     if script is None:
         return facts.command.split("\n")
     lines = script.removesuffix("\n").split("\n")
@@ -150,7 +150,7 @@ def _left_running(result: AttemptResult) -> list[str]:
     return [text.encode("ascii", "replace").decode().replace("\n", "?") + ".", ""] if text else []
 
 
-def _used(facts: Facts, result: AttemptResult) -> list[tuple[str, str]]:
+def _used(facts: ReportFacts, result: AttemptResult) -> list[tuple[str, str]]:
     """Labels and values in LSF's order; `-` for what was never sampled."""
     usage, asked = result.usage, facts.requested_mem_mib
     most = usage.max_mem_mib
@@ -177,7 +177,7 @@ def _exact(mib: float | None) -> str:
     return "-" if mib is None else f"{mib:.2f} MB"
 
 
-def _below(facts: Facts, output: str | None) -> list[str]:
+def _below(facts: ReportFacts, output: str | None) -> list[str]:
     """Where the output is: above, here, or in the file of -o."""
     if output is None:
         return ["The output (if any) is above this job summary.", "", *_elsewhere(facts)]
@@ -188,7 +188,7 @@ def _below(facts: Facts, output: str | None) -> list[str]:
     return [*lines, *(line for line in _elsewhere(facts) if line.startswith("Read")), ""]
 
 
-def _elsewhere(facts: Facts) -> list[str]:
+def _elsewhere(facts: ReportFacts) -> list[str]:
     if not facts.error_file or facts.error_file == facts.output_file:
         return []
     return ["", "", "PS:", "", f"Read file <{facts.error_file}> for stderr output of this job.", ""]
@@ -198,7 +198,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", ";")
 
 
-def room_for(facts: Facts, *, home: str, cwd: str, script: str | None) -> int:
+def room_for(facts: ReportFacts, *, home: str, cwd: str, script: str | None) -> int:
     """Bytes of the longest report that may have to stand above the output of the job."""
     if script is not None:
         script = beginning_of(script[:SCRIPT_SHOWN].encode(errors="surrogateescape"))
@@ -220,7 +220,9 @@ def _longest_end() -> AttemptResult:
     return max(ends, key=lambda end: sum(len(line) + 1 for line in (*_outcome(end), *_left_running(end))))
 
 
-def write_report(fd: int, facts: Facts, room: tuple[int, int], text: Callable[[bool], str], *, is_below: bool) -> None:
+def write_report(
+    fd: int, facts: ReportFacts, room: tuple[int, int], text: Callable[[bool], str], *, is_below: bool
+) -> None:
     """Put the report into the room above the output, or below the output where there is no room (any more).
 
     `fd` reads and appends. `text(is_above)` is the report. `is_below`: what goes to the end of the file may be there
@@ -239,7 +241,7 @@ def write_report(fd: int, facts: Facts, room: tuple[int, int], text: Callable[[b
         report_room.fill(fd, *room, above)
 
 
-def write_instead(fd: int, facts: Facts, room: tuple[int, int], sentence: str) -> None:
+def write_instead(fd: int, facts: ReportFacts, room: tuple[int, int], sentence: str) -> None:
     """There will be no report in the room above the output: say so there. Raises OSError."""
     if report_room.look(fd, *room, facts.job) == report_room.WAITING:
         report_room.say(fd, *room, sentence)

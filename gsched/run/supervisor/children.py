@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from gsched.run.fence.group import Group
+from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import process_tree
 
 SWEEP_GRACE_S = 2.0
@@ -21,7 +21,7 @@ _LOOK_S = 1.0
 """How often left-overs that do not end by SIGKILL are looked at."""
 
 
-class Left:
+class LeftRunning:
     """A process that a job left running."""
 
     __slots__ = ("name", "was_killed")
@@ -41,9 +41,9 @@ class Children:
         self._max_rss_kib = 0
         self.cpu_s = 0.0
         """Of those that have ended."""
-        self.group: Group | None = None
+        self.group: FenceGroup | None = None
         """The job's control group, once there is one."""
-        self.left: dict[tuple[int, int], Left] = {}
+        self.left: dict[tuple[int, int], LeftRunning] = {}
         """What was left running and swept up, by number and start."""
 
     def follow(self, pid: int) -> None:
@@ -110,7 +110,7 @@ class Children:
         for each in processes:
             if each.is_dead:
                 continue
-            self.left.setdefault((each.pid, each.start), Left(each.name)).was_killed |= was_killed
+            self.left.setdefault((each.pid, each.start), LeftRunning(each.name)).was_killed |= was_killed
 
     def _wait_childless(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import resource
 
-from gsched.run.account import Account, become
+from gsched.run.account import UnixAccount, become
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class Rights:
     def __init__(self, order: dict[str, Any]) -> None:
         """Raises TypeError for an order that nobody here has written."""
         account, site = order.get("account"), order.get("site_account")
-        self.user = Account.of(account) if account is not None else None
+        self.user = UnixAccount.of(account) if account is not None else None
         """The job's user where that is not the supervisor's."""
-        self._site = Account.of(site) if site is not None else None
+        self._site = UnixAccount.of(site) if site is not None else None
         self._site_environment: dict[str, str] = order.get("site_environment", {})
         self._granted: list[tuple[int, int, int]] = order.get("granted", [])
 
@@ -42,7 +42,9 @@ class Rights:
         if self.user is not None:
             become(self.user)
 
-    def for_step(self, step: dict[str, object], umask: int) -> tuple[Account | None, list[tuple[int, int, int]], int]:
+    def for_step(
+        self, step: dict[str, object], umask: int
+    ) -> tuple[UnixAccount | None, list[tuple[int, int, int]], int]:
         """Whom the step runs as, with which limits it begins, and its umask; `umask` is the job's."""
         if step["is_site"] and self._site is not None:
             return self._site, [], _SITE_UMASK

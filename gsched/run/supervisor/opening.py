@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from gsched.base import gpulock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
-from gsched.run.fence.group import Group, group_of, make_fenced
+from gsched.run.fence.group import FenceGroup, group_of, make_fenced
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
 from gsched.run.shell_line import plain_words
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 
 
-class Settings:
+class SupervisorSettings:
     """What all attempts of one fork server have in common."""
 
     __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
@@ -39,7 +39,7 @@ class Settings:
         self,
         spool: str,
         cluster: str,
-        locks: gpulock.Places,
+        locks: gpulock.GpuLockFolders,
         notify_fd: int,
         adopt_orphans: Callable[[], object],
         bind_memory: Callable[[list[int]], object],
@@ -68,17 +68,17 @@ class NotStarted(Exception):
     """The attempt cannot start here and now; the same job may start elsewhere or later."""
 
 
-class Opening:
+class AttemptOpening:
     """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
 
-    def __init__(self, folder: str, settings: Settings, note: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, settings: SupervisorSettings, note: Callable[[str], None]) -> None:
         self._order: dict[str, Any] = {}
         self._folder = folder
         self._settings = settings
         self._note = note
         self.rights = Rights({})
         self.locks: list[int] = []
-        self.group: Group | None = None
+        self.group: FenceGroup | None = None
         self.terminal: Terminal | None = None
         self.streams = (-1, -1, -1)
         """Standard input, output and error of the job."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from gsched.run.account import Account, become
+from gsched.run.account import UnixAccount, become
 from gsched.run.fence.group import group_of
 from gsched.run.supervisor.job_process import (
     why,  # which has what os.execvpe imports: the user may not read it any more
@@ -47,6 +47,6 @@ def _become(described: int, stdin: int, printed: int) -> None:
     os.umask(what["umask"])
     grant(what["granted"])
     if account is not None:
-        become(Account.of(account))
+        become(UnixAccount.of(account))
     os.chdir(what["cwd"])
     os.execvpe(what["words"][0], what["words"], what["environment"])

@@ -82,7 +82,7 @@ def limit_cpu(
             continue
 
 
-class Guard:
+class RunLimitGuard:
     """Watches one job: times are seconds of its run time, which stands still while it is suspended.
 
     `find` finds all its processes for a signal, `look` for a frequent look at what they use; without it they are the
@@ -133,9 +133,13 @@ class Guard:
         """Whether SIGKILL has had no effect for so long that processes hang in the kernel."""
         return ran_s - self._kills_since >= process_tree.UNKILLABLE_AFTER_S
 
-    def renewed(self, run_limit_s: float | None, limits: Mapping[str, float]) -> Guard:
+    def renewed(self, run_limit_s: float | None, limits: Mapping[str, float]) -> RunLimitGuard:
         """A guard of other limits; this one when the job is being ended already."""
-        return self if self.term_reason else Guard(run_limit_s, limits, self._interval_s, self._find, self._look_for)
+        return (
+            self
+            if self.term_reason
+            else RunLimitGuard(run_limit_s, limits, self._interval_s, self._find, self._look_for)
+        )
 
     def explains(self, signum: int) -> str:
         """The keyword for a job that ended by this signal from the kernel; empty when no limit accounts for it."""

@@ -17,13 +17,13 @@ import sys
 import time
 
 from gsched.run.account import acting_as
-from gsched.run.fence.group import Group
+from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import process_tree
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children
 from gsched.run.supervisor.job_process import GO, become_job, why
-from gsched.run.supervisor.opening import NO_FENCE, FinalFailure, NotStarted, Opening, Settings
+from gsched.run.supervisor.opening import NO_FENCE, AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
 from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE, detach
 from gsched.run.task_files import TASKS
@@ -46,12 +46,12 @@ FINAL_FAILURE = 2
 class Supervisor:
     """One attempt from claim to status."""
 
-    def __init__(self, settings: Settings, name: str) -> None:
+    def __init__(self, settings: SupervisorSettings, name: str) -> None:
         self.settings = settings
         self.name = name
         self.folder = AttemptFolder(f"{settings.spool}/{name}")
         self.notes: list[str] = []
-        self.opening = Opening(self.folder.path, settings, self._note)
+        self.opening = AttemptOpening(self.folder.path, settings, self._note)
         self.is_inside = False
         self.pid = 0
         self.children = Children(self._listen)
@@ -65,7 +65,7 @@ class Supervisor:
         self.tasks: Tasks | None = None
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> FenceGroup | None:
         """The job's control group, once there is one."""
         return self.opening.group
 
@@ -219,7 +219,7 @@ class Supervisor:
         count while it is suspended.
         """
         order = self.order
-        guard = run_limits.Guard(
+        guard = run_limits.RunLimitGuard(
             order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self.children.tree
         )
         warned = False
@@ -249,7 +249,7 @@ class Supervisor:
                     self._name_unkillable(self.children.tree())
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status or 0))
 
-    def _limited_anew(self, guard: run_limits.Guard) -> run_limits.Guard:
+    def _limited_anew(self, guard: run_limits.RunLimitGuard) -> run_limits.RunLimitGuard:
         """The guard of the limits as they are now."""
         order = self.order
         before = order.get("limits")
@@ -258,7 +258,7 @@ class Supervisor:
         run_limits.limit_cpu(self.children.tree(), order["limits"], before)
         return guard.renewed(order["run_limit_s"], order["limits"])
 
-    def _is_part_over(self, is_busy: bool, guard: run_limits.Guard) -> bool:
+    def _is_part_over(self, is_busy: bool, guard: run_limits.RunLimitGuard) -> bool:
         """Whether a part is to leave: told to, or because what ran there was ended for exceeding a limit."""
         if host_parts.CLOSE in self.told:
             return True
@@ -397,7 +397,7 @@ def tell(fd: int, name: str) -> None:
         pass
 
 
-def supervise(settings: Settings, name: str) -> None:
+def supervise(settings: SupervisorSettings, name: str) -> None:
     """Body of a freshly forked supervisor. Never returns."""
     try:
         Supervisor(settings, name).run()

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gsched.run.fence.group import Group
+    from gsched.run.fence.group import FenceGroup
     from gsched.run.supervisor.job_rights import Rights
 
 UNTAKEN_S = 600.0
@@ -52,7 +52,7 @@ class Tasks:
         folder: str,
         children: Children,
         job: dict[str, Any],
-        group: Group | None,
+        group: FenceGroup | None,
         rights: Rights,
         tell: Callable[[], None],
     ) -> None:

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.run.fork_server_client import ForkServer
-from gsched.run.program import Ended, Program
+from gsched.run.program import Program, ProgramEnd
 
 
 def nothing(*_: object) -> None:
@@ -22,7 +22,7 @@ def fork_server() -> Iterator[ForkServer]:
     server = ForkServer(
         Path("/nonexistent"),
         "test",
-        Places("", "", False),
+        GpuLockFolders("", "", False),
         on_forked=nothing,
         on_refused=nothing,
         on_started=nothing,
@@ -34,10 +34,10 @@ def fork_server() -> Iterator[ForkServer]:
         server.close()
 
 
-def run(program: Program, limit_s: float | None = None) -> Ended:
+def run(program: Program, limit_s: float | None = None) -> ProgramEnd:
     """Run one program, as in a thread of the agent."""
 
-    async def story() -> Ended:
+    async def story() -> ProgramEnd:
         with fork_server() as server:
             return await server.run(program, limit_s)
 

@@ -13,21 +13,21 @@ import pytest
 from gsched.agent import daemon
 from gsched.agent.attempts import job_accounts as module
 from gsched.agent.attempts import pam_limits
-from gsched.agent.attempts.job_accounts import Accounts, Login
+from gsched.agent.attempts.job_accounts import HostAccounts, Login
 from gsched.agent.attempts.job_environment import login_variables
 from gsched.agent.attempts.pam_limits import PamLimits, parse_limits
 from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
 from gsched.config.files import load
 from gsched.config.template import write_private
 from gsched.model.config import Locations
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.wire.auth import user_name
 
-ALICE = Account(name="alice", uid=1000, gid=100, groups=(100, 200), home="/home/alice", shell="/bin/zsh")
-ROOT = Account(name="root", uid=0, gid=0, home="/root")
+ALICE = UnixAccount(name="alice", uid=1000, gid=100, groups=(100, 200), home="/home/alice", shell="/bin/zsh")
+ROOT = UnixAccount(name="root", uid=0, gid=0, home="/root")
 
 
-def find(name: str) -> Account:
+def find(name: str) -> UnixAccount:
     known = {each.name: each for each in (ALICE, ROOT)}
     if name not in known:
         raise LookupError
@@ -36,7 +36,7 @@ def find(name: str) -> Account:
 
 def login(user: str, **more: object) -> Login:
     async def ask() -> Login:
-        accounts = Accounts("h1", **{"uid": 0, "find": find, **more})  # type: ignore[arg-type]
+        accounts = HostAccounts("h1", **{"uid": 0, "find": find, **more})  # type: ignore[arg-type]
         return await accounts.login(user)
 
     return asyncio.run(ask())
@@ -46,7 +46,7 @@ def test_an_agent_of_root_starts_jobs_as_their_users() -> None:
     assert login("alice") == Login(ALICE)
     assert login("alice", site_user="root") == Login(ALICE, site=ROOT)
     assert login("root", site_user="root") == Login(None, site=ROOT)
-    assert Accounts("h1", uid=0).only_user == ""
+    assert HostAccounts("h1", uid=0).only_user == ""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_who_cannot_be_served_is_told_why(
 
 
 def test_an_agent_of_somebody_starts_that_users_jobs_and_says_so() -> None:
-    own = Accounts("h1", uid=54321)
+    own = HostAccounts("h1", uid=54321)
     assert own.only_user == user_name(54321) == "54321"
     assert login("54321", uid=54321) == Login()
 
@@ -77,7 +77,7 @@ def test_a_directory_of_users_is_asked_now_and_then_and_may_hang(monkeypatch: py
     hangs = False
     going_on = threading.Event()
 
-    def slow(name: str) -> Account:
+    def slow(name: str) -> UnixAccount:
         asked.append(name)
         if hangs:
             going_on.wait(60)
@@ -85,7 +85,7 @@ def test_a_directory_of_users_is_asked_now_and_then_and_may_hang(monkeypatch: py
 
     async def story() -> None:
         nonlocal hangs
-        users = Accounts("h1", uid=0, find=slow)
+        users = HostAccounts("h1", uid=0, find=slow)
         await asyncio.gather(users.login("alice"))
         await users.login("alice")
         assert asked == ["alice"]
@@ -107,7 +107,7 @@ def test_a_login_without_a_shell_runs_scripts_all_the_same() -> None:
         "LOGNAME": "alice",
         "SHELL": "/bin/zsh",
     }
-    nologin = Account(name="svc", uid=1001, gid=1001, shell="/usr/sbin/nologin")
+    nologin = UnixAccount(name="svc", uid=1001, gid=1001, shell="/usr/sbin/nologin")
     assert login_variables(nologin)["SHELL"] == "/bin/sh"
 
 

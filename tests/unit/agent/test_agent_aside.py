@@ -13,9 +13,9 @@ import pytest
 from gsched.agent import blocking_pool as module
 from gsched.agent.blocking_pool import Aside
 from gsched.base.errors import ResourceExhausted
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 
-NOBODY = Account(name="ann", uid=54321, gid=54321)
+NOBODY = UnixAccount(name="ann", uid=54321, gid=54321)
 
 
 def test_results_and_errors_come_back() -> None:

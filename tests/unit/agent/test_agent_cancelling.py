@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gsched.agent.attempts.attempt_fences import Fencing
-from gsched.agent.output.output_tail import Endings
-from gsched.master.agents.agent_sessions import Sessions
+from gsched.agent.output.output_tail import AttemptEndWaiters
+from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.wire.v1 import agent_pb2
 
 Wait = tuple[Awaitable[Any], Callable[[], object]]
@@ -19,7 +19,7 @@ Wait = tuple[Awaitable[Any], Callable[[], object]]
 
 
 def attempts_end() -> Wait:
-    endings = Endings()
+    endings = AttemptEndWaiters()
     return endings.wait((1, 1), 60), lambda: endings.tell((1, 1))
 
 
@@ -32,7 +32,7 @@ def gpus_are_seen() -> Wait:
 
 def output_comes() -> Wait:
     board: Any = SimpleNamespace()
-    sessions = Sessions(board, board)
+    sessions = AgentSessions(board, board)
     speaker: Any = SimpleNamespace()
     sessions.open("h", speaker)
     answers = sessions._ask("h", agent_pb2.MasterMessage(read_output=agent_pb2.ReadOutput()))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gsched.agent.attempts.attempt_orders import Attempts
-from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import Custody
 from gsched.agent.gpu.gpu_watch import GpuWatch
@@ -60,7 +60,7 @@ def order_of(*gpus: HeldGpu) -> agent_pb2.StartAttempt:
 
 
 def attempts_of(folder: Path, custody: Custody, told: list[agent_pb2.AgentMessage]) -> Attempts:
-    surroundings = Surroundings(locks_gpus=lambda: False, places={})
+    surroundings = HostContext(locks_gpus=lambda: False, places={})
     return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
 
 

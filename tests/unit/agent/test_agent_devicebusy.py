@@ -15,7 +15,7 @@ import pytest
 
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.device_busy import DeviceBusy
-from gsched.agent.gpu.foreign_processes import Rules
+from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
@@ -115,7 +115,7 @@ def test_it_is_closed_also_where_strangers_are_only_warned_of(monkeypatch: pytes
     """GPU_FOREIGN=warn gives such a GPU out; that it failed one job is enough."""
 
     async def story(machine: Machine) -> None:
-        machine.care.rules = Rules(action=GpuForeign.WARN)
+        machine.care.rules = ForeignRules(action=GpuForeign.WARN)
         assert await machine.looked() == ""
         assert await machine.busy.blame(KEY, PART) == BLAME
         assert await machine.looked() == "busy(ann,999999999,74)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from gsched.agent.background_tasks import Errands
+from gsched.agent.background_tasks import BackgroundTasks
 
 
 def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> None:
     async def story() -> None:
-        errands, done, gate = Errands(), list[str](), asyncio.Event()
+        errands, done, gate = BackgroundTasks(), list[str](), asyncio.Event()
         other = asyncio.Event()
 
         async def slow() -> None:
@@ -35,7 +35,7 @@ def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> Non
 
 def test_an_order_that_fails_does_not_keep_the_next_from_being_carried_out() -> None:
     async def story() -> None:
-        errands, reached = Errands(), asyncio.Event()
+        errands, reached = BackgroundTasks(), asyncio.Event()
 
         async def fails() -> None:
             raise RuntimeError("no luck")

@@ -10,7 +10,7 @@ import pytest
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.gpulock import CLAIMED, Places
+from gsched.base.gpulock import CLAIMED, GpuLockFolders
 from gsched.model.host import Gpu, GpuReport
 
 
@@ -29,7 +29,7 @@ def test_gpus_of_the_system_are_not_offered(tmp_path: Path, monkeypatch: pytest.
     common, roots = str(tmp_path / "common"), str(tmp_path / "roots")
 
     async def problems(cluster: str, *, is_root: bool) -> list[str]:
-        watch = GpuWatch("h", cluster, GpuOwners(lambda pids: {}), locks=Places(common, roots, is_root))
+        watch = GpuWatch("h", cluster, GpuOwners(lambda pids: {}), locks=GpuLockFolders(common, roots, is_root))
         await watch.use("nvml", "")
         report = await watch.look()
         await watch.close()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.agent.gpu.gpu_condition import HealthRules, Record, still_of
+from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, still_of
 from gsched.model.host import MOST_XIDS, ComputeMode, Gpu, GpuXid
 
 RULES = HealthRules(clean_probes=2, max_temperature_c=90)
@@ -28,7 +28,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 )
 def test_what_is_offered_was_clean_for_long_enough(story: list[tuple[str, bool, str]]) -> None:
     gpu = Gpu(uuid="GPU-0", index=0)
-    record = Record(still=still_of(gpu))
+    record = GpuRecord(still=still_of(gpu))
     clean, faults, hit = 0, 0, ()
     for kind, counts, holder in story:
         holders = (holder,) if holder else ()

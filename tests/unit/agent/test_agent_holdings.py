@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.agent.attempts.held_resources import Holdings, uuids_of
+from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host_ledger import AttemptKey
@@ -17,7 +17,7 @@ MIG = HostAllocation(
 
 def test_what_has_ended_is_held_until_it_is_given_back_and_known_until_it_is_forgotten() -> None:
     ended: set[AttemptKey] = set()
-    holdings = Holdings(ended)
+    holdings = HeldResources(ended)
     holdings.take(KEY, WHOLE)
     holdings.take(OTHER, MIG)
     assert holdings.running == holdings.all() == {KEY: WHOLE, OTHER: MIG} and not holdings.returning
@@ -34,7 +34,7 @@ def test_what_has_ended_is_held_until_it_is_given_back_and_known_until_it_is_for
 
 
 def test_gpus_of_attempts_by_name() -> None:
-    holdings = Holdings(())
+    holdings = HeldResources(())
     holdings.take(KEY, WHOLE)
     holdings.take(OTHER, MIG)
     assert holdings.given_gmem() == {("7.1", "GPU-0"): 512}

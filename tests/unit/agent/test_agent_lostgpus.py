@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.agent.attempts.held_resources import Holdings, uuids_of
+from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport
@@ -20,7 +20,7 @@ REPORT = GpuReport(
 
 def test_none_is_offered_that_the_attempt_may_have_until_it_is_over() -> None:
     ended: set[AttemptKey] = set()
-    holdings = Holdings(ended)
+    holdings = HeldResources(ended)
     judge = LostGpus(
         lambda: holdings.unknown, lambda: {uuid for part in holdings.all().values() for uuid in uuids_of(part)}
     ).judge

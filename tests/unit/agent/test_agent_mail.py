@@ -16,9 +16,9 @@ from fork_server import run
 from gsched.agent.output.mail import send
 from gsched.run.account import look_up
 from gsched.run.order import Mail
-from gsched.run.report.job_report import Facts
+from gsched.run.report.job_report import ReportFacts
 
-FACTS = Facts(
+FACTS = ReportFacts(
     job="7",
     name="n",
     command="c",

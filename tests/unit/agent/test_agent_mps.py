@@ -22,14 +22,14 @@ from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.job import JobSpec
 from gsched.run import mps_daemon as daemon
-from gsched.run.account import Account
+from gsched.run.account import UnixAccount
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
 from gsched.run.fork_server_client import ForkServer
 from gsched.run.mps_daemon import MpsDaemon, pipes_of
 from gsched.run.order import Fence
 from gsched.run.processes import process_tree
-from gsched.run.program import Ended, Program
+from gsched.run.program import Program, ProgramEnd
 
 STAND_IN = Path(__file__).resolve().parents[2] / "fakemps"
 FIRST, SECOND, THIRD = (1, 1), (2, 1), (3, 1)
@@ -51,7 +51,7 @@ _SERVERS: list[ForkServer] = []
 """The one of the story that is being told."""
 
 
-async def run_program(program: Program, limit_s: float | None = None) -> Ended:
+async def run_program(program: Program, limit_s: float | None = None) -> ProgramEnd:
     return await _SERVERS[-1].run(program, limit_s)
 
 
@@ -323,8 +323,8 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
         (host.bin / f"gpu{minor}").chmod(0o666)
     asked = []
 
-    async def account(user: str) -> Account | None:
-        return Account(name=user, uid=54321, gid=54321)
+    async def account(user: str) -> UnixAccount | None:
+        return UnixAccount(name=user, uid=54321, gid=54321)
 
     async def fence(name: str, held: HostAllocation) -> Fence | None:
         asked.append((name, held))
@@ -352,9 +352,9 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
 
 @pytest.mark.needs_root
 def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -> None:
-    accounts = {name: Account(name=name, uid=uid, gid=uid) for name, uid in (("ann", 54321), ("bob", 54322))}
+    accounts = {name: UnixAccount(name=name, uid=uid, gid=uid) for name, uid in (("ann", 54321), ("bob", 54322))}
 
-    async def account(user: str) -> Account | None:
+    async def account(user: str) -> UnixAccount | None:
         return accounts[user]
 
     def agent() -> Mps:

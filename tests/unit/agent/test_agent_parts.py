@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.agent.attempts.attempt_orders import Attempts
-from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_prolog_epilog import Custody
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
@@ -66,7 +66,7 @@ def message() -> agent_pb2.StartAttempt:
 
 def agent(folder: Path, told: Told, *keepers: object) -> Attempts:
     custody = Custody(keepers)  # type: ignore[arg-type]
-    surroundings = Surroundings(locks_gpus=lambda: False, places={})
+    surroundings = HostContext(locks_gpus=lambda: False, places={})
     return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gsched.agent.output import output_tail
-from gsched.agent.output.output_tail import Endings, answer
+from gsched.agent.output.output_tail import AttemptEndWaiters, answer
 from gsched.wire.v1 import agent_pb2
 
 KEY = (7, 1)
@@ -20,7 +20,7 @@ class Printed:
     def __init__(self, **streams: bytes) -> None:
         self.streams = streams
         self.is_over = False
-        self.endings = Endings()
+        self.endings = AttemptEndWaiters()
         self.replies: list[agent_pb2.OutputReply] = []
         self.listens = True
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.gpu.foreign_processes import Rules, judged, lost_memory, strangers_of
+from gsched.agent.gpu.foreign_processes import ForeignRules, judged, lost_memory, strangers_of
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, ProcessKind
 
@@ -28,7 +28,7 @@ def gpu(*processes: GpuProcess, **fields: Any) -> Gpu:
 
 
 def verdict(seen: Gpu, **how: Any) -> Gpu:
-    values = {"rules": Rules(), "is_over": lambda name: True, "is_used": False}
+    values = {"rules": ForeignRules(), "is_over": lambda name: True, "is_used": False}
     return judged(seen, **(values | how))
 
 
@@ -70,7 +70,7 @@ def test_a_job_is_no_stranger_and_what_it_does_is_not_judged() -> None:
 def test_what_has_escaped_from_a_job_closes_the_gpu_and_is_no_stranger(
     processes: tuple[GpuProcess, ...], action: GpuForeign, problem: str
 ) -> None:
-    seen = verdict(gpu(*processes), rules=Rules(action=action), is_over=lambda name: False)
+    seen = verdict(gpu(*processes), rules=ForeignRules(action=action), is_over=lambda name: False)
     assert seen.problem == problem
     assert ESCAPED.pid not in seen.strangers and seen.left_behind == ()
 
@@ -110,7 +110,7 @@ def test_lost_memory_makes_a_free_gpu_dirty() -> None:
 
 
 def test_warn_closes_nothing_but_what_a_job_has_left() -> None:
-    rules = Rules(action=GpuForeign.WARN)
+    rules = ForeignRules(action=GpuForeign.WARN)
     seen = verdict(gpu(ANN), rules=rules)
     assert (seen.problem, seen.strangers) == ("", (4711,))
     assert verdict(gpu(used_mib=5000), rules=rules).problem == ""
@@ -160,7 +160,7 @@ def test_one_process_closes_a_gpu_that_takes_one_process_however_little_memory_i
 
     assert found() == problem
     is_by_memory = process.used_mib == 700
-    assert found(rules=Rules(action=GpuForeign.WARN)) == ""
+    assert found(rules=ForeignRules(action=GpuForeign.WARN)) == ""
     assert verdict(gpu(process, mode=ComputeMode.DEFAULT, foreign_mib=0), is_over=lambda name: False).problem == (
         problem if is_by_memory else ""
     )
@@ -181,7 +181,7 @@ def test_verdicts_hold_together(
     processes: list[GpuProcess], used_mib: int | None, limit_mib: int, is_used: bool
 ) -> None:
     seen = gpu(*processes, used_mib=used_mib)
-    found = judged(seen, Rules(limit_mib=limit_mib), is_over=lambda name: name == "18.1", is_used=is_used)
+    found = judged(seen, ForeignRules(limit_mib=limit_mib), is_over=lambda name: name == "18.1", is_used=is_used)
     assert bool(found.left_behind) == any(each.job == "18.1" for each in processes)
     assert set(found.strangers) <= {each.pid for each in processes if not each.job}
     assert bool(found.problem) or not (found.strangers or found.left_behind)

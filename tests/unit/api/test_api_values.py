@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 
 from gsched.api.named import number_of
-from gsched.api.request import Desk
+from gsched.api.request import RequestReader
 from gsched.base.errors import GschedError
 from gsched.model.view import Submission
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(str(tmp_path))
+def desk(tmp_path: Path) -> RequestReader:
+    return RequestReader(str(tmp_path))
 
 
-def asked(desk: Desk, **request: Any) -> Submission:
+def asked(desk: RequestReader, **request: Any) -> Submission:
     return desk.submission({"command": "true", **request})  # type: ignore[typeddict-item]
 
 
-def refusal(desk: Desk, **request: Any) -> str:
+def refusal(desk: RequestReader, **request: Any) -> str:
     with pytest.raises(GschedError) as caught:
         desk.submission(request)  # type: ignore[arg-type]
     return caught.value.text
@@ -37,7 +37,7 @@ TWO = [2, 2.0, np.int64(2), np.uint8(2), np.float32(2.0), np.array(2), Fraction(
 
 
 @pytest.mark.parametrize("two", TWO, ids=lambda two: f"{type(two).__name__}-{two}")
-def test_whole_numbers_of_any_kind_count(desk: Desk, two: Any) -> None:
+def test_whole_numbers_of_any_kind_count(desk: RequestReader, two: Any) -> None:
     spec = asked(desk, gpus=two, slots=two, array=two, priority=two, after=two).spec
     assert (spec.gpu_req, spec.slots, spec.indices) == ("num=2", 2, "1-2")
     assert (spec.priority, spec.dependency) == (2, "done(2)")
@@ -45,7 +45,7 @@ def test_whole_numbers_of_any_kind_count(desk: Desk, two: Any) -> None:
     assert asked(desk, slots=(two, 4)).spec.max_slots == 4
 
 
-def test_sequences_and_paths_count(desk: Desk, tmp_path: Path) -> None:
+def test_sequences_and_paths_count(desk: RequestReader, tmp_path: Path) -> None:
     assert asked(desk, array=[1, 4, 7]).spec.indices == asked(desk, array=np.array([1, 4, 7])).spec.indices == "1,4,7"
     assert asked(desk, array=range(1, 8, 3)).spec.indices == "1-7:3"
     assert asked(desk, slots=np.array([2, 8])).spec.max_slots == 8
@@ -65,7 +65,7 @@ def test_sequences_and_paths_count(desk: Desk, tmp_path: Path) -> None:
     assert b"N=4\0" in block and f"WHERE={tmp_path}\0".encode() in block
 
 
-def test_words_of_a_command(desk: Desk) -> None:
+def test_words_of_a_command(desk: RequestReader) -> None:
     words = ["train.py", "--lr", 0.1, "--seed", np.int64(3), Path("a b")]
     assert asked(desk, command=words).spec.command == "train.py --lr 0.1 --seed 3 'a b'"
     assert asked(desk, command=Path("/opt/a b")).spec.command == "'/opt/a b'"
@@ -111,14 +111,14 @@ def test_words_of_a_command(desk: Desk) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_wrong_is_refused_by_name(desk: Desk, request_: dict[str, Any], text: str | None) -> None:
+def test_what_is_wrong_is_refused_by_name(desk: RequestReader, request_: dict[str, Any], text: str | None) -> None:
     if text is None:
         assert asked(desk, **request_).spec.exclusive
         return
     assert refusal(desk, **{"command": "true", **request_}).startswith(text)
 
 
-def test_a_script_is_a_text_or_the_path_of_its_file(desk: Desk, tmp_path: Path) -> None:
+def test_a_script_is_a_text_or_the_path_of_its_file(desk: RequestReader, tmp_path: Path) -> None:
     file = tmp_path / "job.txt"
     file.write_text("#BSUB -J filed\necho hello\n")
     for script in (file, file.read_text(), file.read_bytes()):
@@ -134,6 +134,6 @@ def test_a_script_is_a_text_or_the_path_of_its_file(desk: Desk, tmp_path: Path) 
     assert desk.submission({"script": "hostname\n"}).script == b"hostname\n"
 
 
-def test_whole_timedeltas_are_minutes_rounded_up(desk: Desk) -> None:
+def test_whole_timedeltas_are_minutes_rounded_up(desk: RequestReader) -> None:
     assert asked(desk, run_limit=timedelta(seconds=61)).spec.run_limit_s == 120
     assert asked(desk, run_limit="1:30").spec.run_limit_s == 5400

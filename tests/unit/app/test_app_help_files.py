@@ -14,7 +14,7 @@ from test_app_install import PYTHON, put
 
 from gsched.app import fleet_words, help_files, install
 from gsched.app.administration import gadmin
-from gsched.app.install import Place
+from gsched.app.install import InstallPlace
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
 EVERY_DAY = GUIDE.partition("## Every day\n")[2].partition("\n## ")[0]
@@ -64,7 +64,7 @@ def test_pages_and_completion_are_installed_for_everybody(tmp_path: Path) -> Non
     conf = tmp_path / "etc/gsched"
     assert conf.stat().st_mode & 0o777 == 0o755
     assert all((conf / name).stat().st_mode & 0o777 == 0o644 for name in ("lsf.conf", "lsb.queues", ".door"))
-    install.uninstall(Place(str(tmp_path), "/etc/gsched", "h1"), force=False, say=lambda _: None, python=PYTHON)
+    install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=lambda _: None, python=PYTHON)
     assert not list(pages.iterdir())
     assert not (tmp_path / help_files.BASH_COMPLETION).exists()
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from gsched.app import install, units
 from gsched.app.administration import gadmin
-from gsched.app.install import NewCluster, Place
+from gsched.app.install import InstallPlace, NewCluster
 from gsched.base.errors import BadRequest, ConfigError, Conflict, PermissionDenied
 
 PYTHON, PACKAGE = "/bin/sh", "/usr/lib/__init__.py"
@@ -24,7 +24,7 @@ UNITS = "etc/systemd/system"
 
 def put(root: Path, *daemons: str, host: str = "h1", new: NewCluster | None = NEW, force: bool = False) -> str:
     said: list[str] = []
-    place = Place(str(root), "/etc/gsched", host)
+    place = InstallPlace(str(root), "/etc/gsched", host)
     install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE)
     return "\n".join(said)
 
@@ -36,7 +36,7 @@ def there(root: Path) -> set[str]:
 def test_a_cluster_from_nothing(tmp_path: Path) -> None:
     said = put(tmp_path)
     assert there(tmp_path) == {"master", "door", "agent"}
-    config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))
+    config = install.read_config(InstallPlace(str(tmp_path), "/etc/gsched", "h1"))
     assert (config.cluster, config.master_host, list(config.hosts)) == ("test", "h1", ["h1", "h2", "h3"])
     assert config.is_shared and config.locations.run_dir == "/run/gsched"
     assert {path.name for path in (tmp_path / "etc/gsched/gpus").glob("*.json")} == {"h1.json", "h2.json", "h3.json"}
@@ -103,7 +103,7 @@ def test_uninstall_leaves_configuration_and_changed_units(tmp_path: Path) -> Non
     master = tmp_path / UNITS / "gsched-master.service"
     whole = master.read_text()
     master.write_text(whole + "# mine\n")
-    place = Place(str(tmp_path), "/etc/gsched", "h1")
+    place = InstallPlace(str(tmp_path), "/etc/gsched", "h1")
     with pytest.raises(Conflict, match="changed"):
         install.uninstall(place, force=False, say=lambda _: None)
     assert there(tmp_path) == {"master", "door", "agent"}
@@ -126,7 +126,13 @@ def test_only_root_installs_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_installation_that_the_services_could_not_read(tmp_path: Path, python: str) -> None:
     with pytest.raises(BadRequest, match="install it elsewhere"):
         install.install(
-            Place(str(tmp_path), "/etc/gsched", "h1"), (), NEW, force=False, say=print, python=python, package=PACKAGE
+            InstallPlace(str(tmp_path), "/etc/gsched", "h1"),
+            (),
+            NEW,
+            force=False,
+            say=print,
+            python=python,
+            package=PACKAGE,
         )
     assert list(tmp_path.iterdir()) == []
 
@@ -156,7 +162,7 @@ def test_the_masters_reader_may_step_back(tmp_path: Path) -> None:
 
 def test_backoff_where_systemd_knows_it(tmp_path: Path) -> None:
     put(tmp_path, "door")
-    config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))
+    config = install.read_config(InstallPlace(str(tmp_path), "/etc/gsched", "h1"))
     texts = {
         version: units.unit_of("agent", units.Installation(PYTHON, config, "h1", version))[1] for version in (252, 254)
     }

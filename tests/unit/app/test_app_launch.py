@@ -473,13 +473,13 @@ def pointed(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 
 def test_a_door_that_does_not_answer_is_not_waited_for(pointed: socket.socket) -> None:
-    relay = launch.Relay(launch.connect())
+    relay = launch.DoorConnection(launch.connect())
     with pytest.raises(TimeoutError):
         relay.start(b"request")
 
 
 def test_a_door_of_another_version_is_left_alone(pointed: socket.socket) -> None:
-    relay = launch.Relay(launch.connect())
+    relay = launch.DoorConnection(launch.connect())
     connection, _ = pointed.accept()
     with connection:
         connection.sendall(b"H" + (13).to_bytes(4, "big") + b"gsched-door 9")
@@ -493,7 +493,7 @@ def test_a_door_of_another_version_is_left_alone(pointed: socket.socket) -> None
 def test_ctrl_c_between_two_reads_of_the_keyboard_is_not_lost(
     pointed: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    relay = launch.Relay(launch.connect())
+    relay = launch.DoorConnection(launch.connect())
     reads = iter([b"some", b"a read that nobody would end"])
 
     def read(_descriptor: int, _size: int) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gsched.app.entry import LSF_NAMES, _gsched
-from gsched.app.manual.entries import Entry, entries, of_table
+from gsched.app.manual.entries import CommandEntry, entries, of_table
 from gsched.app.manual.facts import ENVIRONMENT, OWN_ENVIRONMENT, related
 from gsched.app.manual.roff import page, write_pages
 from gsched.app.manual.shells import completion
@@ -24,7 +24,7 @@ ENTRIES = entries(_gsched)
 SHELLS = ("bash", "zsh", "fish")
 
 
-def named(name: str) -> Entry:
+def named(name: str) -> CommandEntry:
     return next(entry for entry in ENTRIES if entry.name == name)
 
 

@@ -17,7 +17,15 @@ from gsched.base.ids import array_of
 from gsched.cli.session.call import Call, run_main
 from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
+from gsched.model.catalogue import (
+    Account,
+    AccountFilter,
+    ApplicationView,
+    Definitions,
+    Grouping,
+    TimeSpan,
+    UserLimitView,
+)
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
@@ -123,7 +131,7 @@ class FakeMaster(
         self.accounts: list[Account] = []
         self.account_filters: list[AccountFilter] = []
         self.notices: list[EventRecord] = []
-        self.spans: list[Span] = []
+        self.spans: list[TimeSpan] = []
 
     def Submit(self, request, context):
         asked = [from_proto(item, Submission) for item in request.submissions]
@@ -192,7 +200,7 @@ class FakeMaster(
             yield catalogue_pb2.AccountsReply(accounts=[to_proto(shown, catalogue_pb2.Account)])
 
     def Notices(self, request, context):
-        self.spans.append(from_proto(request.at, Span))
+        self.spans.append(from_proto(request.at, TimeSpan))
         return catalogue_pb2.NoticesReply(events=[to_proto(each, model_pb2.EventRecord) for each in self.notices])
 
     def Queues(self, request, context):

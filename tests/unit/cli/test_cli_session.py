@@ -18,7 +18,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
 from gsched.wire.address import MASTER_FILE
-from gsched.wire.ways import Way
+from gsched.wire.ways import MasterWay
 
 NewCall = Callable[..., FakeCall]
 PLEASE_WAIT = session.PLEASE_WAIT.format("the master")
@@ -117,11 +117,11 @@ def test_a_wait_that_is_no_number_is_refused(master: FakeMaster, call: NewCall, 
 
 
 def test_connections_are_shared_and_few() -> None:
-    one = channel_to(Way("unix:/nowhere/1"))
-    assert channel_to(Way("unix:/nowhere/1")) is one
+    one = channel_to(MasterWay("unix:/nowhere/1"))
+    assert channel_to(MasterWay("unix:/nowhere/1")) is one
     for number in range(2, 2 + master_links.MAX_CHANNELS):
-        channel_to(Way(f"unix:/nowhere/{number}"))
-    assert channel_to(Way("unix:/nowhere/1")) is not one
+        channel_to(MasterWay(f"unix:/nowhere/{number}"))
+    assert channel_to(MasterWay("unix:/nowhere/1")) is not one
     assert len(master_links._channels) <= master_links.MAX_CHANNELS
 
 

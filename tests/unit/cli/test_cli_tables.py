@@ -20,7 +20,7 @@ from gsched.model.catalogue import (
     Grouping,
     ModelView,
     ResourceView,
-    Span,
+    TimeSpan,
     UserLimitView,
 )
 from gsched.model.host import ComputeMode, Gpu
@@ -513,7 +513,7 @@ def test_what_is_asked_for(master: FakeMaster, call: NewCall) -> None:
     )
     shown(call, "bacct", "-C", "2017/7/7,2017/7/8/12:", "-u", "all", "-e", "-d")
     wanted = master.account_filters[-1]
-    assert wanted.completed == Span(since=1499385600.0, until=1499518799.0)
+    assert wanted.completed == TimeSpan(since=1499385600.0, until=1499518799.0)
     assert (wanted.users, wanted.states) == ((), ())
     shown(call, "bacct", "0")
     assert (master.account_filters[-1].ids, master.account_filters[-1].users) == ((), ())

@@ -11,10 +11,10 @@ from config_texts import BASE
 from gsched.base.errors import BadRequest
 from gsched.config.egroup import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
 from gsched.config.files import Loaded, load
-from gsched.config.findings import Place
+from gsched.config.findings import SourcePlace
 from gsched.model.user import Share
 
-AT = Place("lsb.users", 3)
+AT = SourcePlace("lsb.users", 3)
 LISTS = """#!/bin/sh
 case "$1 $2" in
 "-u staff") printf 'ann bob\\nann\\n' ;;

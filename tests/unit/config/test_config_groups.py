@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place
+from gsched.config.findings import Findings, SourcePlace
 from gsched.config.grouping import Definition, matching, resolve
 from gsched.model.queue import Threshold
 from gsched.model.user import Share, UserLimits
@@ -268,7 +268,7 @@ _NAMES = st.sampled_from("abcdef")
 def test_any_groups_are_resolved_or_refused(groups):
     findings = Findings()
     definitions = {
-        name: Definition(Place("f", line), tuple(words)) for line, (name, words) in enumerate(groups.items(), 1)
+        name: Definition(SourcePlace("f", line), tuple(words)) for line, (name, words) in enumerate(groups.items(), 1)
     }
     resolved = resolve("group", definitions, lambda word: (word,), findings)
     assert list(resolved) == list(groups)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, Place, format_check, show
+from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, format_check, show
 from gsched.config.sections import (
     MAX_FILE_BYTES,
     MAX_LINES,
@@ -184,10 +184,10 @@ def test_files_that_are_no_text_get_one_problem(data, expected):
 def test_problems_of_one_file_are_bounded_and_the_cut_is_an_error():
     findings = Findings()
     for line in range(1, MAX_PROBLEMS_PER_FILE + 50):
-        findings.note(Place("f", line), "n")
+        findings.note(SourcePlace("f", line), "n")
     assert len(findings.problems) == MAX_PROBLEMS_PER_FILE + 1
     assert findings.problems[-1].severity == "error"
-    findings.error(Place("g", 1), "e")
+    findings.error(SourcePlace("g", 1), "e")
     assert findings.problems[-1].path == "g"
 
 
@@ -199,11 +199,11 @@ def test_shown_text_is_one_printable_line():
 def test_check_lines_end_in_a_count():
     findings = Findings()
     assert format_check(findings.problems) == ["No errors found."]
-    findings.note(Place("f", 1), "n")
+    findings.note(SourcePlace("f", 1), "n")
     assert format_check(findings.problems) == ["f:1: note: n", "No errors found."]
-    findings.error(Place("f", 2), "e")
+    findings.error(SourcePlace("f", 2), "e")
     assert format_check(findings.problems)[1:] == ["f:2: e", "1 error found."]
-    findings.error(Place("f"), "g")
+    findings.error(SourcePlace("f"), "g")
     assert format_check(findings.problems)[2:] == ["f: g", "2 errors found."]
 
 

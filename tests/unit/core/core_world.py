@@ -27,7 +27,7 @@ from gsched.core.command import (
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, TerminateAttempt
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import replay
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.event import AnyEvent, JobDispatched, decode_event, encode_event
@@ -272,7 +272,7 @@ class World:
 
     # -- looking --------------------------------------------------------------------------------------------------
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> JobRecord:
         return self.engine.state.jobs[job_id]
 
     def reasons(self, job_id: int) -> tuple[str, ...]:

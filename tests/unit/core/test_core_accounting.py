@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.core.records.usage_accounts import Accounts, Meter, decay
+from gsched.core.records.usage_accounts import Meter, UsageAccounts, decay
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
 from gsched.model.limit import Consumers, Limit
@@ -34,7 +34,7 @@ def budget(window_s: float, name: str = "B", **consumers: Consumers) -> Limit:
 
 
 def test_a_running_job_counts_as_it_runs() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.started(1, spec(run_limit_s=7200), holding(4, "ngpus_excl_p", "gpu_excl", "gpu_shared"), T)
     accounts.started(2, spec(), holding(1), T + 100)
     assert accounts.shares("q", T + 200) == {
@@ -44,7 +44,7 @@ def test_a_running_job_counts_as_it_runs() -> None:
 
 
 def test_a_finished_job_is_history_that_decays() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.started(1, spec(), holding(2, "ngpus_excl_p"), T)
     accounts.ended(1, T + 1000, 500.0)
     assert accounts.shares("q", T + 1000) == {"ann": FairshareUse(cpu_s=500, hist_run_s=1000, hist_gpu_s=1000)}
@@ -54,7 +54,7 @@ def test_a_finished_job_is_history_that_decays() -> None:
 
 
 def test_past_use_is_decayed_before_new_use_is_added() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     for number, at in ((1, T), (2, T + 5 * HOUR)):
         accounts.started(number, spec(), holding(), at)
         accounts.ended(number, at, 100.0)
@@ -62,14 +62,14 @@ def test_past_use_is_decayed_before_new_use_is_added() -> None:
 
 
 def test_groups_and_queues_have_accounts_of_their_own() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.started(1, spec(user_group="lab"), holding(), T)
     accounts.started(2, spec(queue="r"), holding(), T)
     assert accounts.shares("q", T).keys() == {"lab/ann"} and accounts.shares("r", T).keys() == {"ann"}
 
 
 def test_a_switched_job_takes_its_run_time_along() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.started(1, spec(), holding(2, "ngpus"), T)
     accounts.switched(1, "r", T + 50)
     assert accounts.shares("q", T + 60)["ann"] == FairshareUse()
@@ -79,13 +79,13 @@ def test_a_switched_job_takes_its_run_time_along() -> None:
 
 
 def test_what_never_started_ends_without_a_trace() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.ended(9, T, 5.0)
-    assert accounts.dump() == Accounts().dump()
+    assert accounts.dump() == UsageAccounts().dump()
 
 
 def test_hist_hours_changes_from_then_on() -> None:
-    accounts = Accounts(hist_hours=1.0)
+    accounts = UsageAccounts(hist_hours=1.0)
     accounts.started(1, spec(), holding(), T)
     accounts.ended(1, T, 1000.0)
     accounts.configure(0.0, T + HOUR)
@@ -93,7 +93,7 @@ def test_hist_hours_changes_from_then_on() -> None:
 
 
 def test_gpu_seconds_within_a_window() -> None:
-    accounts = Accounts()
+    accounts = UsageAccounts()
     accounts.started(1, spec(project="p"), holding(1, "gpu_excl", "gpu_excl"), T)
     accounts.ended(1, T + HOUR, 0.0)
     accounts.started(2, spec("bob"), holding(1, "gpu_shared", share=0.25), T + 2 * HOUR)
@@ -113,7 +113,7 @@ def test_gpu_seconds_within_a_window() -> None:
 
 
 def test_reading_changes_nothing_and_a_checkpoint_holds_everything() -> None:
-    accounts = Accounts(hist_hours=2.0)
+    accounts = UsageAccounts(hist_hours=2.0)
     accounts.started(1, spec(), holding(2, "ngpus_excl_p"), T)
     accounts.started(1 << 32 | 7, spec("bob", user_group="lab"), holding(1, "gpu_shared", share=0.1), T + 10)
     accounts.ended(1, T + 100, 7.5)
@@ -121,14 +121,14 @@ def test_reading_changes_nothing_and_a_checkpoint_holds_everything() -> None:
     accounts.shares("q", T + 500)
     accounts.gpu_seconds([budget(DAY)], T + 500)
     assert accounts.dump() == stored
-    again = Accounts.load(stored)
+    again = UsageAccounts.load(stored)
     assert again.dump() == stored and again.hist_hours == 2.0
     for each in (accounts, again):
         each.ended(1 << 32 | 7, T + 900, 1.0)
     assert again.dump() == accounts.dump()
-    assert Accounts.load(b"null").dump() == Accounts().dump()
+    assert UsageAccounts.load(b"null").dump() == UsageAccounts().dump()
     with pytest.raises(msgspec.DecodeError):
-        Accounts.load(b"[1]")
+        UsageAccounts.load(b"[1]")
 
 
 def test_a_curve_stays_short_and_near_however_long_it_goes_back() -> None:
@@ -176,13 +176,13 @@ steps = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(steps=steps, stop=st.integers(0, 40))
 def test_a_replay_and_a_plain_count_agree(steps: list[Any], stop: int) -> None:
-    accounts, kept, at = Accounts(), Accounts(), T
+    accounts, kept, at = UsageAccounts(), UsageAccounts(), T
     open_jobs: dict[int, tuple[str, str, int, float]] = {}
     spans: list[tuple[str, int, float, float]] = []
     for number, (job, what, user, group, gpus, wait) in enumerate(steps):
         at += wait
         if number == stop:
-            kept = Accounts.load(kept.dump())
+            kept = UsageAccounts.load(kept.dump())
         for each in (accounts, kept):
             if what == "start":
                 each.started(job, spec(user, user_group=group), holding(gpus + 1, *["gpu_excl"] * gpus), at)
@@ -213,12 +213,12 @@ def test_a_replay_and_a_plain_count_agree(steps: list[Any], stop: int) -> None:
 
 
 def test_a_queue_may_have_hist_hours_of_its_own() -> None:
-    accounts = Accounts(hist_hours=1.0)
+    accounts = UsageAccounts(hist_hours=1.0)
     accounts.configure(1.0, T, {"slow": 10.0})
     for number, queue in enumerate(("q", "slow"), 1):
         accounts.started(number, spec(queue=queue), holding(), T)
         accounts.ended(number, T, 1000.0)
-    again = Accounts.load(accounts.dump())
+    again = UsageAccounts.load(accounts.dump())
     for each in (accounts, again):
         assert each.shares("q", T + HOUR)["ann"].cpu_s == pytest.approx(100)
         assert each.shares("slow", T + 10 * HOUR)["ann"].cpu_s == pytest.approx(100)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.core.command import ControlJobs
-from gsched.core.pending.dependency_check import Answer, judge
+from gsched.core.pending.dependency_check import ConditionVerdict, judge
 from gsched.core.records.dependency_condition import (
     COUNTS,
-    AllOf,
-    AnyOf,
+    AllConditions,
+    AnyCondition,
     Condition,
     Dependency,
     JobNumber,
-    Not,
+    NotCondition,
     parents_of,
     parse,
     parse_resolved,
@@ -45,7 +45,7 @@ CONDITIONS = st.one_of(
 
 def _wider(inner: st.SearchStrategy[Dependency]) -> st.SearchStrategy[Dependency]:
     several = st.lists(inner, min_size=2, max_size=3).map(tuple)
-    return st.builds(Not, inner) | st.builds(AllOf, several) | st.builds(AnyOf, several)
+    return st.builds(NotCondition, inner) | st.builds(AllConditions, several) | st.builds(AnyCondition, several)
 
 
 @given(st.recursive(CONDITIONS, _wider, max_leaves=8))
@@ -316,7 +316,7 @@ def test_a_condition_that_came_true_stays_so_when_the_job_runs_again() -> None:
 def test_a_job_is_judged_once_however_many_of_those_that_it_names_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def counted(state: ClusterState, text: str, index: int = 0) -> Answer:
+    def counted(state: ClusterState, text: str, index: int = 0) -> ConditionVerdict:
         asked.append(text)
         return judge(state, text, index)
 

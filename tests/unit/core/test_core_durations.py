@@ -7,7 +7,7 @@ from core_world import World, gpu_spec, make_config, spec
 
 from gsched.base.errors import GschedError
 from gsched.core.dispatch.host_queue_views import host_view
-from gsched.model.allocation import Course, Step
+from gsched.model.allocation import AmountSchedule, AmountStep
 from gsched.model.event import JobDispatched, decode_event
 from gsched.model.limit import Amount, Limit
 from gsched.model.queue import Queue
@@ -73,7 +73,9 @@ def test_the_record_of_the_dispatch_says_what_is_given_back_and_old_records_say_
     world.run(spec(res_req="rusage[mem=300/task:duration=5]"))
     (event,) = [each for each in world.events if isinstance(each, JobDispatched)]
     assert event.allocation.hosts[0].courses == (
-        Course(resource="mem", steps=(Step(after_s=0.0, amount=300.0), Step(after_s=5 * MIN, amount=0.0))),
+        AmountSchedule(
+            resource="mem", steps=(AmountStep(after_s=0.0, amount=300.0), AmountStep(after_s=5 * MIN, amount=0.0))
+        ),
     )
     old = decode_event(
         b'{"kind":"job_dispatched","at":0,"job_id":1,"attempt":1,"effective_req":"","allocation":{"hosts":['

@@ -23,7 +23,7 @@ from gsched.model.queue import Queue
 from gsched.model.snapshot import Plan, Snapshot
 from gsched.policy import cycle as policy
 from gsched.policy.backfill.reservations import Reservations
-from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.columns_rank import Ranking
@@ -498,7 +498,7 @@ def test_hosts_that_are_full_or_closed_say_so() -> None:
 def test_nothing_of_a_cycle_outlives_it(wanted: JobSpec) -> None:
     """On a large cluster it is thousands of objects for each job; looking for rings of them stops the master."""
     world = World()
-    parts = (CycleColumns, LimitUse, Placer, Ranking, Reservations, Snapshot, Trial)
+    parts = (CycleColumns, LimitUse, Placer, Ranking, Reservations, Snapshot, TrialFit)
     gc.collect()
     before = {id(each) for each in gc.get_objects() if isinstance(each, parts)}  # of other tests, if any
     gc.disable()

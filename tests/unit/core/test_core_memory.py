@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gsched.core.command import Submit
 from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.decision import Decision
-from gsched.core.records.job import Course, Job
+from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.spec_interning import REMEMBERED, SpecPool
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState, replay
@@ -66,13 +66,13 @@ def test_a_checkpoint_has_each_spec_and_each_token_once() -> None:
 
 
 def test_what_happens_to_a_job_is_its_own() -> None:
-    first, second = (Job(job_id=number, spec=SPEC, state=JobState.PEND, submitted_at=0.0) for number in (1, 2))
+    first, second = (JobRecord(job_id=number, spec=SPEC, state=JobState.PEND, submitted_at=0.0) for number in (1, 2))
     first.kill_by, first.order = "ann", -5.0
     assert (second.kill_by, second.order, second.happened()) == ("", 2.0, None)
     assert (first.kill_by, first.order) == ("ann", -5.0)
     first.kill_by, first.order = "", 1.0
     assert first.happened() is None
-    assert all(hasattr(first, name) for name in Course.__struct_fields__)
+    assert all(hasattr(first, name) for name in JobProgress.__struct_fields__)
 
 
 SPEC = JobSpec(command="true", user="ann", queue="normal")
@@ -110,7 +110,7 @@ def test_each_job_waits_in_the_line_of_its_bucket(steps: list[tuple[int, int, bo
     room, waiting = WaitingRoom(), []
     for number, (what, kind, is_touched) in enumerate(steps, 1):
         if what or not waiting:
-            job = Job(job_id=number, spec=specs[what if kind else 0], state=JobState.PEND, submitted_at=0.0)
+            job = JobRecord(job_id=number, spec=specs[what if kind else 0], state=JobState.PEND, submitted_at=0.0)
             if is_touched:
                 job.avoid_host = "h1"
             room.add(job)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.control.queue_order import Place, place_at
+from gsched.core.control.queue_order import QueuePlace, place_at
 from gsched.core.records.array import JobArray
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.queue import Queue
@@ -140,7 +140,9 @@ def test_moving_is_moving_in_a_list(moves: list[tuple[bool, int, int, str]]) -> 
         assert order(world) == wanted
 
 
-def by_looking_at_all(state: ClusterState, job: Job, position: int, *, to_top: bool, everybody: bool) -> Place:
+def by_looking_at_all(
+    state: ClusterState, job: JobRecord, position: int, *, to_top: bool, everybody: bool
+) -> QueuePlace:
     """The place as it is defined: all others of the queue and priority in order."""
     numbers = [entry for bucket, line in state.waits.room.lines() for entry in line.entries()]
     numbers += [*state.waits.delayed, *state.waits.blocked]
@@ -149,19 +151,19 @@ def by_looking_at_all(state: ClusterState, job: Job, position: int, *, to_top: b
         item, spec = state.item(number), state.item(number).spec
         if number != job.job_id and (spec.queue, spec.priority) == (job.spec.queue, job.spec.priority):
             aged = item.submitted_at if item.ages_from is None else item.ages_from
-            others.append((Place(aged if spec.aging_per_s else 0.0, item.order), number, spec.user))
+            others.append((QueuePlace(aged if spec.aging_per_s else 0.0, item.order), number, spec.user))
     counted = [place for place, _, user in sorted(others) if everybody or user == job.spec.user]
     if not counted:
         aged = job.submitted_at if job.ages_from is None else job.ages_from
-        return Place(aged if job.spec.aging_per_s else 0.0, job.order)
+        return QueuePlace(aged if job.spec.aging_per_s else 0.0, job.order)
     in_range = position <= len(counted)
     place = counted[(position - 1 if to_top else -position) if in_range else (-1 if to_top else 0)]
     orders = [each[0].order for each in others if each[0].ages_from == place.ages_from]
     if to_top is in_range:
         below = max((order for order in orders if order < place.order), default=None)
-        return Place(place.ages_from, place.order - 1.0 if below is None else (below + place.order) / 2)
+        return QueuePlace(place.ages_from, place.order - 1.0 if below is None else (below + place.order) / 2)
     above = min((order for order in orders if order > place.order), default=None)
-    return Place(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
+    return QueuePlace(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -198,7 +200,7 @@ def test_a_move_looks_at_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     item = type(world.engine.state).item
 
-    def counted(state: ClusterState, number: int) -> Job | JobArray:
+    def counted(state: ClusterState, number: int) -> JobRecord | JobArray:
         looked.append(number)
         return item(state, number)
 

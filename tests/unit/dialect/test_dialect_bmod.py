@@ -10,10 +10,10 @@ import pytest
 from gsched.base.errors import BadRequest
 from gsched.dialect.bmod import read_modification
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
-from gsched.dialect.spec_values import Surroundings
+from gsched.dialect.spec_values import ValueContext
 from gsched.model.job import JobSpec
 
-AROUND = Surroundings(cwd="/home/ann", now=1e9, zone=UTC)
+AROUND = ValueContext(cwd="/home/ann", now=1e9, zone=UTC)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.base.patterns import expand_job_id
-from gsched.dialect.bsub import SCRIPT_LIMIT, Submission, read_submission, shown_command
+from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, read_submission, shown_command
 from gsched.dialect.directives import split_words
 from gsched.dialect.environment import choose_environment
-from gsched.dialect.spec_values import Surroundings
+from gsched.dialect.spec_values import ValueContext
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
-AROUND = Surroundings(cwd="/home/ann/dir", now=NOON, zone=UTC)
+AROUND = ValueContext(cwd="/home/ann/dir", now=NOON, zone=UTC)
 INTERACTIVE = "-I, -Ip and -Is are the kinds of interactive jobs"
 PACK = "option -pack stands alone: the options and the command of each job are in its file"
 ENV = {"HOME": "/home/test", "PATH": "/bin", "DISPLAY": ":0"}
@@ -26,7 +26,7 @@ ENV = {"HOME": "/home/test", "PATH": "/bin", "DISPLAY": ":0"}
 
 def submit(
     *words: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None, env: Mapping[str, str] = ENV
-) -> Submission:
+) -> ParsedSubmission:
     def read_file(path: str) -> bytes:
         if files is None or path not in files:
             raise FileNotFoundError(path)

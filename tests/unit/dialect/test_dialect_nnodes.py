@@ -8,9 +8,9 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
-from gsched.dialect.spec_values import Surroundings, spec_values
+from gsched.dialect.spec_values import ValueContext, spec_values
 
-AROUND = Surroundings(cwd="/w", now=1e9, zone=UTC)
+AROUND = ValueContext(cwd="/w", now=1e9, zone=UTC)
 
 
 def read(*words: str) -> tuple[object, object]:

@@ -6,9 +6,9 @@ from datetime import UTC
 
 import pytest
 
-from gsched.dialect.bsub import Submission, read_submission
+from gsched.dialect.bsub import ParsedSubmission, read_submission
 from gsched.dialect.bsub_options import BSUB
-from gsched.dialect.spec_values import _OPTIONS_OF_FIELDS, Surroundings
+from gsched.dialect.spec_values import _OPTIONS_OF_FIELDS, ValueContext
 from gsched.model.job import JobSpec
 
 SCRIPT = b"""#!/bin/sh
@@ -19,13 +19,13 @@ true
 """
 
 
-def submission(*words: str, script: bytes = SCRIPT) -> Submission:
+def submission(*words: str, script: bytes = SCRIPT) -> ParsedSubmission:
     return read_submission(
         words,
         read_stdin=lambda: script,
         read_file=lambda path: b"",
         env={},
-        around=Surroundings(cwd="/", now=0.0, zone=UTC),
+        around=ValueContext(cwd="/", now=0.0, zone=UTC),
     )
 
 

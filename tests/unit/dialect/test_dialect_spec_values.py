@@ -14,14 +14,14 @@ from gsched.base.errors import BadRequest
 from gsched.base.indices import parse_indices
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import READERS, Surroundings, spec_values
+from gsched.dialect.spec_values import READERS, ValueContext, spec_values
 from gsched.dialect.times import parse_time
 
 NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
-AROUND = Surroundings(cwd="/home/ann", now=NOW, zone=UTC)
+AROUND = ValueContext(cwd="/home/ann", now=NOW, zone=UTC)
 
 
-def values(*words: str, around: Surroundings = AROUND) -> dict[str, Any]:
+def values(*words: str, around: ValueContext = AROUND) -> dict[str, Any]:
     return spec_values(BSUB.read(words), around)
 
 
@@ -154,7 +154,7 @@ def test_a_gpu_requirement_is_checked_and_the_place_is_told() -> None:
 
 
 def test_sizes_are_in_the_clusters_unit() -> None:
-    around = Surroundings(cwd="/", now=NOW, zone=UTC, unit="GB")
+    around = ValueContext(cwd="/", now=NOW, zone=UTC, unit="GB")
     assert values("-M", "4", around=around) == {"limits": {"MEMLIMIT": 4096.0}}
     # As LSF does it, a limit is rounded up to a whole unit.
     assert values("-M", "4MB", around=around) == {"limits": {"MEMLIMIT": 1024.0}}
@@ -162,7 +162,7 @@ def test_sizes_are_in_the_clusters_unit() -> None:
     asked = values("-R", "mem>2", "-R", "rusage[mem=0.5]", "-gpu", "num=1:gmem=16", around=around)
     assert asked == {"res_req": "select[mem>2GB] rusage[mem=0.5GB]", "gpu_req": "num=1:gmem=16GB"}
     with pytest.raises(BadRequest, match="LSF_UNIT_FOR_LIMITS=PAGES: this is none of KB, MB"):
-        values("-M", "4", around=Surroundings(cwd="/", now=NOW, zone=UTC, unit="PAGES"))
+        values("-M", "4", around=ValueContext(cwd="/", now=NOW, zone=UTC, unit="PAGES"))
 
 
 def at(*parts: int, zone: tzinfo = UTC) -> float:

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.bsub import Submission, read_submission
+from gsched.dialect.bsub import ParsedSubmission, read_submission
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.esub import changed, parameters, read_lines, write_lines
-from gsched.dialect.spec_values import Surroundings
+from gsched.dialect.spec_values import ValueContext
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
-AROUND = Surroundings(cwd="/home/ann/dir", now=NOON, zone=UTC)
+AROUND = ValueContext(cwd="/home/ann/dir", now=NOON, zone=UTC)
 
 
-def submit(*words: str, stdin: bytes = b"", files: dict[str, bytes] | None = None, **env: str) -> Submission:
+def submit(*words: str, stdin: bytes = b"", files: dict[str, bytes] | None = None, **env: str) -> ParsedSubmission:
     def read_file(path: str) -> bytes:
         if path not in (files or {}):
             raise FileNotFoundError(2, "No such file or directory")

@@ -17,7 +17,7 @@ from shared_master import MASTER, SharedMaster
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
-from gsched.door.relay import SERVICES, Relay, open_relay
+from gsched.door.relay import SERVICES, CallRelay, open_relay
 from gsched.master.access.method_policy import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
@@ -270,7 +270,7 @@ def test_without_a_relay_the_master_is_away(tmp_path: Path) -> None:
 def test_a_relay_that_ends_says_so(master: SharedMaster, caller: object, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir(mode=0o755)
     place = str(tmp_path / "own" / "relay.sock")
-    relay: Relay = open_relay(place, Vouching(master.config, MASTER))
+    relay: CallRelay = open_relay(place, Vouching(master.config, MASTER))
     call = scheduler_pb2_grpc.SchedulerStub(RelayChannel(place)).Events(scheduler_pb2.EventsRequest(follow=True))
     next(call)
     relay.close()

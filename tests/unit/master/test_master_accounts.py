@@ -10,7 +10,7 @@ import pytest
 from gsched.base.ids import element_id, show_job
 from gsched.master.past.finished_accounts import read_accounts
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import Account, AccountFilter, Span
+from gsched.model.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.event import (
     ArrayElementsFinished,
     HostClosed,
@@ -136,10 +136,10 @@ def test_the_job_itself_when_it_was_asked_for(store: History) -> None:
         ({"ids": (3,)}, []),
         ({"reservation": "ann#1"}, ["1"]),
         ({"application": "training"}, ["1"]),
-        ({"completed": Span(since=61.0)}, ["1", "2[1]"]),
-        ({"completed": Span(until=60.0)}, ["2[3]", "2[4]"]),
-        ({"dispatched": Span(since=45.0, until=50.0)}, ["2[1]"]),
-        ({"submitted": Span(since=11.0)}, []),
+        ({"completed": TimeSpan(since=61.0)}, ["1", "2[1]"]),
+        ({"completed": TimeSpan(until=60.0)}, ["2[3]", "2[4]"]),
+        ({"dispatched": TimeSpan(since=45.0, until=50.0)}, ["2[1]"]),
+        ({"submitted": TimeSpan(since=11.0)}, []),
     ],
 )
 def test_what_narrows_down(store: History, wanted: dict[str, object], jobs: list[str]) -> None:
@@ -152,6 +152,6 @@ def test_pages_are_read_one_after_the_other(store: History, monkeypatch: pytest.
 
 
 def test_what_was_done_to_hosts_and_queues(store: History) -> None:
-    assert [event.kind for event in store.events_of_no_job(Span())] == ["host_closed", "queue_controlled"]
-    assert [event.kind for event in store.events_of_no_job(Span(since=71.5))] == ["queue_controlled"]
-    assert [event.kind for event in store.events_of_no_job(Span(until=71.0))] == ["host_closed"]
+    assert [event.kind for event in store.events_of_no_job(TimeSpan())] == ["host_closed", "queue_controlled"]
+    assert [event.kind for event in store.events_of_no_job(TimeSpan(since=71.5))] == ["queue_controlled"]
+    assert [event.kind for event in store.events_of_no_job(TimeSpan(until=71.0))] == ["host_closed"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gsched.core.records.job import Job
+from gsched.core.records.job import JobRecord
 from gsched.master.garbage_collection import undisturbed
 from gsched.master.views.board import Traits
 from gsched.model.event import JobSubmitted
@@ -45,7 +45,7 @@ def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> N
 
 def test_what_there_is_one_of_for_each_job_is_kept_from_the_collector() -> None:
     spec = JobSpec(command="run", user="ann", queue="normal")
-    job = Job(job_id=1, spec=spec, state=JobState.PEND, submitted_at=0.0)
+    job = JobRecord(job_id=1, spec=spec, state=JobState.PEND, submitted_at=0.0)
     job.not_before = 5.0
     of_jobs: list[Any] = [
         *(spec, job, job.course, job.view(None), Traits(Rank(0.0, 1.0, 0))),

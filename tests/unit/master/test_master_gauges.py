@@ -8,7 +8,7 @@ import msgspec
 from test_master_board import CONFIG, NOW, Desk, spec
 
 from gsched.core.command import Reconfigure
-from gsched.master.views.gauges import LONGEST_S, SHORTEST_S, Gauges, Readings
+from gsched.master.views.gauges import LONGEST_S, SHORTEST_S, GaugeReadings, Gauges
 from gsched.model.limit import Amount, Consumers, Limit
 from gsched.model.queue import Queue
 from gsched.model.user import Share
@@ -20,7 +20,7 @@ FAIR = Queue(name="normal", priority=3, fairshare=(Share("ann", 2), Share("defau
 def test_without_limits_and_fairshare_nothing_is_ever_read() -> None:
     desk, gauges = Desk(), Gauges()
     assert gauges.follow(desk.engine, NOW) == math.inf
-    assert gauges.readings == Readings()
+    assert gauges.readings == GaugeReadings()
 
 
 def test_what_is_used_shows_within_a_second() -> None:
@@ -43,7 +43,7 @@ def test_what_is_used_shows_within_a_second() -> None:
     assert gauges.follow(desk.engine, NOW + 2) == NOW + SHORTEST_S + LONGEST_S
     desk.engine.handle(Reconfigure("root", CONFIG), NOW + 3)
     assert gauges.follow(desk.engine, NOW + 3) == math.inf
-    assert gauges.readings == Readings()
+    assert gauges.readings == GaugeReadings()
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_readings() -> None:

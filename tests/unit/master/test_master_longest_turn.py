@@ -23,13 +23,13 @@ from gsched.base.ids import element_id, parse_attempt_name
 from gsched.core.command import Submit
 from gsched.core.control.job_control import MOST_TEXT
 from gsched.core.engine import Engine
-from gsched.core.resources.observed_hosts import Orphan
+from gsched.core.resources.observed_hosts import UnrecordedAttempt
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.access.method_policy import RULES, Who
 from gsched.master.access.request_sizes import LISTS, MOST_LISTED, MOST_NAMED, check_sizes
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.administration_service import AdministrationServicer
-from gsched.master.rpc.scheduler_service import Desk, SchedulerServicer
+from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
 from gsched.master.views import listing_order
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
@@ -38,7 +38,7 @@ from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.view import JobFilter, JobView, Submission
 from gsched.wire.alike import add_submissions
-from gsched.wire.auth import Caller, Proven
+from gsched.wire.auth import Proven, ProvenCaller
 from gsched.wire.convert import fill
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
@@ -61,8 +61,8 @@ IN_PARTS = {"Scheduler.SubmitInParts", "Scheduler.ControlInParts", "Administrati
 class Ann(Proven):
     """Everybody is an administrator called ann: what she may do is the most."""
 
-    def caller(self, context: Any) -> Caller:
-        return Caller("ann", True, "", "owner")
+    def caller(self, context: Any) -> ProvenCaller:
+        return ProvenCaller("ann", True, "", "owner")
 
     async def again(self, context: Any) -> None:
         pass
@@ -95,7 +95,7 @@ class Counted:
             self.engine, store, self.board, clock, deliver=lambda *_: None, fatal=lambda text: self.faults.append(text)
         )
         self.faults: list[str] = []
-        self.desk = Desk(self.loop, self.board, store, Ann())
+        self.desk = ServiceContext(self.loop, self.board, store, Ann())
         self.turns: list[int] = []
         self._is_counting, self._calls = False, 0
         take = self.loop._take
@@ -103,7 +103,7 @@ class Counted:
         def count(frame: FrameType, event: str, argument: object) -> None:
             self._calls += event in ("call", "c_call")
 
-        def turn(wake_at: float) -> list[Item]:
+        def turn(wake_at: float) -> list[InboxItem]:
             self.turns.append(self._calls)
             items = take(wake_at)
             self._calls = 0
@@ -115,7 +115,7 @@ class Counted:
 
     def submit(self, specs: list[JobSpec]) -> None:
         answered = threading.Event()
-        self.loop.put(Item(Submit("ann", "", tuple(specs)), lambda answer, error: answered.set()))
+        self.loop.put(InboxItem(Submit("ann", "", tuple(specs)), lambda answer, error: answered.set()))
         assert answered.wait(120)
 
     async def ask(self, method: str, request: Any) -> int:
@@ -248,7 +248,7 @@ def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> No
     method, request = LARGEST[name]()
     if method == "Administration.EndOrphans":
         crowded.engine.observations.of("a").orphans.update(
-            dict.fromkeys(map(parse_attempt_name, ORPHANS), Orphan(None))
+            dict.fromkeys(map(parse_attempt_name, ORPHANS), UnrecordedAttempt(None))
         )
     most = asyncio.run(crowded.ask(method, request))
     print(f"{name}: {most} calls at one go")

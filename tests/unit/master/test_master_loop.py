@@ -24,7 +24,7 @@ from gsched.core.command import (
 )
 from gsched.core.engine import Engine
 from gsched.core.state.cluster_state import ClusterState, replay
-from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobFinished, JobSubmitted
@@ -108,7 +108,7 @@ class Master:
         def reply(answer: Any, error: GschedError | None) -> None:
             self._note(lambda: self.answers.update({name: error or answer}))
 
-        self.loop.put(Item(command, reply))
+        self.loop.put(InboxItem(command, reply))
 
     def submit(self, name: str) -> None:
         self.ask(name, Submit("u", "", (JobSpec(command=name, user="", queue=""),)))
@@ -157,8 +157,8 @@ def test_a_full_disk_refuses_people_keeps_reports_and_goes_on_with_the_same_batc
     master.submit("late")
     master.ask("hclose", ControlHosts("u", True, "close", ("a",)))
     master.ask("hello", HostHello("a", 1, "boot", "0"))
-    master.loop.put(Item(AttemptStarted(1, 1, "a", 7, 0.0)))
-    master.loop.put(Item(HostDisconnected("a", 1)))
+    master.loop.put(InboxItem(AttemptStarted(1, 1, "a", 7, 0.0)))
+    master.loop.put(InboxItem(HostDisconnected("a", 1)))
     master.until(lambda: {"late", "hclose"} <= set(master.answers))
     for name in ("late", "hclose"):
         error = master.answers[name]
@@ -237,7 +237,7 @@ def test_a_cycle_that_fails_loses_nothing_and_stops_nobody(master: Master, caplo
     for name in ("one", "two"):
         master.submit(name)
         master.until(lambda name=name: name in master.answers)
-    master.loop.put(Item(HostDisconnected("a", 0)))
+    master.loop.put(InboxItem(HostDisconnected("a", 0)))
     master.submit("three")
     master.until(lambda: "three" in master.answers)
     assert "in the policy" in master.board.summary
@@ -276,7 +276,7 @@ def test_the_watchdog_learns_of_an_engine_that_hangs(master: Master, monkeypatch
         may_go_on.wait(60)
 
     monkeypatch.setattr(master.board, "publish", hang)
-    master.loop.put(Item(HostDisconnected("a", 1)))
+    master.loop.put(InboxItem(HostDisconnected("a", 1)))
     assert hangs.wait(60)
     master.loop.has_turned()  # what it had done before it hung
     assert not master.loop.has_turned()
@@ -393,7 +393,7 @@ def test_what_is_done_of_a_command_is_told_when_it_is_stored_and_no_sooner(
     def reply(answer: Any, error: GschedError | None) -> None:
         master._note(lambda: master.answers.update({"kill": error or answer}))
 
-    master.loop.put(Item(ControlJobs("u", False, "kill", wanted=JobFilter()), reply, progress=progress))
+    master.loop.put(InboxItem(ControlJobs("u", False, "kill", wanted=JobFilter()), reply, progress=progress))
     master.until(lambda: "kill" in master.answers)
     parts = sorted((part for each in told for part in each), key=lambda part: part[0])
     assert [answer for _, answer in parts] == master.answers["kill"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gsched.core.instruction import ConfigureAgent, Instruction
-from gsched.master.agents.order_delivery import AT_A_TIME, Orders
+from gsched.master.agents.order_delivery import AT_A_TIME, OrderDelivery
 
 
 def numbered(first: int, count: int) -> list[Instruction]:
@@ -22,7 +22,7 @@ class Loop:
         self.later: deque[Callable[[], None]] = deque()
         self.turns: list[list[Instruction]] = []
         self.failed: list[tuple[Instruction, str, Sequence[object]]] = []
-        self.orders = Orders(self._give, lambda *failed: self.failed.append(failed), self.later.append)
+        self.orders = OrderDelivery(self._give, lambda *failed: self.failed.append(failed), self.later.append)
 
     def _give(self, instructions: Sequence[Instruction]) -> list[tuple[Instruction, str]]:
         self.turns.append(list(instructions))

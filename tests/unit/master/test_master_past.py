@@ -16,7 +16,7 @@ import pytest
 from gsched.base.errors import BadRequest, Unavailable
 from gsched.master.past import reading
 from gsched.master.past.answering import history_reply
-from gsched.master.past.reader import SOCKET, Reader
+from gsched.master.past.reader import SOCKET, PastReader
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.past import HistoryQuery, JobTimes
@@ -24,7 +24,7 @@ from gsched.model.view import EventRecord, JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.schema import IRREGULAR, JobRow
 from gsched.wire.convert import to_proto
-from gsched.wire.past import Told
+from gsched.wire.past import PastAnswer
 from gsched.wire.v1 import catalogue_pb2, past_pb2
 
 SPEC = JobSpec(command="run", user="ann", queue="normal")
@@ -54,9 +54,9 @@ def store(tmp_path: Path) -> Path:
     return log.path
 
 
-def with_reader(store: Path, folder: Path, act: Callable[[Reader], Awaitable[None]]) -> None:
+def with_reader(store: Path, folder: Path, act: Callable[[PastReader], Awaitable[None]]) -> None:
     async def main() -> None:
-        reader = Reader(store, str(folder))
+        reader = PastReader(store, str(folder))
         try:
             await act(reader)
         finally:
@@ -69,13 +69,13 @@ def question(*, brief: bool) -> Any:
     return to_proto(HistoryQuery(jobs=JobFilter(finished=True), brief=brief, limit=2), past_pb2.HistoryQuery)
 
 
-async def told(reader: Reader, *, brief: bool) -> tuple[list[tuple[int, str]], float | None]:
-    answer = Told(iter([reply async for reply in reader.histories(question(brief=brief))]))
+async def told(reader: PastReader, *, brief: bool) -> tuple[list[tuple[int, str]], float | None]:
+    answer = PastAnswer(iter([reply async for reply in reader.histories(question(brief=brief))]))
     return [(each.job_id, type(each).__name__) for each in answer], answer.cut_at
 
 
 def test_histories_and_accounts(store: Path, folder: Path) -> None:
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         assert await told(reader, brief=False) == ([(2, "JobHistory"), (3, "JobHistory")], 1.0)
         assert await told(reader, brief=True) == ([(2, "JobHistory"), (3, "JobTimes")], 1.0)
         asked = catalogue_pb2.AccountsRequest(brief=True)
@@ -91,7 +91,7 @@ def test_histories_and_accounts(store: Path, folder: Path) -> None:
 def test_fewer_jobs_than_none_are_refused(store: Path, folder: Path) -> None:
     """It failed with a traceback in the master's log."""
 
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         asked = to_proto(HistoryQuery(jobs=JobFilter(finished=True), limit=-1), past_pb2.HistoryQuery)
         with pytest.raises(BadRequest, match=r"^Bad argument: limit -1 is less than 0$"):
             [each async for each in reader.histories(asked)]
@@ -100,7 +100,7 @@ def test_fewer_jobs_than_none_are_refused(store: Path, folder: Path) -> None:
 
 
 def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         await told(reader, brief=True)
         first = reader._process
         assert first is not None
@@ -116,7 +116,7 @@ def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
 
 
 def test_one_that_cannot_start_is_said(folder: Path, tmp_path: Path) -> None:
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         with pytest.raises(Unavailable, match="the process that reads histories does not start"):
             await told(reader, brief=True)
 
@@ -129,7 +129,7 @@ def test_modules_of_the_folder_where_the_master_was_started_are_not_run(
     (tmp_path / "logging.py").write_text("raise SystemExit('somebody else runs')\n")
     monkeypatch.chdir(tmp_path)
 
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         assert len((await told(reader, brief=True))[0]) == 2
 
     with_reader(store, folder, act)
@@ -160,7 +160,7 @@ def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.Monke
 
 
 def test_more_accounts_than_were_asked_for_are_said_and_not_told(store: Path, folder: Path) -> None:
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         for most, brief, count in ((0, True, 3), (3, True, 3), (2, True, 0), (2, False, 0)):
             request = catalogue_pb2.AccountsRequest(brief=brief, jobs=not brief, most=most)
             replies = [reply async for reply in reader.accounts(request)]
@@ -173,7 +173,7 @@ def test_more_accounts_than_were_asked_for_are_said_and_not_told(store: Path, fo
 def test_it_steps_back_behind_other_sessions_too(store: Path, folder: Path) -> None:
     """Linux weighs sessions against each other: nice in the master's own it would be nice to the master alone."""
 
-    async def act(reader: Reader) -> None:
+    async def act(reader: PastReader) -> None:
         await told(reader, brief=True)
         assert reader._process is not None
         pid = reader._process.pid
@@ -215,4 +215,4 @@ def test_both_kinds_of_histories_travel_in_order() -> None:
         JobHistory(job_id=5, events=(record,)),
         JobTimes(7, "bob", "b", 1.0, 2.0, 3.0),
     ]
-    assert list(Told(iter([history_reply(page, None)]))) == page
+    assert list(PastAnswer(iter([history_reply(page, None)]))) == page

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gsched.model.allocation import Allocation, Course, HostAllocation, Step, courses_together
+from gsched.model.allocation import Allocation, AmountSchedule, AmountStep, HostAllocation, courses_together
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.ledger import Ledger, miscounts
 
@@ -18,8 +18,10 @@ Rows = tuple[tuple[float, float], ...]
 MEM: Rows = ((0.0, 50.0), (10.0, 20.0), (30.0, 0.0))
 
 
-def course(rows: Rows) -> Course:
-    return Course(resource="mem", steps=tuple(Step(after_s=after, amount=amount) for after, amount in rows))
+def course(rows: Rows) -> AmountSchedule:
+    return AmountSchedule(
+        resource="mem", steps=tuple(AmountStep(after_s=after, amount=amount) for after, amount in rows)
+    )
 
 
 def part(host: str = "a", mem: Rows = ()) -> HostAllocation:

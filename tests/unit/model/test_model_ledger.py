@@ -7,7 +7,7 @@ import pytest
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import offer_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_devices import Counter
+from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger, double_owners, miscounts
 
@@ -39,17 +39,17 @@ def claimable(ledger: HostLedger, claim: str) -> list[int]:
 
 def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
     ledger = books(PROCESS, PROCESS, PROCESS, PROCESS)
-    assert ledger.counter("ngpus_excl_p") == Counter(4.0, 0.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(4.0, 0.0)
     ledger.take((1153, 1), part(2))
-    assert ledger.counter("ngpus_excl_p") == Counter(3.0, 1.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(3.0, 1.0)
     ledger.take((1154, 1), part(3))
-    assert ledger.counter("ngpus_excl_p") == Counter(2.0, 2.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(2.0, 2.0)
     # ngpus does not shrink: select[ngpus>0] goes on holding, the reservation is what keeps the next job waiting.
-    assert ledger.counter("ngpus") == Counter(4.0, 0.0)
-    assert ledger.counter("ngpus_shared") == ledger.counter("ngpuprohibited") == Counter(0.0, 0.0)
+    assert ledger.counter("ngpus") == DeviceCounter(4.0, 0.0)
+    assert ledger.counter("ngpus_shared") == ledger.counter("ngpuprohibited") == DeviceCounter(0.0, 0.0)
     ledger.give((1153, 1))
     ledger.give((1154, 1))
-    assert ledger.counter("ngpus_excl_p") == Counter(4.0, 0.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(4.0, 0.0)
     assert ledger.holders == {} and ledger.slots_used == 0
 
 
@@ -60,10 +60,10 @@ def test_a_claim_by_mode_takes_only_devices_in_that_mode(claim: str, mode: Compu
     ledger = books(SHARED, THREAD, PROHIBITED, PROCESS)
     index = [SHARED, THREAD, PROHIBITED, PROCESS].index(mode)
     assert claimable(ledger, claim) == [index]
-    assert ledger.counter(claim) == Counter(1.0, 0.0)
+    assert ledger.counter(claim) == DeviceCounter(1.0, 0.0)
     assert claimable(ledger, "ngpus") == [0, 1, 3]  # whatever is not prohibited
     assert claimable(ledger, "ngpuprohibited") == []
-    assert ledger.counter("ngpuprohibited") == Counter(1.0, 0.0)
+    assert ledger.counter("ngpuprohibited") == DeviceCounter(1.0, 0.0)
     assert [ledger.devices_in_mode(name) for name in ("ngpus", claim, "ngpuprohibited")] == [4, 1, 1]
 
 
@@ -74,7 +74,7 @@ def test_a_held_device_is_never_free_whoever_switches_its_mode(switched: Compute
     ledger.take((1, 1), part(0))
     ledger.observe_gpus(report(switched))
     assert claimable(ledger, claim) == []
-    assert ledger.counter("ngpus_excl_p") == Counter(0.0, 1.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(0.0, 1.0)
     other = part(0, claim=claim)
     assert "cannot be claimed" in ledger.misfit(other)
 
@@ -86,12 +86,12 @@ def test_a_shared_device_takes_as_many_jobs_as_configured() -> None:
     assert claimable(ledger, "ngpus") == [1]  # a plain claim is for a device of its own
     ledger.take((2, 1), part(0, claim="ngpus_shared"))
     assert claimable(ledger, "ngpus_shared") == [1]
-    assert ledger.counter("ngpus_shared") == Counter(1.0, 2.0)
+    assert ledger.counter("ngpus_shared") == DeviceCounter(1.0, 2.0)
     ledger.take((3, 1), part(1, claim="ngpus"))
     assert claimable(ledger, "ngpus_shared") == []
-    assert ledger.counter("ngpus") == Counter(1.0, 1.0)
+    assert ledger.counter("ngpus") == DeviceCounter(1.0, 1.0)
     ledger.shared_jobs = 1  # a reconfig: nobody is thrown off
-    assert ledger.counter("ngpus_shared") == Counter(0.0, 2.0)
+    assert ledger.counter("ngpus_shared") == DeviceCounter(0.0, 2.0)
     ledger.give((1, 1))
     assert claimable(ledger, "ngpus_shared") == []
 
@@ -101,11 +101,11 @@ def test_counters_are_never_below_zero_and_never_count_a_vanished_device() -> No
     ledger.take((1, 1), part(0, claim="ngpus"))
     ledger.take((2, 1), part(1, claim="ngpus"))
     ledger.observe_gpus(report(PROCESS))
-    assert ledger.counter("ngpus") == Counter(0.0, 2.0)
+    assert ledger.counter("ngpus") == DeviceCounter(0.0, 2.0)
     ledger.give((1, 1))
-    assert ledger.counter("ngpus") == Counter(1.0, 1.0)  # the one left is free, the vanished one still held
+    assert ledger.counter("ngpus") == DeviceCounter(1.0, 1.0)  # the one left is free, the vanished one still held
     ledger.observe_gpus(report())
-    assert ledger.counter("ngpus") == Counter(0.0, 1.0)
+    assert ledger.counter("ngpus") == DeviceCounter(0.0, 1.0)
 
 
 def test_unknown_devices_are_none_and_offer_nothing() -> None:
@@ -117,7 +117,7 @@ def test_unknown_devices_are_none_and_offer_nothing() -> None:
         assert ledger.claimable("ngpus") == []
         assert ledger.misfit(part(0)) == "GPU G0 is not on a"
     ledger.observe_gpus(GpuReport(reason="no driver"))
-    assert ledger.counter("ngpus") == Counter(0.0, 0.0)
+    assert ledger.counter("ngpus") == DeviceCounter(0.0, 0.0)
 
 
 def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
@@ -126,8 +126,8 @@ def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
         GpuReport(gpus=(Gpu(uuid="G0", index=0, mode=PROCESS, problem="lost"), Gpu(uuid="G1", index=1, mode=None)))
     )
     assert claimable(ledger, "ngpus") == [] == claimable(ledger, "ngpus_excl_p")
-    assert ledger.counter("ngpus") == Counter(1.0, 0.0)
-    assert ledger.counter("ngpus_excl_p") == Counter(0.0, 0.0)
+    assert ledger.counter("ngpus") == DeviceCounter(1.0, 0.0)
+    assert ledger.counter("ngpus_excl_p") == DeviceCounter(0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_fork_can_be_spent_without_touching_the_original() -> None:
     twin.take((3, 1), Allocation(hosts=(HostAllocation(host="new", slots=1),)))
     assert ledger.host("a").held.keys() == {(1, 1)} and ledger.host("a").reserved == {"mem": 5.0}
     assert ledger.host("b").free_slots == 4 and "new" not in ledger.hosts
-    assert twin.host("a").counter("ngpus_excl_p") == Counter(1.0, 0.0) and twin.host("b").free_slots == 0
+    assert twin.host("a").counter("ngpus_excl_p") == DeviceCounter(1.0, 0.0) and twin.host("b").free_slots == 0
     assert [ledger.holds("a", (1, 1)), twin.holds("a", (1, 1)), ledger.holds("nowhere", (1, 1))] == [True, False, False]
 
 

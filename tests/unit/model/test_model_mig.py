@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gsched.model.allocation import MIG_ALONE_CLAIM, MIG_CLAIM, Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import devices_of, held_of, islands_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
-from gsched.model.host_devices import Counter
+from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners
 
@@ -77,8 +77,8 @@ def test_a_split_gpu_is_had_in_parts_alone() -> None:
 def test_counters_know_no_parts() -> None:
     ledger = books(split(0), split(1, "1g.10gb", "1g.10gb"))
     ledger.take((1, 1), holding(ledger, "MIG-1-0"))
-    assert ledger.counter("ngpus") == Counter(2.0, 0.0), "LSF counts GPUs"
-    assert ledger.counter("ngpus_shared") == Counter(1.0, 0.0), "what can be had as a whole"
+    assert ledger.counter("ngpus") == DeviceCounter(2.0, 0.0), "LSF counts GPUs"
+    assert ledger.counter("ngpus_shared") == DeviceCounter(1.0, 0.0), "what can be had as a whole"
     assert [ledger.devices_in_mode(name) for name in ("ngpus", "ngpus_shared")] == [2, 2]
     assert ledger.idle() == 1
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_devices import Counter
+from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners, miscounts
 
@@ -72,15 +72,15 @@ def test_counters_mean_the_administrators_modes_whatever_a_job_needs(
     own = "ngpus_shared" if standing is SHARED else "ngpus_excl_p"
     other = "ngpus_excl_p" if standing is SHARED else "ngpus_shared"
     ledger = books(gpu(0, standing))
-    assert (ledger.counter(own), ledger.counter(other)) == (Counter(1.0, 0.0), Counter(0.0, 0.0))
+    assert (ledger.counter(own), ledger.counter(other)) == (DeviceCounter(1.0, 0.0), DeviceCounter(0.0, 0.0))
     ledger.take((1, 1), part(0, claim))
     for seen in (gpu(0, standing), gpu(0, set_to, standing)):  # before its agent has set the mode, and after
         ledger.observe_gpus(GpuReport(gpus=(seen,), sets_modes=True))
-        assert (ledger.counter(own), ledger.counter(other)) == (Counter(0.0, 1.0), Counter(0.0, 0.0))
+        assert (ledger.counter(own), ledger.counter(other)) == (DeviceCounter(0.0, 1.0), DeviceCounter(0.0, 0.0))
         assert (ledger.devices_in_mode(own), ledger.devices_in_mode(other)) == (1, 0)
         assert [claimable(ledger, each) for each in CLAIMS] == [[]] * len(CLAIMS)
     ledger.give((1, 1))  # the agent has set it back, but its report is still under way
-    assert (ledger.counter(own), ledger.counter(other)) == (Counter(1.0, 0.0), Counter(0.0, 0.0))
+    assert (ledger.counter(own), ledger.counter(other)) == (DeviceCounter(1.0, 0.0), DeviceCounter(0.0, 0.0))
 
 
 def test_a_gpu_is_shared_unless_somebody_has_taken_it_out_of_default_mode() -> None:

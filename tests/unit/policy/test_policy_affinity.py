@@ -17,9 +17,9 @@ from gsched.model.ledger import Ledger, double_owners
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
-from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.match.host_fit import Rules, fill
+from gsched.policy.match.host_fit import FitRules, fill
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
@@ -339,7 +339,7 @@ def test_the_scalar_trial_agrees() -> None:
     world.add(kind("affinity[core(1)]"))
     world.carry_out(world.plan())
     snapshot = world.snapshot()
-    trial = Trial(snapshot, Rules.of(snapshot, NOW))
+    trial = TrialFit(snapshot, FitRules.of(snapshot, NOW))
     for text, slots in (("affinity[core(2,same=numa)]", 3), ("affinity[core(1)]", 7), ("affinity[core(1)]", 8)):
         bucket = kind(text, slots=slots)
         found = trial.place(bucket, demand_of(bucket.requirement, "LINUX"), ["a", "b"], snapshot.ledger.host)

@@ -21,8 +21,8 @@ from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
 from gsched.policy.match.columns import FITS
-from gsched.policy.match.columns_cycle import CycleColumns, Way
-from gsched.policy.match.host_fit import Rules, live_values, standing, try_host
+from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
+from gsched.policy.match.host_fit import FitRules, live_values, standing, try_host
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
@@ -155,7 +155,7 @@ def buckets(draw: st.DrawFn) -> Bucket:
     )
 
 
-def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: Rules) -> dict[str, HostAllocation | Reason]:
+def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: FitRules) -> dict[str, HostAllocation | Reason]:
     """Host by host: what a job would hold there, or why it cannot run there."""
     found: dict[str, HostAllocation | Reason] = {}
     term, queue = demand.choices[0].terms[0], snapshot.queues[bucket.queue]
@@ -168,8 +168,8 @@ def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: Rules) -> 
     return found
 
 
-def way_of(demand: Demand) -> Way:
-    return Way(0, 0, demand.choices[0].terms[0], demand.slots)
+def way_of(demand: Demand) -> PlacementWay:
+    return PlacementWay(0, 0, demand.choices[0].terms[0], demand.slots)
 
 
 def is_exact(demand: Demand) -> bool:
@@ -181,7 +181,7 @@ def is_exact(demand: Demand) -> bool:
 @given(clusters(), buckets())
 def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
-    rules = Rules.of(snapshot, NOW)
+    rules = FitRules.of(snapshot, NOW)
     demand = demand_of(bucket.requirement, "LINUX")
     field = CycleColumns(snapshot, rules)
     match = field.match(snapshot.queues[bucket.queue], bucket.requirement, demand, way_of(demand))
@@ -201,7 +201,7 @@ def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -
 @given(clusters(), buckets())
 def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
-    rules = Rules.of(snapshot, NOW)
+    rules = FitRules.of(snapshot, NOW)
     demand = demand_of(bucket.requirement, "LINUX")
     field = CycleColumns(snapshot, rules)
     queue = snapshot.queues[bucket.queue]

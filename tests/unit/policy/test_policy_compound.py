@@ -17,9 +17,9 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
 from gsched.policy.backfill.planned_start import Promise
-from gsched.policy.match.host_fit import Rules
+from gsched.policy.match.host_fit import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
-from gsched.policy.several_hosts.compound import HostTry, Part, Tries, deal
+from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal
 
 _HARD = (186, 1083, 1319, 1526, 1529, 1546, 1560, 1594, 1616, 1824, 1855, 2042, 2188, 2292, 2642, 2645, 2907)
 """Seeds of worlds where no order of turns finds the place that there is."""
@@ -223,8 +223,8 @@ def test_no_more_is_tried_than_the_bound() -> None:
     terms = wanted.choices[0].terms
     for most, found in ((30, False), (100_000, True)):
         tries = Tries(most)
-        there = HostTry(snapshot, Rules.of(snapshot, NOW), snapshot.ledger.host, terms, tries)
-        dealt = deal([Part(term, 50, room) for term in terms], there)
+        there = HostTry(snapshot, FitRules.of(snapshot, NOW), snapshot.ledger.host, terms, tries)
+        dealt = deal([CompoundPart(term, 50, room) for term in terms], there)
         assert (dealt is not None) == found
         assert -30 < tries.left < most, "a set of tasks that was begun is tried to its end"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, Packer, Placement, ScarceRoom, Shape
+from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, PackedTask, Packer, ScarceRoom, Shape
 
 CPU = Shape(cpu=8000, memory=1024)
 HALF = Shape(cpu=2000, memory=1024, gpus=1, share=500)
@@ -27,7 +27,7 @@ def packer_of(*nodes: Node, mix: Mix = EVERYDAY) -> Packer:
     return Packer(nodes, ScarceRoom(mix))
 
 
-def place(packer: Packer, shape: Shape) -> Placement | None:
+def place(packer: Packer, shape: Shape) -> PackedTask | None:
     placement = packer.choose(shape)
     if placement is not None:
         packer.take(shape, placement)
@@ -77,7 +77,7 @@ class Books:
         enough = node.cpu >= shape.cpu and node.memory >= shape.memory
         return enough and permitted and (not shape.gpus or wide >= shape.gpus)
 
-    def take(self, shape: Shape, placement: Placement) -> None:
+    def take(self, shape: Shape, placement: PackedTask) -> None:
         node = self.nodes[placement.node]
         free = [part - shape.share * (gpu in placement.gpus) for gpu, part in enumerate(node.free)]
         assert len(placement.gpus) == shape.gpus
@@ -133,26 +133,26 @@ def test_equal_nodes_the_first_is_taken_in_whatever_batches_they_were_looked_at(
     for _ in range(10):
         taken.append(place(packer, EIGHT))
         place(packer, CPU)  # a change in between, so that the next look is at a few nodes only
-    assert taken == [Placement(position, tuple(range(8))) for position in range(10)]
+    assert taken == [PackedTask(position, tuple(range(8))) for position in range(10)]
 
 
 def test_a_share_goes_on_a_used_gpu_before_a_fresh_one() -> None:
     packer = packer_of(node(4))
-    assert place(packer, HALF) == Placement(0, (0,))
-    assert place(packer, HALF) == Placement(0, (0,))
-    assert place(packer, HALF) == Placement(0, (1,))
+    assert place(packer, HALF) == PackedTask(0, (0,))
+    assert place(packer, HALF) == PackedTask(0, (0,))
+    assert place(packer, HALF) == PackedTask(0, (1,))
 
 
 def test_a_share_goes_on_the_node_that_already_has_one() -> None:
     packer = packer_of(node(8), node(8), node(8))
-    packer.take(HALF, Placement(1, (5,)))
-    assert place(packer, HALF) == Placement(1, (5,))
+    packer.take(HALF, PackedTask(1, (5,)))
+    assert place(packer, HALF) == PackedTask(1, (5,))
 
 
 def test_single_gpus_are_packed_so_that_a_big_task_still_fits() -> None:
     packer = packer_of(node(8), node(8))
     assert {place(packer, ONE).node for _ in range(8)} == {0}
-    assert place(packer, EIGHT) == Placement(1, tuple(range(8)))
+    assert place(packer, EIGHT) == PackedTask(1, tuple(range(8)))
 
 
 def test_a_task_without_gpus_goes_where_it_strands_none() -> None:
@@ -199,9 +199,9 @@ def test_no_nodes_is_no_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "placement", [Placement(0, (0, 0)), Placement(0, (0,)), Placement(1, (0, 1)), Placement(2, (0, 1))]
+    "placement", [PackedTask(0, (0, 0)), PackedTask(0, (0,)), PackedTask(1, (0, 1)), PackedTask(2, (0, 1))]
 )
-def test_what_does_not_fit_is_not_taken(placement: Placement) -> None:
+def test_what_does_not_fit_is_not_taken(placement: PackedTask) -> None:
     packer = packer_of(node(4), node(2, cpu=100), Node(64000, 4096, "A100", (1000, 999)))
     with pytest.raises(ValueError, match="does not fit"):
         packer.take(Shape(cpu=1000, memory=1, gpus=2), placement)

@@ -16,8 +16,8 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Running
 from gsched.policy.backfill.planned_start import Promise
-from gsched.policy.backfill.trial_fit import Trial
-from gsched.policy.match.host_fit import Rules
+from gsched.policy.backfill.trial_fit import TrialFit
+from gsched.policy.match.host_fit import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
@@ -575,7 +575,7 @@ def test_placing_finds_a_place_just_when_a_trial_does(cluster: Cluster, text: st
     except RequirementError:
         assert "block" in text and not plan.placements and all(plan.reasons.values())
         return
-    trial = Trial(snapshot, Rules.of(snapshot, NOW))
+    trial = TrialFit(snapshot, FitRules.of(snapshot, NOW))
     found = trial.place(bucket, demand, trial.candidates(bucket, demand), snapshot.ledger.host)
     assert bool(plan.placements) == isinstance(found, Allocation), (told(plan), found)
     for placement in plan.placements:

@@ -15,7 +15,7 @@ import pytest
 from gsched.base.errors import BadRequest
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.elim_format import ElimParser
-from gsched.probe.elim_gpu import Options, format_line, provider_of
+from gsched.probe.elim_gpu import ElimOptions, format_line, provider_of
 from gsched.probe.inventory import change, parse_sim_spec, write_inventory
 
 PROGRAM = (
@@ -187,10 +187,10 @@ def test_line_is_what_the_reader_of_elims_reads() -> None:
 def test_another_interval_in_the_configuration_holds_from_the_next_line_on(tmp_path: Path) -> None:
     conf = tmp_path / "lsf.conf"
     conf.write_text("GSCHED_GPU_INTERVAL=30\n")
-    options = Options([], {"GSCHED_ENVDIR": str(tmp_path)})
+    options = ElimOptions([], {"GSCHED_ENVDIR": str(tmp_path)})
     assert options.interval_s() == 30.0
     conf.write_text("GSCHED_GPU_INTERVAL=5\n")
     assert options.interval_s() == 5.0
     conf.write_text("GSCHED_GPU_INTERVAL=often\n")
     assert options.interval_s() == 5.0, "the master refuses such a file, and goes on as before"
-    assert Options(["--interval", "7"], {"GSCHED_ENVDIR": str(tmp_path)}).interval_s() == 7.0
+    assert ElimOptions(["--interval", "7"], {"GSCHED_ENVDIR": str(tmp_path)}).interval_s() == 7.0

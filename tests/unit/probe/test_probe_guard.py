@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gsched.probe.guard import Guard
+from gsched.probe.guard import ProcessGroupGuard
 
 SLEEPER = ["/bin/sh", "-c", "sleep 600 & wait"]
 
@@ -41,7 +41,7 @@ def test_groups_end_when_the_keeper_is_killed() -> None:
 
 
 def test_removed_group_is_left_alone() -> None:
-    guard = Guard()
+    guard = ProcessGroupGuard()
     kept, dropped = sleeper(), sleeper()
     try:
         guard.add(kept.pid)
@@ -58,7 +58,7 @@ def test_removed_group_is_left_alone() -> None:
 
 
 def test_guard_that_is_killed_is_replaced_and_told_everything() -> None:
-    guard = Guard()
+    guard = ProcessGroupGuard()
     first, second = sleeper(), sleeper()
     guard.add(first.pid)
     assert guard.pid is not None
@@ -71,7 +71,7 @@ def test_guard_that_is_killed_is_replaced_and_told_everything() -> None:
 
 
 def test_guard_without_groups_costs_no_process() -> None:
-    guard = Guard()
+    guard = ProcessGroupGuard()
     assert guard.pid is None
     guard.remove(1)
     guard.close()
@@ -85,7 +85,7 @@ def _ended(pidfd: int, limit_s: float) -> bool:
 
 
 def test_guard_outlives_signals_meant_for_the_daemon() -> None:
-    guard = Guard()
+    guard = ProcessGroupGuard()
     process = sleeper()
     guard.add(process.pid)
     assert guard.pid is not None

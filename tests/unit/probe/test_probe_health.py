@@ -24,7 +24,7 @@ from gsched.probe.inventory import change, read_inventory, write_inventory
 from gsched.probe.inventory_entry import simulated_gpu
 from gsched.probe.nvml import SILENT
 from gsched.probe.nvml_child import NvmlProbe
-from gsched.probe.nvml_patience import Patience
+from gsched.probe.nvml_patience import NvmlPatience
 from tests.fakenvml.build import build
 
 
@@ -180,7 +180,7 @@ def test_a_gpu_that_hangs_is_not_waited_for_again() -> None:
             going_on.wait(60)
         return Gpu(uuid=f"GPU-{index}", index=index)
 
-    patience = Patience(look, 0.5)
+    patience = NvmlPatience(look, 0.5)
     try:
         assert list(patience.seen(range(3))) == [0, 2]
         assert list(patience.seen(range(3))) == list(patience.seen(range(3))) == [0, 2]

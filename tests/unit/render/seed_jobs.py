@@ -7,15 +7,15 @@ from pathlib import Path
 
 from gsched.cli.render.jobs.history import (
     Dispatched,
-    Ended,
     Executing,
+    HistoryEnd,
     HistoryEvent,
     HistoryRecord,
     MessagePosted,
     Starting,
     post_done,
 )
-from gsched.cli.render.text.layout_records import ExternalValue, HostRecord, HostSlots, JobRecord, Message
+from gsched.cli.render.text.layout_records import ExternalValue, HostRecord, HostSlots, MessageRow, ShownJob
 from gsched.model.job import Usage
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -38,7 +38,7 @@ def at(day: int, clock: str) -> float:
     return datetime.strptime(f"2017-07-{day:02d} {clock} +0000", "%Y-%m-%d %H:%M:%S %z").astimezone(UTC).timestamp()
 
 
-def job(job_id: int, submitted: float, script: str = "train_quick.sh", **more: object) -> JobRecord:
+def job(job_id: int, submitted: float, script: str = "train_quick.sh", **more: object) -> ShownJob:
     fields: dict[str, object] = {
         "job_id": job_id,
         "user": "test",
@@ -50,7 +50,7 @@ def job(job_id: int, submitted: float, script: str = "train_quick.sh", **more: o
         "cwd": "/opt/DL/caffe-nv",
         "home": "/home/test",
     }
-    return JobRecord(**{**fields, **more})  # type: ignore[arg-type]
+    return ShownJob(**{**fields, **more})  # type: ignore[arg-type]
 
 
 def memory(most: int, mean: int) -> Usage:
@@ -75,10 +75,10 @@ def histories() -> dict[int, tuple[HistoryRecord, float]]:
     two = {"script": "train_01.sh", "res_req": "select[ngpus>0] rusage[ngpus_excl_p=2]"}
 
     def done(when: float, cpu_s: float) -> HistoryEvent:
-        return Ended(at=when, exit_code=0, cpu_s=cpu_s, succeeded=True)
+        return HistoryEnd(at=when, exit_code=0, cpu_s=cpu_s, succeeded=True)
 
     def failed(when: float, cpu_s: float) -> HistoryEvent:
-        return Ended(at=when, exit_code=134, cpu_s=cpu_s, succeeded=False)
+        return HistoryEnd(at=when, exit_code=134, cpu_s=cpu_s, succeeded=False)
 
     records = {
         220: HistoryRecord(
@@ -121,7 +121,7 @@ def histories() -> dict[int, tuple[HistoryRecord, float]]:
     }
 
 
-def gpu_job(job_id: int, submitted: float, gpus: str, script: str, claim: int, **more: object) -> JobRecord:
+def gpu_job(job_id: int, submitted: float, gpus: str, script: str, claim: int, **more: object) -> ShownJob:
     """A running job that claims exclusive GPUs."""
     req = f"select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p={claim}.00]"
     fields: dict[str, object] = {
@@ -133,7 +133,7 @@ def gpu_job(job_id: int, submitted: float, gpus: str, script: str, claim: int, *
         "exec_home": "/home/test",
         "exec_cwd": "/opt/DL/caffe-nv",
         "external_indices": COUNTERS,
-        "messages": (Message(user="test", posted_at=submitted, text=f"ubuntu02:gpus={gpus};"),),
+        "messages": (MessageRow(user="test", posted_at=submitted, text=f"ubuntu02:gpus={gpus};"),),
         "combined_req": req,
         "effective_req": req,
     }

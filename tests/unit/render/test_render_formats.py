@@ -13,16 +13,16 @@ from seed_jobs import HERE, at, host, job
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS
-from gsched.cli.render.text.layout_records import HostSlots, JobRecord, QueueRecord
-from gsched.cli.render.text.output_formats import Setting, field_list, parse_format, render_json, render_text
+from gsched.cli.render.text.layout_records import HostSlots, QueueRecord, ShownJob
+from gsched.cli.render.text.output_formats import FormatSetting, field_list, parse_format, render_json, render_text
 from gsched.cli.render.text.text_columns import width
 from gsched.model.job import Usage
 
 NOON = at(7, "12:00:00")
-SETTING = Setting(zone=UTC, now=NOON + 100)
+SETTING = FormatSetting(zone=UTC, now=NOON + 100)
 
 
-def shown(chosen: str, *jobs: JobRecord, header: bool = False, setting: Setting = SETTING) -> str:
+def shown(chosen: str, *jobs: ShownJob, header: bool = False, setting: FormatSetting = SETTING) -> str:
     return render_text(jobs, parse_format(chosen, JOB_FIELDS), setting, header=header)
 
 
@@ -69,7 +69,7 @@ def test_times_sizes_and_gpus() -> None:
     assert shown(chosen + " delimiter='|'", RUNNING) == (
         "90 second(s)|3.2 second(s)|1.5 Gbytes|2048 Mbytes |1572864 Kbytes|10|0:8 L|2|h1:gpus=0,1;|10.0|5,6\n"
     )
-    clock = Setting(zone=UTC, now=NOON + 100, hms=True)
+    clock = FormatSetting(zone=UTC, now=NOON + 100, hms=True)
     assert shown("run_time cpu_used pend_time", RUNNING, setting=clock) == "00:01:30 00:00:04 00:00:10\n"
     assert shown("run_time", job(1, NOON, stat="PEND")) == "0 second(s)\n"
     assert shown("ertime run_time", job(1, NOON, estimate_s=90, started_at=NOON)) == "90 100 second(s)\n"

@@ -12,7 +12,7 @@ from seed_jobs import HERE, at, gpu_job, host, job
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts import host_tables, load
 from gsched.cli.render.jobs import history, job_table, jobs_long
-from gsched.cli.render.text.layout_records import HostRecord, HostSlots, Message, QueueRecord
+from gsched.cli.render.text.layout_records import HostRecord, HostSlots, MessageRow, QueueRecord
 from gsched.cli.render.text.size_texts import in_unit, in_words
 from gsched.cli.render.text.text_columns import width
 from gsched.cli.render.text.thresholds import threshold_table
@@ -103,7 +103,9 @@ def test_ends(end: dict[str, object], expected: str) -> None:
 
 def test_messages_lose_what_is_for_the_history_only() -> None:
     text = "ubuntu02:gpus=2;EFFECTIVE GPU REQ: num=1;"
-    record = gpu_job(1, NOON, "2", "x", 1, messages=(Message(user="test", posted_at=NOON, text=text, attached=True),))
+    record = gpu_job(
+        1, NOON, "2", "x", 1, messages=(MessageRow(user="test", posted_at=NOON, text=text, attached=True),)
+    )
     row = " 0      test       Jul  7 12:00   ubuntu02:gpus=2;                        Y\n"
     assert row in jobs_long.render_long([record], UTC)
 
@@ -184,7 +186,7 @@ def test_seconds_add_up_to_the_life_of_the_job(steps: list[tuple[float, str]], e
         events.append(history.HistoryEvent(at=moment, state=state))
     moment += extra
     if ended:
-        events.append(history.Ended(at=moment, exit_code=0, cpu_s=1.0, succeeded=True))
+        events.append(history.HistoryEnd(at=moment, exit_code=0, cpu_s=1.0, succeeded=True))
     record = history.HistoryRecord(job=job(1, NOON), events=tuple(events))
     seconds = history.state_seconds(record, moment + 3600 if ended else moment)
     assert sum(seconds.values()) == int(moment) - int(NOON)
@@ -199,7 +201,7 @@ def test_history_of_a_troubled_job() -> None:
         history.unreachable(NOON + 30),
         history.requeued(NOON + 40),
         history.signalled(NOON + 44, "KILL", "test"),
-        history.Ended(at=NOON + 45, succeeded=False, term_reason="TERM_OWNER"),
+        history.HistoryEnd(at=NOON + 45, succeeded=False, term_reason="TERM_OWNER"),
     )
     record = history.HistoryRecord(job=job(7, NOON), events=events)
     text = history.render_history([record], UTC, NOON + 100, unfolded=True)

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.resreq.ast import Phase, Reservation
-from gsched.resreq.course import LEAST_STEP_S, MOST_STEPS, Steps, at_start, course
+from gsched.resreq.course import LEAST_STEP_S, MOST_STEPS, AmountSteps, at_start, course
 from gsched.resreq.syntax import parse
 
 MIN = 60.0
 
 
-def read(text: str) -> tuple[float, Steps]:
+def read(text: str) -> tuple[float, AmountSteps]:
     (item,) = parse(f"rusage[{text}]").rusage
     return at_start(item), course(item)
 
@@ -38,7 +38,7 @@ def read(text: str) -> tuple[float, Steps]:
         ("mem=0:duration=5", 0, ()),
     ],
 )
-def test_courses(text: str, most: float, steps: Steps) -> None:
+def test_courses(text: str, most: float, steps: AmountSteps) -> None:
     assert read(text) == (most, steps)
 
 

@@ -10,7 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
-from gsched.resreq.ast import AllOf, Comparison, Group, Name, Number, OrderKey, Requirement, Reservation, Span, Text
+from gsched.resreq.ast import (
+    AllOf,
+    Comparison,
+    Name,
+    Number,
+    OrderKey,
+    Parenthesized,
+    Requirement,
+    Reservation,
+    Span,
+    StringValue,
+)
 from gsched.resreq.combine import combine
 from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
 
@@ -193,7 +204,7 @@ def test_precedence() -> None:
 
 
 def _ungrouped(value: object) -> object:
-    if isinstance(value, Group):
+    if isinstance(value, Parenthesized):
         return _ungrouped(value.inner)
     if isinstance(value, tuple):
         return tuple(_ungrouped(each) for each in value)
@@ -202,10 +213,10 @@ def _ungrouped(value: object) -> object:
 
 
 def test_text_values() -> None:
-    assert parse("hname==gpu-01-a").select == Comparison("==", Name("hname"), Text("gpu-01-a"))
-    assert parse("fab=='a b'").select == Comparison("==", Name("fab"), Text("a b", quoted=True))
+    assert parse("hname==gpu-01-a").select == Comparison("==", Name("hname"), StringValue("gpu-01-a"))
+    assert parse("fab=='a b'").select == Comparison("==", Name("fab"), StringValue("a b", quoted=True))
     assert parse("fab==ib0").select == Comparison("==", Name("fab"), Name("ib0"))
-    assert parse("model==10").select == Comparison("==", Name("model"), Text("10"))
+    assert parse("model==10").select == Comparison("==", Name("model"), StringValue("10"))
     assert parse("mem==swp - 5").select != parse("mem==5").select
 
 

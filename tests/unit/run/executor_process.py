@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order
 
@@ -25,7 +25,7 @@ async def main(spool: str, locks: str, orders: str, pause: bool) -> None:
         os.environ["RUN_TEST_CLUSTER"],
         on_started=lambda job, attempt, info: print("started", job, info.pid, flush=True),
         on_ended=lambda job, attempt, result: print("ended", job, flush=True),
-        gpu_locks=Places(str(locks), "", False),
+        gpu_locks=GpuLockFolders(str(locks), "", False),
     )
     if pause:
         executor._forks.ask = lambda name: None  # type: ignore[method-assign]

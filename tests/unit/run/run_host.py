@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Key, Order, StartedInfo, Unkillable
+from gsched.run.order import Order, RunKey, StartedInfo, Unkillable
 from gsched.run.processes import process_tree
 
 PATIENCE_S = 60.0
@@ -27,10 +27,10 @@ class Host:
         self.root = root
         self.spool = root / "spool 작업 폴더"
         self.locks = root / "locks"
-        self.started: dict[Key, StartedInfo] = {}
-        self.ended: dict[Key, AttemptResult] = {}
-        self.reports: list[tuple[str, Key]] = []
-        self.unkillable: dict[Key, list[Unkillable]] = {}
+        self.started: dict[RunKey, StartedInfo] = {}
+        self.ended: dict[RunKey, AttemptResult] = {}
+        self.reports: list[tuple[str, RunKey]] = []
+        self.unkillable: dict[RunKey, list[Unkillable]] = {}
         self._changed = asyncio.Event()
         self.executor = ProcessExecutor(
             self.spool,
@@ -38,7 +38,7 @@ class Host:
             on_started=self._on_started,
             on_ended=self._on_ended,
             on_unkillable=self._on_unkillable,
-            gpu_locks=Places(str(self.locks), "", False),
+            gpu_locks=GpuLockFolders(str(self.locks), "", False),
         )
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:

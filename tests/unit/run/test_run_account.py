@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.run.account import _NUMBERS, Account, acting_as, become, look_up
+from gsched.run.account import _NUMBERS, UnixAccount, acting_as, become, look_up
 
 USER = next((each.pw_name for each in pwd.getpwall() if 0 < each.pw_uid < 1000), "")
 
@@ -38,7 +38,7 @@ def test_an_account_is_what_the_host_says_of_its_name():
     found, own = look_up(USER), pwd.getpwnam(USER)
     assert (found.name, found.uid, found.gid, found.home) == (USER, own.pw_uid, own.pw_gid, own.pw_dir)
     assert own.pw_gid in found.groups
-    assert Account.of(found.fields()) == found
+    assert UnixAccount.of(found.fields()) == found
 
 
 @pytest.mark.parametrize("name", ["no-such-user-here", "", "a\0b"])
@@ -67,7 +67,7 @@ def test_groups_count_and_come_back(account, shelf):
     before = os.getgroups()
     (shelf / "secret").chmod(0o640)
     os.chown(shelf / "secret", 0, 4242)
-    wider = Account.of({**account.fields(), "groups": (account.gid, 4242)})
+    wider = UnixAccount.of({**account.fields(), "groups": (account.gid, 4242)})
     with acting_as(wider):
         assert (shelf / "secret").read_text() == "s"
         assert {*os.getgroups()} == {account.gid, 4242}

@@ -16,8 +16,8 @@ from run_host import CLUSTER, Host, appears
 from test_run_account import USER
 from test_run_jobreport import FACTS
 
-from gsched.run.account import Account, look_up
-from gsched.run.order import Step
+from gsched.run.account import UnixAccount, look_up
+from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
 from gsched.run.processes.procfs import is_of_proc
 
@@ -65,7 +65,7 @@ def on_host():
 
 def test_a_job_is_the_users_in_everything(on_host):
     async def scenario(host):
-        wider = Account.of({**host.account.fields(), "groups": (host.account.gid, 4242)})
+        wider = UnixAccount.of({**host.account.fields(), "groups": (host.account.gid, 4242)})
         await host.run(
             "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):' /proc/self/status; umask; touch made; pwd;"
             'test "$(cut -d" " -f6 /proc/self/stat)" = $$ && echo a session of its own',
@@ -179,7 +179,7 @@ def test_the_spool_shows_a_user_its_own_script_and_nothing_else(on_host):
         assert stat.S_IMODE((host.folder(2) / "script").stat().st_mode) == 0o500
         assert stat.S_IMODE(host.folder(2).stat().st_mode) == 0o711
         other = look_up("root")
-        nobody = Account.of({**other.fields(), "name": "other", "uid": 54321, "gid": 54321, "groups": (54321,)})
+        nobody = UnixAccount.of({**other.fields(), "name": "other", "uid": 54321, "gid": 54321, "groups": (54321,)})
         await host.run(shown, 3, environment=where, account=nobody, cwd="/")
         assert host.output(3) == ""
 
@@ -256,7 +256,7 @@ def test_limits_of_a_session_are_given_before_the_jobs_own(on_host):
     async def scenario(host):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         granted = ((resource.RLIMIT_NOFILE, 333, 444), (resource.RLIMIT_CORE, 0, resource.RLIM_INFINITY))
-        first = Step(command=f"ulimit -n > {host.home}/first", what="the job's pre-exec command")
+        first = JobStep(command=f"ulimit -n > {host.home}/first", what="the job's pre-exec command")
         command = "ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc"
         await host.run(command, granted=granted, limits={"CORELIMIT": 8}, first=(first,))
         assert host.output().split()[:2] == ["333", "444"]
@@ -270,13 +270,13 @@ def test_limits_of_a_session_are_given_before_the_jobs_own(on_host):
 def test_steps_are_the_users_too_and_a_failing_one_is_told(on_host):
     async def scenario(host):
         def step(name, is_site=False):
-            return Step(command=f"id -u > {host.home}/{name}", what="x", is_site=is_site)
+            return JobStep(command=f"id -u > {host.home}/{name}", what="x", is_site=is_site)
 
         await host.run("true", 1, first=(step("a"), step("b", True)), last=(step("c"), step("d", True)))
         for name in "abcd":
             assert (host.home / name).read_text() == f"{host.account.uid}\n"
             assert (host.home / name).stat().st_uid == host.account.uid
-        failing = Step(command="exit 7", what="the job's pre-exec command")
+        failing = JobStep(command="exit 7", what="the job's pre-exec command")
         result = await host.run("touch ran", 2, first=(failing,))
         assert result.pre_failed and "(7)" in result.problem and not (host.home / "ran").exists()
 
@@ -287,8 +287,8 @@ def test_steps_that_the_site_runs_as_root_see_nothing_of_the_users_environment(o
     async def scenario(host):
         (host.root / "log").mkdir(mode=0o700)
         command = "{{ id -u; env; }} > {}/log/{}"
-        site = [Step(command=command.format(host.root, name), what="x", is_site=True) for name in ("pre", "post")]
-        own = Step(command=f"id -u > {host.home}/own", what="the job's pre-exec command")
+        site = [JobStep(command=command.format(host.root, name), what="x", is_site=True) for name in ("pre", "post")]
+        own = JobStep(command=f"id -u > {host.home}/own", what="the job's pre-exec command")
         evil = {
             "LD_PRELOAD": f"{host.home}/evil.so",
             "PYTHONPATH": str(host.home),
@@ -346,7 +346,7 @@ def test_it_is_stopped_resumed_adopted_and_ended_like_any_other(on_host):
 def test_steps_after_a_killed_supervisor_are_the_users(on_host):
     async def scenario(host):
         (host.root / "vault").mkdir(mode=0o700)
-        last = Step(command="id -u > after; ulimit -n >> after", what="the job's post-exec command")
+        last = JobStep(command="id -u > after; ulimit -n >> after", what="the job's post-exec command")
         granted = ((resource.RLIMIT_NOFILE, 222, 222),)
         await host.executor.start(host.order("exec sleep 60", last=(last,), granted=granted))
         await host.start_of(1)

@@ -17,11 +17,11 @@ import msgspec
 import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files, forkserver
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Limits, Step
+from gsched.run.order import AttemptLimits, JobStep
 from gsched.run.processes import process_tree
 from gsched.run.shutdown import Shutdown, leave_note
 from gsched.run.supervisor import attempt_folder
@@ -136,8 +136,8 @@ def test_an_orphan_is_warned_of_its_end_once(on_host):
 def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
     async def scenario(host):
         last = (
-            Step(command="pwd > after; exit 3", what="the job's post-exec command"),
-            Step(command=f'echo "$PATH" > {host.root}/site', what="the queue's post-exec command", is_site=True),
+            JobStep(command="pwd > after; exit 3", what="the job's post-exec command"),
+            JobStep(command=f'echo "$PATH" > {host.root}/site', what="the queue's post-exec command", is_site=True),
         )
         await host.executor.start(host.order("touch up; while [ ! -e go ]; do sleep 0.02; done", last=last))
         await appears(lambda: (host.root / "up").exists())
@@ -154,7 +154,7 @@ def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
 
 def test_what_a_killed_supervisor_had_begun_with_is_not_run_again(on_host):
     async def scenario(host):
-        last = (Step(command="echo ran >> after; sleep 60", what="the job's post-exec command"),)
+        last = (JobStep(command="echo ran >> after; sleep 60", what="the job's post-exec command"),)
         await host.executor.start(host.order("true", last=last))
         await appears(lambda: (host.root / "after").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
@@ -179,9 +179,9 @@ def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
             await appears(lambda mark=mark: (host.root / mark).exists())
             os.kill(host.supervisor_pid(job), signal.SIGKILL)
             await appears(lambda job=job: process_tree.read_process(host.supervisor_pid(job)) is None)
-        await host.executor.limit(1, 1, Limits(limits={"MEMLIMIT": 100.0}))
+        await host.executor.limit(1, 1, AttemptLimits(limits={"MEMLIMIT": 100.0}))
         await host.executor.suspend(2, 1)
-        await host.executor.limit(2, 1, Limits(limits={"PROCESSLIMIT": 2.0}))
+        await host.executor.limit(2, 1, AttemptLimits(limits={"PROCESSLIMIT": 2.0}))
         assert (await host.end_of(1)).term_reason == "TERM_MEMLIMIT"
         assert (2, 1) not in host.ended, "what is suspended is not looked at"
         await host.executor.resume(2, 1)
@@ -322,7 +322,7 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
             CLUSTER,
             on_started=lambda *_: None,
             on_ended=lambda job, _, result: ended.append((job, result)),
-            gpu_locks=Places(str(host.locks), "", False),
+            gpu_locks=GpuLockFolders(str(host.locks), "", False),
         )
         try:
             rival._forks.launch()
@@ -468,7 +468,7 @@ def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host,
             CLUSTER,
             on_started=host._on_started,
             on_ended=host._on_ended,
-            gpu_locks=Places(str(host.locks), "", False),
+            gpu_locks=GpuLockFolders(str(host.locks), "", False),
         )
         assert await host.executor.adopt() == [(1, 1)]
         assert host.executor.running() == [(1, 1)]

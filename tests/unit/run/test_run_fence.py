@@ -18,7 +18,7 @@ from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.fence.group import V1
 from gsched.run.fence.v1 import V1Group
 from gsched.run.fence.v2 import program
-from gsched.run.order import Fence, Step
+from gsched.run.order import Fence, JobStep
 from gsched.run.processes import process_tree
 
 CHARACTER, BLOCK = 2, 1
@@ -155,7 +155,7 @@ def test_steps_around_a_job_are_in_its_fence(on_host, ground, nodes):
 
     async def scenario(host: Host) -> None:
         look = f"python3 {nodes}/opener.py {nodes} >{nodes}/"
-        steps = [Step(command=look + name, what="it") for name in ("first", "last")]
+        steps = [JobStep(command=look + name, what="it") for name in ("first", "last")]
         result = await host.run("true", fence=fence_of(ground, "1.1", 6), first=(steps[0],), last=(steps[1],))
         assert result.succeeded, result
         for name in ("first", "last"):
@@ -175,7 +175,7 @@ def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, g
         text = f"python3 {nodes}/opener.py {nodes} >{nodes}/seen; cat /proc/self/cgroup >{nodes}/groups"
         job = "touch up; while [ ! -e go ]; do sleep 0.02; done"
         await host.executor.start(
-            host.order(job, fence=fence_of(ground, "1.1", 6), last=(Step(command=text, what="it"),))
+            host.order(job, fence=fence_of(ground, "1.1", 6), last=(JobStep(command=text, what="it"),))
         )
         await appears(lambda: (host.root / "up").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)

@@ -10,7 +10,7 @@ import pytest
 from run_host import CLUSTER
 
 from gsched.base import gpulock
-from gsched.base.gpulock import CLAIMED, SINCE_BOOT, GpuLockError, Places, lock_gpus, places, release
+from gsched.base.gpulock import CLAIMED, SINCE_BOOT, GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.run.executor import ProcessExecutor
 
 
@@ -21,12 +21,12 @@ def top(tmp_path):
 
 @pytest.fixture
 def private(top):
-    return Places(str(top / "common"), str(top / "roots"), False)
+    return GpuLockFolders(str(top / "common"), str(top / "roots"), False)
 
 
 @pytest.fixture
 def systems(top):
-    return Places(str(top / "common"), str(top / "roots"), True)
+    return GpuLockFolders(str(top / "common"), str(top / "roots"), True)
 
 
 def test_nobody_but_root_can_open_the_systems_locks(systems, top):

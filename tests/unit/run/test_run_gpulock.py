@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from gsched.base.gpulock import GpuLockError, Places, default_folder, lock_gpus, release
+from gsched.base.gpulock import GpuLockError, GpuLockFolders, default_folder, lock_gpus, release
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 def only(folder):
     """Locks where no cluster of the system's can be."""
-    return Places(folder, "", False)
+    return GpuLockFolders(folder, "", False)
 
 
 def test_clusters_exclude_each_other_and_share_within(folder):

@@ -10,10 +10,10 @@ import pytest
 
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
-from gsched.run.report.job_report import Facts, beginning_of, report_text, room_for, write_instead, write_report
+from gsched.run.report.job_report import ReportFacts, beginning_of, report_text, room_for, write_instead, write_report
 
 START = 1499420042.0
-FACTS = Facts(
+FACTS = ReportFacts(
     job="1153",
     name="./examples/cifar10/train_full.sh",
     command="./examples/cifar10/train_full.sh",

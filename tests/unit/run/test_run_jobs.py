@@ -232,7 +232,7 @@ def test_what_is_kept_is_what_its_file_did_not_take(on_host):
 
 def test_a_gpu_of_another_cluster_is_left_alone(on_host):
     async def scenario(host):
-        places = gpulock.Places(str(host.locks), "", False)
+        places = gpulock.GpuLockFolders(str(host.locks), "", False)
         theirs = gpulock.lock_gpus(["GPU-1"], "another", places)
         result = await host.run("true", 1, gpu_lock_uuids=("GPU-0", "GPU-1"))
         assert (result.started, result.exit_code) == (False, None)

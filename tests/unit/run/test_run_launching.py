@@ -25,7 +25,7 @@ from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.agent.tasks.launch_environment import GIVEN, SOCKET, launch_variables
 from gsched.agent.tasks.launch_server import LaunchDoor, known_as, targets
 from gsched.agent.tasks.launch_socket import listen, socket_path
-from gsched.agent.tasks.task_questions import Relay
+from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.app import glaunch
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.model.job import JobState
@@ -48,7 +48,7 @@ class Agent:
     def __init__(self, net: Net, name: str) -> None:
         self.net = net
         self.tasks = HostTasks(name, net.host.executor, lambda key: net.host.folder(*key), lambda: 0.3)
-        self.relay = Relay(name, self.tasks.answer, lambda message: net.from_agent(name, message))
+        self.relay = TaskQuestions(name, self.tasks.answer, lambda message: net.from_agent(name, message))
         self.door = LaunchDoor(
             name, self.relay, lambda pid, uid: (1, 1) if net.is_proven else None, lambda key: net.slots
         )
@@ -323,7 +323,7 @@ def test_how_long_an_agent_is_waited_for_is_as_for_a_master(tmp_path: Path, monk
     monkeypatch.setenv("GSCHED_COMMAND_WAIT", "3")
     assert glaunch.patience_s() == 3
     monkeypatch.setenv("GSCHED_COMMAND_WAIT", "long")
-    with pytest.raises(glaunch.Refused, match="GSCHED_COMMAND_WAIT=long: not a number of seconds"):
+    with pytest.raises(glaunch.LaunchRefused, match="GSCHED_COMMAND_WAIT=long: not a number of seconds"):
         glaunch.patience_s()
 
 

@@ -13,10 +13,10 @@ import sys
 import pytest
 from run_host import Host, appears
 
-from gsched.run.order import Limits
+from gsched.run.order import AttemptLimits
 from gsched.run.processes import process_tree
 from gsched.run.supervisor import run_limits
-from gsched.run.supervisor.run_limits import Guard
+from gsched.run.supervisor.run_limits import RunLimitGuard
 
 PYTHON = shlex.quote(sys.executable)
 HOLD = f"exec {PYTHON} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(60)'"
@@ -96,7 +96,7 @@ def test_limits_of_a_running_job_are_changed(on_host, lost):
             host.executor.close()
             host = Host(host.root)
             await host.executor.adopt()
-        await host.executor.limit(1, 1, Limits(limits={"PROCESSLIMIT": 2.0}))
+        await host.executor.limit(1, 1, AttemptLimits(limits={"PROCESSLIMIT": 2.0}))
         assert (await host.end_of(1)).term_reason == "TERM_PROCESSLIMIT"
         host.executor.close()
 
@@ -110,7 +110,7 @@ def test_a_run_limit_is_given_shortened_and_taken_away(on_host):
             await host.executor.start(host.order(command, job, run_limit_s=before, terminate_interval_s=0.1))
             await host.start_of(job)
         for job, after in ((1, 1), (2, 1), (3, None)):
-            await host.executor.limit(job, 1, Limits(run_limit_s=after))
+            await host.executor.limit(job, 1, AttemptLimits(run_limit_s=after))
         assert [(await host.end_of(job)).term_reason for job in (1, 2, 3)] == ["TERM_RUNLIMIT", "TERM_RUNLIMIT", ""]
 
     on_host(scenario)
@@ -123,7 +123,7 @@ def test_more_cpu_time_is_given_to_what_runs(on_host):
             host.order(f"exec {PYTHON} -c '{burn}'", limits={"CPULIMIT": 1.0}, terminate_interval_s=0.1)
         )
         pid = (await host.start_of(1)).pid
-        await host.executor.limit(1, 1, Limits(limits={"CPULIMIT": 2.0}))
+        await host.executor.limit(1, 1, AttemptLimits(limits={"CPULIMIT": 2.0}))
         await appears(lambda: resource.prlimit(pid, resource.RLIMIT_CPU)[0] == 2)
         (host.root / "go").touch()
         result = await host.end_of(1)
@@ -137,7 +137,7 @@ def test_limits_that_come_before_the_start_hold_from_it(on_host):
         await host.run("true", 2)
         os.kill(host.executor._forks.pid, signal.SIGSTOP)
         await host.executor.start(host.order("sleep 60; true", run_limit_s=60, terminate_interval_s=0.1))
-        changing = asyncio.create_task(host.executor.limit(1, 1, Limits(run_limit_s=1)))
+        changing = asyncio.create_task(host.executor.limit(1, 1, AttemptLimits(run_limit_s=1)))
         await asyncio.sleep(0)
         os.kill(host.executor._forks.pid, signal.SIGCONT)
         await changing
@@ -167,7 +167,7 @@ class Clocked:
         monkeypatch.setattr(
             run_limits, "_used", lambda name, members, cpu_s: self.used[min(self.looks, len(self.used)) - 1]
         )
-        self.guard = Guard(run_limit_s, allowed or {}, 10.0, list)
+        self.guard = RunLimitGuard(run_limit_s, allowed or {}, 10.0, list)
 
     def family(self, root):
         self.looks += 1
@@ -224,9 +224,9 @@ def test_a_limit_is_what_is_allowed(monkeypatch):
 
 
 def test_only_the_cpu_limit_explains_a_signal_of_the_kernel():
-    assert Guard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGXCPU) == "TERM_CPULIMIT"
-    assert Guard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGKILL) == ""
-    assert Guard(None, {}, 10.0, list).explains(signal.SIGXCPU) == ""
+    assert RunLimitGuard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGXCPU) == "TERM_CPULIMIT"
+    assert RunLimitGuard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGKILL) == ""
+    assert RunLimitGuard(None, {}, 10.0, list).explains(signal.SIGXCPU) == ""
 
 
 @pytest.mark.parametrize("has_children_files", [False, True])

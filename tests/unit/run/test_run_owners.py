@@ -8,7 +8,7 @@ from pathlib import Path
 
 from run_host import CLUSTER, Host, appears
 
-from gsched.run.order import Step
+from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
 
 ESCAPE = (
@@ -75,7 +75,7 @@ def test_before_it_has_become_its_program_a_job_has_no_mark(on_host):
     """The supervisor is killed while the steps before the job run, in a process that has yet to become the job."""
 
     async def scenario(host):
-        wait = Step(command=f"echo >{host.root}/waits; exec sleep 60", what="it")
+        wait = JobStep(command=f"echo >{host.root}/waits; exec sleep 60", what="it")
         await host.executor.start(host.order("sleep 60", first=(wait,)))
         started = await host.start_of(1)
         await appears((host.root / "waits").exists)

@@ -13,10 +13,10 @@ import pytest
 from run_host import Host, appears
 
 from gsched.base import gpulock
-from gsched.run.order import Limits
+from gsched.run.order import AttemptLimits
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
-from gsched.run.supervisor.opening import Settings
+from gsched.run.supervisor.opening import SupervisorSettings
 from gsched.run.supervisor.supervisor import Supervisor
 
 
@@ -32,14 +32,14 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         assert host.started[1, 1].pid == supervisor
         assert not process_tree.descendants(supervisor, process_tree.scan())
         with pytest.raises(gpulock.GpuLockError):
-            gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False))
+            gpulock.lock_gpus(["GPU-p"], "others", gpulock.GpuLockFolders(str(host.locks), "", False))
         await host.executor.suspend(1, 1)
         await host.executor.resume(1, 1)
         await host.executor.signal(1, 1, signal.SIGUSR1)
         await host.executor.signal(1, 1, signal.SIGKILL)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             os.kill(supervisor, number)  # as from a machine that goes down
-        await host.executor.limit(1, 1, Limits(run_limit_s=0, limits={}))
+        await host.executor.limit(1, 1, AttemptLimits(run_limit_s=0, limits={}))
         usage = host.executor.usage(1, 1)
         assert (usage.mem_mib, usage.pids, usage.pgid) == (0.0, (), None)
         assert not host.ended
@@ -48,7 +48,7 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         result = await host.end_of(1)
         assert time.monotonic() - began < 60  # nothing runs there: no signal is waited for
         assert result.succeeded and result.started and result.usage.pgid is None
-        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False)))
+        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", gpulock.GpuLockFolders(str(host.locks), "", False)))
 
     on_host(scenario)
 
@@ -100,7 +100,7 @@ def forked(folder: Path, **order: object) -> int:
     attempt.mkdir()
     values = {"environment": {}, "run_limit_s": None, "terminate_interval_s": 0.1, "gpu_lock_uuids": [], "home": "/h"}
     (attempt / "order").write_text(json.dumps({**values, "cwd": "/c", "is_part": True, **order}))
-    settings = Settings(str(folder), "c", str(folder), 1, lambda: None, lambda nodes: None)
+    settings = SupervisorSettings(str(folder), "c", str(folder), 1, lambda: None, lambda nodes: None)
     pid = os.fork()
     if pid == 0:
         try:

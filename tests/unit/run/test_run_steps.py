@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from gsched.run.order import Step
+from gsched.run.order import JobStep
 from gsched.run.supervisor.steps import in_login, quoted, started_by
 
 
-def step(command: str, *, is_site: bool = False) -> Step:
-    return Step(command=command, what="the job's pre-exec command", is_site=is_site)
+def step(command: str, *, is_site: bool = False) -> JobStep:
+    return JobStep(command=command, what="the job's pre-exec command", is_site=is_site)
 
 
 def lines(path) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from run_host import Host, appears, marked_processes
 
 from gsched.agent.tasks.host_tasks import PIECE, HostTasks
-from gsched.run.order import Step
+from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
 from gsched.wire.v1 import agent_pb2
 
@@ -286,7 +286,7 @@ async def test_of_a_job_that_does_not_run_there_are_none(host: Host) -> None:
 
 @on_a_host
 async def test_of_a_job_that_is_over_there_are_none_in_the_steps_behind_it(host: Host) -> None:
-    step = Step(command="touch past; while [ ! -e go ]; do sleep 0.05; done", what="the step")
+    step = JobStep(command="touch past; while [ ! -e go ]; do sleep 0.05; done", what="the step")
     asking = await begin(host, "true", last=(step,))
     await appears((host.root / "past").exists)
     assert await asking.start("a-0", "/bin/true") == "the job does not run on here"

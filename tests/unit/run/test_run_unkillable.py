@@ -12,7 +12,7 @@ import pytest
 from run_host import Host, appears
 
 from gsched.run.processes import process_tree
-from gsched.run.supervisor.run_limits import Guard
+from gsched.run.supervisor.run_limits import RunLimitGuard
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_who_is_there_after_sigkill_is_named_once(on_host, lost_kills, monkeypat
 
 
 def test_a_limit_that_does_not_end_the_job_is_seen_to_be_helpless():
-    guard = Guard(10.0, {}, 1.0, find=list)
+    guard = RunLimitGuard(10.0, {}, 1.0, find=list)
     seen = []
     while guard.due < 30.0:
         ran_s = guard.due

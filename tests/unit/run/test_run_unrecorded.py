@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from run_host import CLUSTER, Host, appears
 
-from gsched.base.gpulock import Places
+from gsched.base.gpulock import GpuLockFolders
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.run import attempt_files, lost_folders
 from gsched.run.executor import ProcessExecutor
@@ -37,7 +37,7 @@ def lose(host: Host) -> None:
         CLUSTER,
         on_started=host._on_started,
         on_ended=host._on_ended,
-        gpu_locks=Places(str(host.locks), "", False),
+        gpu_locks=GpuLockFolders(str(host.locks), "", False),
     )
 
 

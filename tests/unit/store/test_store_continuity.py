@@ -15,7 +15,7 @@ from store_samples import submitted
 from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict
 from gsched.store import mark as marks
-from gsched.store.continuity import Fault, StoreLost
+from gsched.store.continuity import StoreFault, StoreLost
 from gsched.store.eventlog import EventLog
 from gsched.store.failure import StoreDamaged
 from gsched.store.mark import MARK_NAME, StoreMark, known_on_this_machine, remember, remembered
@@ -83,7 +83,7 @@ def test_a_database_that_is_gone_is_not_made_anew(store_file: Path, is_empty: bo
     if is_empty:
         store_file.touch()
     refused = lost(store_file)
-    assert refused.loss.fault is Fault.MISSING
+    assert refused.loss.fault is StoreFault.MISSING
     assert refused.text == (
         f"the store {store_file} is missing or empty, but STORE.mark knows of one (3 events, job numbers below 4)"
     )
@@ -95,7 +95,7 @@ def test_a_log_that_is_gone_after_a_kill_is_noticed(store_file: Path, tmp_path: 
     copy = died(store_file, tmp_path / "copy", with_log=False)
     log.close()
     refused = lost(copy)
-    assert refused.loss.fault in (Fault.SHORT, Fault.MISSING)
+    assert refused.loss.fault in (StoreFault.SHORT, StoreFault.MISSING)
     assert "STORE.mark knows of" in refused.text
 
 
@@ -116,7 +116,7 @@ def test_the_newest_events_that_are_gone_are_counted(store_file: Path, tmp_path:
     copy = died(store_file, tmp_path / "copy", with_log=False)
     log.close()
     refused = lost(copy)
-    assert refused.loss.fault is Fault.SHORT
+    assert refused.loss.fault is StoreFault.SHORT
     assert refused.text == (
         f"the store {copy} has lost events 4 to 5, of which STORE.mark knows; its write-ahead log {copy}-wal is missing"
     )
@@ -140,7 +140,7 @@ def test_another_clusters_database_is_refused(store_file: Path, tmp_path: Path) 
     used(tmp_path / "other" / "store.db", 9).close()
     shutil.copy(tmp_path / "other" / "store.db", store_file)
     refused = lost(store_file)
-    assert refused.loss.fault is Fault.FOREIGN
+    assert refused.loss.fault is StoreFault.FOREIGN
     assert "is not the one that STORE.mark knows (3 events, job numbers below 4): its cluster id is " in refused.text
 
 
@@ -173,7 +173,7 @@ def test_a_machine_that_went_down_and_a_log_that_is_gone_leave_a_doubt(
     log.close()
     monkeypatch.setattr(marks, "boot_id", lambda: "another boot")
     EventLog(with_log).close()
-    assert lost(without).loss.fault is Fault.DOUBTFUL
+    assert lost(without).loss.fault is StoreFault.DOUBTFUL
     EventLog(store_file).close()  # that one was closed
 
 
@@ -216,7 +216,7 @@ def test_a_generation_that_was_given_up_does_not_come_back_unnoticed(store_file:
     EventLog(store_file, renew=True).close()
     shutil.copy(tmp_path / "found-again", store_file)
     refused = lost(store_file)
-    assert refused.loss.fault is Fault.OLD
+    assert refused.loss.fault is StoreFault.OLD
     assert "is of generation 1, but STORE.mark knows of generation 2" in refused.text
     log = EventLog(store_file, renew=True)
     assert (log.generation, log.last_seq) == (3, 3)
@@ -292,7 +292,7 @@ def test_a_store_from_before_there_were_marks_gets_one(store_file: Path) -> None
     (store_file.parent / MARK_NAME).unlink()
     EventLog(store_file).close()
     remove(store_file)
-    assert lost(store_file).loss.fault is Fault.MISSING
+    assert lost(store_file).loss.fault is StoreFault.MISSING
 
 
 def test_a_damaged_mark_is_made_anew(store_file: Path) -> None:

@@ -19,7 +19,7 @@ from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.failure import StoreBroken, StoreFull, at_commit, before_commit
 from gsched.store.history import History
 from gsched.store.mark import StoreMark
-from gsched.store.reserve import RESERVE_NAME, RESERVED_BYTES, Reserve
+from gsched.store.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
 
 HERE = Path(__file__).parent
 
@@ -319,12 +319,12 @@ def test_room_is_kept_for_a_start_on_a_full_disk(store_file: Path, monkeypatch: 
 
     with monkeypatch.context() as full:
         full.setattr(EventLog, "_found", short_of_room)
-        full.setattr(Reserve, "keep", lambda self: None)
+        full.setattr(DiskReserve, "keep", lambda self: None)
         log = EventLog(store_file)
         assert [event for _, event in log.read()] == [noted(1)]
         log.close()
         reserve.touch()
-        full.setattr(Reserve, "release", lambda self: False)
+        full.setattr(DiskReserve, "release", lambda self: False)
         with pytest.raises(StoreFull, match="cannot be written now: disk I/O error"):
             EventLog(store_file)
     reserve.unlink()

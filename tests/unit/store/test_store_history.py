@@ -15,7 +15,7 @@ from store_samples import job_row, noted, submitted
 
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id
-from gsched.model.catalogue import AccountFilter, Span
+from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.event import HostClosed, decode_event
 from gsched.model.past import HistoryQuery
 from gsched.model.view import JobFilter
@@ -117,7 +117,7 @@ def test_rows_are_read_at_once_unless_there_are_too_many(log: EventLog, monkeypa
     ended = {"state": "DONE", "dispatched_at": 8.0, "cpu_s": 2.0, "gpus": 1.0}
     log.append([], [job_row(n, submitted_at=9.0 - n, finished_at=10.0 + n, **ended) for n in (2, 3, 4)])  # type: ignore[arg-type]
     opened = History(log.path)
-    everything, accounts = HistoryQuery(jobs=JobFilter(finished=True)), AccountFilter(completed=Span(since=12.5))
+    everything, accounts = HistoryQuery(jobs=JobFilter(finished=True)), AccountFilter(completed=TimeSpan(since=12.5))
     rows = opened.newest_times(everything, 100)
     assert rows is not None and [(row[0], row[4]) for row in rows] == opened.newest(everything, 100)
     assert rows[0] == (2, "ann", "train", "DONE", 7.0, 8.0, 12.0, 0)
@@ -140,25 +140,25 @@ def test_times_choose_among_jobs(log: EventLog) -> None:
     log.append([], [*rows, job_row(9, submitted_at=15.0), job_row(10, submitted_at=15.0, user="bob")])
     opened = History(log.path)
 
-    def chosen(user: str = "", **spans: Span) -> list[int]:
+    def chosen(user: str = "", **spans: TimeSpan) -> list[int]:
         found = opened.newest(HistoryQuery(jobs=JobFilter(finished=True, user=user), **spans), 100)  # type: ignore[arg-type]
         assert found == sorted(found, key=lambda each: (each[1], each[0]), reverse=True)
         return sorted(job_id for job_id, _ in found)
 
-    assert chosen(submitted=Span(since=20.0, until=40.5)) == [2, 3, 4]
-    assert chosen(dispatched=Span(since=22.0, until=32.0)) == [2, 3]
-    assert chosen(completed=Span(since=None, until=45.9)) == [1, 2]
-    assert chosen("ann", completed=Span(since=55.0, until=None)) == [3, 4, 5, 6, 7, 8]
-    assert chosen(submitted=Span(since=20.0), completed=Span(until=55.0)) == [2, 3]
-    assert chosen(active=Span(since=46.0, until=51.0)) == [3, 4, 5, 9, 10]
-    assert chosen("bob", active=Span(since=46.0, until=51.0)) == [10]
-    assert chosen(active=Span(until=16.0)) == [1, 9, 10]
-    assert chosen(submitted=Span(until=1e300)) == chosen(submitted=Span(since=-1e300))  # no time, but a number
+    assert chosen(submitted=TimeSpan(since=20.0, until=40.5)) == [2, 3, 4]
+    assert chosen(dispatched=TimeSpan(since=22.0, until=32.0)) == [2, 3]
+    assert chosen(completed=TimeSpan(since=None, until=45.9)) == [1, 2]
+    assert chosen("ann", completed=TimeSpan(since=55.0, until=None)) == [3, 4, 5, 6, 7, 8]
+    assert chosen(submitted=TimeSpan(since=20.0), completed=TimeSpan(until=55.0)) == [2, 3]
+    assert chosen(active=TimeSpan(since=46.0, until=51.0)) == [3, 4, 5, 9, 10]
+    assert chosen("bob", active=TimeSpan(since=46.0, until=51.0)) == [10]
+    assert chosen(active=TimeSpan(until=16.0)) == [1, 9, 10]
+    assert chosen(submitted=TimeSpan(until=1e300)) == chosen(submitted=TimeSpan(since=-1e300))  # no time, but a number
     opened.close()
 
 
 ALL, ANNS = JobFilter(finished=True), JobFilter(finished=True, user="ann")
-SPAN = Span(since=1.0, until=2.0)
+SPAN = TimeSpan(since=1.0, until=2.0)
 BY_INDEX: list[tuple[HistoryQuery | AccountFilter, str]] = [
     (HistoryQuery(jobs=JobFilter(user="ann")), "job_open"),
     (HistoryQuery(jobs=JobFilter(states=("PEND",))), "job_open"),

@@ -11,7 +11,7 @@ import pytest
 
 from gsched.base.errors import Unavailable
 from gsched.wire.client import Client
-from gsched.wire.ways import Way, way_to_master
+from gsched.wire.ways import MasterWay, way_to_master
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def own(folder: Path) -> Iterator[Path]:
 
 def test_a_private_cluster_says_where_its_master_is(tmp_path: Path) -> None:
     (tmp_path / ".master").write_text("unix:/run/x\n")
-    assert way_to_master(str(tmp_path)) == Way("unix:/run/x")
+    assert way_to_master(str(tmp_path)) == MasterWay("unix:/run/x")
     (tmp_path / ".master").write_text("rm -rf /\n")
     with pytest.raises(Unavailable, match="does not hold the address of a master"):
         way_to_master(str(tmp_path))
@@ -47,14 +47,14 @@ def test_what_a_file_says_does_not_count_in_a_shared_cluster(folder: Path) -> No
 
 
 def test_the_masters_user_needs_no_door(folder: Path, own: Path) -> None:
-    assert way_to_master(str(folder)) == Way(f"unix:{own}")
+    assert way_to_master(str(folder)) == MasterWay(f"unix:{own}")
 
 
 def test_root_is_the_owner_only_for_administration(folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a socket away")
     os.chown(own, 4321, 4321)
-    assert way_to_master(str(folder), as_root=True) == Way(f"unix:{own}")
+    assert way_to_master(str(folder), as_root=True) == MasterWay(f"unix:{own}")
     with pytest.raises(Unavailable, match="no door is open"):
         way_to_master(str(folder))
     monkeypatch.setattr("gsched.wire.ways.os.geteuid", lambda: 1234)
@@ -65,7 +65,7 @@ def test_root_is_the_owner_only_for_administration(folder: Path, own: Path, monk
 def test_everybody_else_goes_through_the_door(folder: Path) -> None:
     relay = folder.parent / "run" / "door" / "relay.sock"
     relay.touch()
-    assert way_to_master(str(folder)) == Way(str(relay), "relay")
+    assert way_to_master(str(folder)) == MasterWay(str(relay), "relay")
 
 
 @pytest.mark.parametrize(("mode", "trusted"), [(0o644, True), (0o664, False), (0o646, False)])
@@ -84,7 +84,7 @@ def test_munge_where_there_is_no_door(folder: Path) -> None:
     with (folder / "lsf.conf").open("a") as file:
         file.write("LSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6883\n")
     tried = f"no door is open on this host ({folder.parent}/run/door/relay.sock is missing)"
-    assert way_to_master(str(folder)) == Way("h1:6883", "munge", str(folder), tried=tried)
+    assert way_to_master(str(folder)) == MasterWay("h1:6883", "munge", str(folder), tried=tried)
 
 
 class Munge:
@@ -118,7 +118,7 @@ def relay_of(folder: Path) -> Path:
 
 
 def test_a_door_that_is_dead_does_not_keep_munge_from_being_tried(folder: Path, munge: type[Munge]) -> None:
-    assert way_to_master(str(folder)) == Way("h1:6883", "munge", str(folder))
+    assert way_to_master(str(folder)) == MasterWay("h1:6883", "munge", str(folder))
 
 
 def test_a_door_that_answers_comes_before_munge(folder: Path, munge: type[Munge]) -> None:
@@ -127,13 +127,13 @@ def test_a_door_that_answers_comes_before_munge(folder: Path, munge: type[Munge]
         listening.bind(str(relay_of(folder)))
         listening.listen(0)
         for _ in range(4):  # also when it has more to do than it can take
-            assert way_to_master(str(folder)) == Way(str(relay_of(folder)), "relay")
+            assert way_to_master(str(folder)) == MasterWay(str(relay_of(folder)), "relay")
 
 
 def test_where_no_way_works_each_is_named(folder: Path, munge: type[Munge]) -> None:
     munge.problem = "munged does not answer on this host: Socket communication error"
     way = way_to_master(str(folder))
-    assert way == Way(str(relay_of(folder)), "relay", tried=munge.problem)  # the door may come back
+    assert way == MasterWay(str(relay_of(folder)), "relay", tried=munge.problem)  # the door may come back
     client = Client(way.address, wait_s=0.0, channel=way.channel())
     with pytest.raises(Unavailable, match=rf"gsched-door\) .* has not answered .*; {munge.problem}$"):
         client.cluster()

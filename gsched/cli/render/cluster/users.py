@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gsched.cli.render.text.output_formats import Field, FieldTable, Value
+from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
 from gsched.cli.render.text.text_columns import cell, left, printable
 from gsched.model.catalogue import Grouping, UserLimitView
 
@@ -43,7 +43,7 @@ def render_users(users: Iterable[UserLimitView], *, header: bool = True, wide: b
     return "".join(lines)
 
 
-def _user(value: Callable[[UserLimitView], str | float | None]) -> Value[UserLimitView]:
+def _user(value: Callable[[UserLimitView], str | float | None]) -> FieldValue[UserLimitView]:
     return lambda user, _: value(user)
 
 

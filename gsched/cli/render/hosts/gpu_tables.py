@@ -25,11 +25,11 @@ _MODE_NUMBER = {
 }
 """NVML's numbers."""
 
-Row = dict[str, str]
+GpuRow = dict[str, str]
 """Column -> what stands there."""
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class GpuTable(msgspec.Struct, frozen=True, kw_only=True):
     """A layout: how wide the host's name is, and each column with the blanks before it."""
 
     name_width: int
@@ -37,20 +37,20 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     ends_with_blank: bool = False
 
 
-USE = Table(
+USE = GpuTable(
     name_width=20,
     columns={"GPU_ID": 7, "MODEL": 21, "MUSED": 10, "MRSV": 10, "NJOBS": 7, "RUN": 7, "SUSP": 7, "RSV": 7},
     ends_with_blank=True,
 )
 """`ghosts -gpu`."""
 
-SUMMARY = Table(
+SUMMARY = GpuTable(
     name_width=15,
     columns={"status": 7, "ngpus": 7, "gpu_shared_avg_mut": 20, "gpu_shared_avg_ut": 19, "ngpus_physical": 16},
 )
 """`gload -gpu`."""
 
-LOAD = Table(
+LOAD = GpuTable(
     name_width=15,
     columns={
         "gpuid": 6,
@@ -69,7 +69,9 @@ LOAD = Table(
 )
 """`gload -gpuload`."""
 
-MODELS = Table(name_width=11, columns={"gpu_id": 7, "gpu_model": 16, "gpu_driver": 13, "gpu_factor": 13, "numa_id": 13})
+MODELS = GpuTable(
+    name_width=11, columns={"gpu_id": 7, "gpu_model": 16, "gpu_driver": 13, "gpu_factor": 13, "numa_id": 13}
+)
 """`glshosts -gpu`."""
 
 _CUT = {"MODEL": 20, "gpu_model": 11}
@@ -89,7 +91,9 @@ Uses = Mapping[tuple[str, str], GpuUse]
 """(host, UUID) -> what jobs have of it."""
 
 
-def render_table(table: Table, rows: Iterable[tuple[str, Row]], *, header: bool = True, wide: bool = False) -> str:
+def render_table(
+    table: GpuTable, rows: Iterable[tuple[str, GpuRow]], *, header: bool = True, wide: bool = False
+) -> str:
     """The lines; `rows`: the host, and its row. `wide` (-w) cuts nothing."""
     lines = [_line(table, "HOST_NAME", {title: title for title in table.columns}, wide=False)] if header else []
     before = ""
@@ -99,7 +103,7 @@ def render_table(table: Table, rows: Iterable[tuple[str, Row]], *, header: bool 
     return "".join(lines)
 
 
-def _line(table: Table, name: str, row: Row, *, wide: bool) -> str:
+def _line(table: GpuTable, name: str, row: GpuRow, *, wide: bool) -> str:
     cells = (
         " " + right(_cut(table, title, row.get(title, "-"), wide), size - 1) for title, size in table.columns.items()
     )
@@ -107,7 +111,7 @@ def _line(table: Table, name: str, row: Row, *, wide: bool) -> str:
     return shown + "".join(cells) + (" \n" if table.ends_with_blank else "\n")
 
 
-def _cut(table: Table, title: str, text: str, wide: bool) -> str:
+def _cut(table: GpuTable, title: str, text: str, wide: bool) -> str:
     if wide or title not in _CUT:
         return text
     return head(text, 15 if table is MODELS else _CUT[title])
@@ -140,7 +144,7 @@ def number(value: float | None, unit: str = "") -> str:
     return "-" if value is None else f"{value:g}{unit}"
 
 
-def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, Row]]:
+def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, GpuRow]]:
     """`ghosts -gpu`: what jobs have of each GPU."""
     for host, gpu in gpus_of(hosts):
         use = uses.get((host.name, gpu.uuid), GpuUse())
@@ -159,7 +163,7 @@ def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, Row]]
         )
 
 
-def summary_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+def summary_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
     """`gload -gpu`: a line per host; utilization is the mean of the GPUs that jobs may share."""
     for host in hosts:
         status = load_status(host.status)
@@ -180,7 +184,7 @@ def _mean(values: Iterable[int | None]) -> str:
     return f"{sum(known) / len(known):.0f}%" if known else "-"
 
 
-def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
     """`gload -gpuload`: how each GPU is doing."""
     for host, gpu in gpus_of(hosts):
         row = {
@@ -214,7 +218,7 @@ def health(gpu: Gpu) -> str:
     return "error" if gpu.problem else "ok"
 
 
-def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
     """`glshosts -gpu`: what each GPU is."""
     for host, gpu in gpus_of(hosts):
         row = {
@@ -227,6 +231,6 @@ def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
         yield host.name, row
 
 
-def json_records(table: Table, rows: Iterable[tuple[str, Row]]) -> Sequence[Row]:
+def json_records(table: GpuTable, rows: Iterable[tuple[str, GpuRow]]) -> Sequence[GpuRow]:
     """The rows as -json has them: every one with its host, nothing cut."""
     return [{"HOST_NAME": name, **{title: row.get(title, "-") for title in table.columns}} for name, row in rows]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from gsched.cli.render.cluster.queues import status
 from gsched.cli.render.text.layout_records import HostRecord, QueueRecord
-from gsched.cli.render.text.output_formats import Field, FieldTable, Value
+from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
 
 
-def _host(value: Callable[[HostRecord], str | float | None]) -> Value[HostRecord]:
+def _host(value: Callable[[HostRecord], str | float | None]) -> FieldValue[HostRecord]:
     return lambda host, _: value(host)
 
 
@@ -62,7 +62,7 @@ HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
 )
 
 
-def _queue(value: Callable[[QueueRecord], str | float | None]) -> Value[QueueRecord]:
+def _queue(value: Callable[[QueueRecord], str | float | None]) -> FieldValue[QueueRecord]:
     return lambda queue, _: value(queue)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gsched.cli.render.hosts.host_tables import INDICES
 from gsched.cli.render.text.layout_records import ExternalValue, HostRecord
-from gsched.cli.render.text.output_formats import Field, FieldTable, Setting, Value
+from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.size_texts import compact_size
 from gsched.cli.render.text.text_columns import cell, left, printable, right, width
 
@@ -85,8 +85,8 @@ def adjusted(host: HostRecord, *, normalized: bool) -> HostRecord:
 def load_fields(external: Sequence[str]) -> FieldTable[HostRecord]:
     """The fields of `gload -o`. Indices are called in lower case in headings, too."""
 
-    def index(name: str) -> Value[HostRecord]:
-        def value(host: HostRecord, setting: Setting) -> str:
+    def index(name: str) -> FieldValue[HostRecord]:
+        def value(host: HostRecord, setting: FormatSetting) -> str:
             return "" if load_status(host.status) == "unavail" else index_text(host, name, setting.size_unit)
 
         return value

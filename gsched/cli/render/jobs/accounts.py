@@ -11,10 +11,10 @@ from datetime import tzinfo
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.layout_records import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp, short_stamp
-from gsched.model.catalogue import Account, AccountFilter, Span
+from gsched.model.catalogue import Account, AccountFilter, TimeSpan
 
 RULE = "-" * 78 + "\n"
 _ABOUT = "\nAccounting information about jobs that are: \n"
@@ -49,7 +49,7 @@ def _names(verb: str, what: str, names: Sequence[str]) -> str:
     return f"  - {verb} {what} " + "".join(f"{name}, " for name in names) if names else f"  - {verb} all {what}."
 
 
-def _spans(wanted: AccountFilter) -> tuple[tuple[str, Span], ...]:
+def _spans(wanted: AccountFilter) -> tuple[tuple[str, TimeSpan], ...]:
     return ("completed", wanted.completed), ("submitted", wanted.submitted), ("dispatched", wanted.dispatched)
 
 
@@ -167,7 +167,7 @@ def _throughput(summary: Summary, zone: tzinfo) -> Iterator[str]:
     yield f" Beginning time: {begin:>18}      Ending time: {end:>21}"
 
 
-def render_job(account: Account, job: JobRecord, zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
+def render_job(account: Account, job: ShownJob, zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
     """One job of -l; with `unfolded` (-UF) each of its lines is one physical line."""
     indent = INDENT_WITH_YEAR if year else INDENT
 
@@ -195,7 +195,7 @@ def render_job(account: Account, job: JobRecord, zone: tzinfo, *, unfolded: bool
     return "".join(parts)
 
 
-def _values(account: Account, job: JobRecord) -> str:
+def _values(account: Account, job: ShownJob) -> str:
     memory, swap = job.usage.max_mem_mib, job.usage.swap_mib
     status = "done" if account.state == "DONE" else "exit"
     return (
@@ -208,7 +208,7 @@ def _size(mib: float | None) -> str:
     return "-" if mib is None else format_scaled_mib(mib)
 
 
-def render_brief(rows: Iterable[tuple[Account, JobRecord]], zone: tzinfo, *, wide: bool = False) -> str:
+def render_brief(rows: Iterable[tuple[Account, ShownJob]], zone: tzinfo, *, wide: bool = False) -> str:
     """-b: a line per job; `wide` (-w) cuts nothing."""
     lines = [_BRIEF]
     for account, job in rows:

@@ -15,7 +15,7 @@ import msgspec
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
-from gsched.cli.render.text.layout_records import HostSlots, JobRecord
+from gsched.cli.render.text.layout_records import HostSlots, ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.past import JobTimes
@@ -95,7 +95,7 @@ class Remark(HistoryEvent, frozen=True, kw_only=True):
         return (f"{printable(self.text)};",)
 
 
-class Ended(HistoryEvent, frozen=True, kw_only=True):
+class HistoryEnd(HistoryEvent, frozen=True, kw_only=True):
     """The job is DONE or EXIT. `cpu_s` None means that it never ran."""
 
     exit_code: int | None = None
@@ -187,7 +187,7 @@ def post_failed(at: float) -> Remark:
 class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job and what happened after its submission, in order of time."""
 
-    job: JobRecord
+    job: ShownJob
     events: tuple[HistoryEvent, ...] = ()
 
 

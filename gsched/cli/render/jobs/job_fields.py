@@ -7,82 +7,82 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gsched.cli.render.text.layout_records import JobRecord
-from gsched.cli.render.text.output_formats import Field, FieldTable, Setting, Value
+from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.time_texts import hms, hours_minutes, short_stamp
 from gsched.model.job import TERM_TEXTS
 
 
-def _plain(value: Callable[[JobRecord], str | float | None]) -> Value[JobRecord]:
+def _plain(value: Callable[[ShownJob], str | float | None]) -> FieldValue[ShownJob]:
     return lambda job, _: value(job)
 
 
-def _moment(value: Callable[[JobRecord], float | None]) -> Value[JobRecord]:
-    def text(job: JobRecord, setting: Setting) -> str | None:
+def _moment(value: Callable[[ShownJob], float | None]) -> FieldValue[ShownJob]:
+    def text(job: ShownJob, setting: FormatSetting) -> str | None:
         at = value(job)
         return None if at is None else short_stamp(at, setting.zone)
 
     return text
 
 
-def _nothing(job: JobRecord, setting: Setting) -> None:
+def _nothing(job: ShownJob, setting: FormatSetting) -> None:
     return None
 
 
-def _seconds(value: float, setting: Setting) -> str:
+def _seconds(value: float, setting: FormatSetting) -> str:
     """Without words: those are RUN_TIME's and CPU_USED's alone."""
     return hms(value) if setting.hms else f"{value:.0f}"
 
 
-def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
+def _run_seconds(job: ShownJob, setting: FormatSetting) -> float | None:
     if job.started_at is None:
         return None
     end = setting.now if job.ended_at is None else job.ended_at
     return max(0.0, end // 1 - job.started_at // 1)
 
 
-def _run_time(job: JobRecord, setting: Setting) -> str:
+def _run_time(job: ShownJob, setting: FormatSetting) -> str:
     """Of a job that waits it is 0: Balsam takes the first word of what stands there."""
     seconds = _run_seconds(job, setting) or 0.0
     return hms(seconds) if setting.hms else f"{seconds:.0f} second(s)"
 
 
-def _pend_time(job: JobRecord, setting: Setting) -> str:
+def _pend_time(job: ShownJob, setting: FormatSetting) -> str:
     ends = [at for at in (job.started_at, job.ended_at, setting.now) if at is not None]
     return _seconds(max(0.0, ends[0] // 1 - job.submitted_at // 1), setting)
 
 
-def _cpu_used(job: JobRecord, setting: Setting) -> str | None:
+def _cpu_used(job: ShownJob, setting: FormatSetting) -> str | None:
     if job.usage.sampled_at is None and (job.ended_at is None or not job.ran):
         return None
     return hms(job.usage.cpu_s) if setting.hms else f"{job.usage.cpu_s:.1f} second(s)"
 
 
-def _cpu_share(job: JobRecord, setting: Setting) -> float | None:
+def _cpu_share(job: ShownJob, setting: FormatSetting) -> float | None:
     """CPU time of each second that it ran."""
     ran_s = _run_seconds(job, setting)
     return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
 
 
-def _idle_factor(job: JobRecord, setting: Setting) -> str | None:
+def _idle_factor(job: ShownJob, setting: FormatSetting) -> str | None:
     share = _cpu_share(job, setting)
     return None if share is None else f"{share:.2f}"
 
 
-def _cpu_efficiency(job: JobRecord, setting: Setting) -> str | None:
+def _cpu_efficiency(job: ShownJob, setting: FormatSetting) -> str | None:
     """`100.69%` of the time of all its slots."""
     share = _cpu_share(job, setting)
     slots = sum(host.slots for host in job.placed)
     return None if share is None or not slots else f"{100 * share / slots:.2f}%"
 
 
-def _mem_efficiency(job: JobRecord) -> str | None:
+def _mem_efficiency(job: ShownJob) -> str | None:
     """`42.10%`: the most memory that it used, of what it had reserved."""
     most, reserved = job.usage.max_mem_mib, job.reserved_mem_mib
     return None if most is None or not reserved else f"{100 * most / reserved:.2f}%"
 
 
-def _finish_time(job: JobRecord, setting: Setting) -> str | None:
+def _finish_time(job: ShownJob, setting: FormatSetting) -> str | None:
     """When it ended, or when its run limit will end it (marked `L`)."""
     if job.ended_at is not None:
         return short_stamp(job.ended_at, setting.zone)
@@ -90,13 +90,13 @@ def _finish_time(job: JobRecord, setting: Setting) -> str | None:
     return None if limit_ends is None else f"{short_stamp(limit_ends, setting.zone)} L"
 
 
-def _limit_ends(job: JobRecord) -> float | None:
+def _limit_ends(job: ShownJob) -> float | None:
     if job.started_at is None or job.run_limit_s is None or job.ended_at is not None:
         return None
     return job.started_at + job.run_limit_s
 
 
-def _time_left(job: JobRecord, setting: Setting) -> str | None:
+def _time_left(job: ShownJob, setting: FormatSetting) -> str | None:
     limit_ends = _limit_ends(job)
     if limit_ends is None:
         return None
@@ -104,7 +104,7 @@ def _time_left(job: JobRecord, setting: Setting) -> str | None:
     return f"{hours_minutes(left)} L" if left >= 0 else "0:0 X"
 
 
-def _complete(job: JobRecord, setting: Setting) -> str | None:
+def _complete(job: ShownJob, setting: FormatSetting) -> str | None:
     """`15.00% L`. Clients rely on it being absent whenever FINISH_TIME is."""
     if job.ended_at is not None:
         return "100.00%"
@@ -114,7 +114,7 @@ def _complete(job: JobRecord, setting: Setting) -> str | None:
     return f"{min(100.0, 100.0 * seconds / job.run_limit_s):.2f}% L"
 
 
-def _exit_code(job: JobRecord) -> str | None:
+def _exit_code(job: ShownJob) -> str | None:
     """Empty for 0 and before the end; a signal counts as 128 more, as in a shell."""
     if job.ended_at is None:
         return None
@@ -122,7 +122,7 @@ def _exit_code(job: JobRecord) -> str | None:
     return str(code) if code else None
 
 
-def _exit_reason(job: JobRecord, setting: Setting) -> str | None:
+def _exit_reason(job: ShownJob, setting: FormatSetting) -> str | None:
     """Why the job was ended, if it was: one that merely failed has none.
 
     In JSON neither has one that its owner ended: a client (PSI/J 0.9.11) that does so itself stumbles over any reason
@@ -133,11 +133,11 @@ def _exit_reason(job: JobRecord, setting: Setting) -> str | None:
     return f"{job.term_reason}: {TERM_TEXTS.get(job.term_reason, 'unknown')}"
 
 
-def _pend_reason(job: JobRecord) -> str | None:
+def _pend_reason(job: ShownJob) -> str | None:
     return f"{job.pending_reasons[0]};" if job.pending_reasons else None
 
 
-def _pend_state(job: JobRecord) -> str:
+def _pend_state(job: ShownJob) -> str:
     """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
     if job.stat not in ("PEND", "PSUSP"):
         return "NOTPEND"
@@ -152,35 +152,35 @@ _INELIGIBLE = (
 )
 
 
-def _exec_host(job: JobRecord) -> str:
+def _exec_host(job: ShownJob) -> str:
     return ":".join(str(host) for host in job.placed)
 
 
-def _slots(job: JobRecord) -> str:
+def _slots(job: ShownJob) -> str:
     return str(sum(host.slots for host in job.placed) or job.slots)
 
 
-def _estimated_run_time(job: JobRecord, setting: Setting) -> str | None:
+def _estimated_run_time(job: ShownJob, setting: FormatSetting) -> str | None:
     return None if job.estimate_s is None else _seconds(job.estimate_s, setting)
 
 
-def _mib(job: JobRecord, limit: str) -> float | None:
+def _mib(job: ShownJob, limit: str) -> float | None:
     value = job.limits.get(limit)
     return None if value is None else value / 1024
 
 
-def _count(job: JobRecord, limit: str) -> str | None:
+def _count(job: ShownJob, limit: str) -> str | None:
     value = job.limits.get(limit)
     return None if value is None else f"{value:.0f}"
 
 
-def _gpu(job: JobRecord, option: str) -> str | None:
+def _gpu(job: ShownJob, option: str) -> str | None:
     """An option of the job's -gpu requirement, as `mode` of `num=2:mode=shared`."""
     parts = (part.partition("=") for part in job.combined_gpu_req.split(":"))
     return next((value for name, _, value in parts if name == option), None)
 
 
-TIME_COLUMNS: dict[str, tuple[str, Value[JobRecord]]] = {
+TIME_COLUMNS: dict[str, tuple[str, FieldValue[ShownJob]]] = {
     "WL": ("TIME_LEFT", _time_left),
     "WP": ("%COMPLETE", _complete),
     "WF": ("FINISH_TIME", _finish_time),
@@ -188,11 +188,11 @@ TIME_COLUMNS: dict[str, tuple[str, Value[JobRecord]]] = {
 """Options of gjobs that add one column about time to the usual ones."""
 
 
-def _warning_time(job: JobRecord) -> str | None:
+def _warning_time(job: ShownJob) -> str | None:
     return None if job.warning_s is None else f"{job.warning_s / 60:g}"
 
 
-_GIVEN: tuple[Field[JobRecord], ...] = (
+_GIVEN: tuple[Field[ShownJob], ...] = (
     Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
     Field("jobindex", 8, _plain(lambda job: str(job.index))),
     Field("stat", 5, _plain(lambda job: job.stat)),
@@ -306,12 +306,12 @@ _REFUSED = {
 """Why there is no value of fields that a job of LSF may have."""
 
 
-def _empty(text: str, refused: str = "") -> tuple[Field[JobRecord], ...]:
+def _empty(text: str, refused: str = "") -> tuple[Field[ShownJob], ...]:
     parts = (word.split(":") for word in text.split())
     return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:]), refused=refused) for part in parts)
 
 
-JOB_FIELDS: FieldTable[JobRecord] = FieldTable(
+JOB_FIELDS: FieldTable[ShownJob] = FieldTable(
     "-o", (*_GIVEN, *_empty(_EMPTY), *(field for why, names in _REFUSED.items() for field in _empty(names, why)))
 )
 

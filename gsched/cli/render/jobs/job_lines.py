@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
-from gsched.cli.render.text.layout_records import HostSlots, JobRecord
+from gsched.cli.render.text.layout_records import HostSlots, ShownJob
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
@@ -17,7 +17,7 @@ from gsched.model.job import TERM_TEXTS, Usage
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
 
 
-def header(job: JobRecord, *, with_state: bool) -> str:
+def header(job: ShownJob, *, with_state: bool) -> str:
     """`Job <220>, User <test>, …`; state and queue are in bjobs -l only."""
     parts = [f"Job <{job.label}>"]
     if job.name or job.index or job.array_spec:
@@ -45,7 +45,7 @@ def header(job: JobRecord, *, with_state: bool) -> str:
     return ", ".join(parts)
 
 
-def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
+def submission(job: ShownJob, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     """`Submitted from host <h>, CWD <d>, …;`, times in the zone."""
     parts = [f"Submitted from host <{job.submit_host}>" + (" on hold" if job.hold else "")]
     if with_queue:
@@ -69,19 +69,19 @@ def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     return ", ".join(parts) + ";"
 
 
-def _flags(job: JobRecord) -> Iterator[tuple[str, bool]]:
+def _flags(job: ShownJob) -> Iterator[tuple[str, bool]]:
     yield f"Notify when job {job.notify}", bool(job.notify)
     yield "Exclusive Execution", job.exclusive
     yield "Re-runnable", job.rerunnable
 
 
-def _submitted_steps(job: JobRecord) -> Iterator[tuple[str, str]]:
+def _submitted_steps(job: ShownJob) -> Iterator[tuple[str, str]]:
     yield "Login Shell", job.login_shell
     yield "Pre-execute Command", job.pre_exec
     yield "Post-execute Command", job.post_exec
 
 
-def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str]]:
+def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]]:
     yield "User Priority", "" if job.priority is None else str(job.priority)
     yield "Specified Start Time", "" if job.begin_at is None else long_stamp(job.begin_at, zone)
     yield "Specified Termination Time", "" if job.terminate_at is None else long_stamp(job.terminate_at, zone)
@@ -91,7 +91,7 @@ def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str
     yield "Warning Time", "" if job.warning_s is None else f"{job.warning_s / 60:g} min"
 
 
-def _submitted_options(job: JobRecord) -> Iterator[tuple[str, str]]:
+def _submitted_options(job: ShownJob) -> Iterator[tuple[str, str]]:
     yield "CWD", below_home(job.cwd, job.home)
     yield "Specified CWD", job.specified_cwd
     yield "Input File", job.input_file

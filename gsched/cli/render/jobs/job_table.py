@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 
-from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.layout_records import ShownJob
 from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
 from gsched.cli.render.text.time_texts import packed_cpu, packed_stamp, short_stamp
 
@@ -20,12 +20,12 @@ NO_HOST = "   -    "
 """EXEC_HOST of a pending job where nothing is cut: a word of its own, so that counting words works."""
 
 
-Extra = tuple[str, Callable[[JobRecord], str]]
+Extra = tuple[str, Callable[[ShownJob], str]]
 """A further column behind the usual ones: its heading and its values."""
 
 
 def render_short(
-    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+    jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
 ) -> str:
     """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
     lines = [_header(extra)] if header else []
@@ -43,7 +43,7 @@ def render_short(
 
 
 def render_wide(
-    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+    jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
 ) -> str:
     """-w: nothing is cut; several hosts are joined with `:`."""
     lines = [_header(extra)] if header else []
@@ -53,7 +53,7 @@ def render_wide(
     return "".join(lines)
 
 
-def render_all_columns(jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True) -> str:
+def render_all_columns(jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool = True) -> str:
     """-W: as -w, with project, usage (sizes in KB), process ids, start and end. `-` where nothing is known."""
     lines = [_ALL_HEADER] if header else []
     for job in jobs:
@@ -77,12 +77,12 @@ def _header(extra: Extra | None) -> str:
     return HEADER if extra is None else f"{HEADER.rstrip():<{_EXTRA_AT}}{extra[0]}\n"
 
 
-def _last_columns(job: JobRecord, zone: tzinfo, extra: Extra | None) -> str:
+def _last_columns(job: ShownJob, zone: tzinfo, extra: Extra | None) -> str:
     submitted = short_stamp(job.submitted_at, zone)
     return submitted if extra is None else f"{submitted:<14} {extra[1](job)}"
 
 
-def _wide_start(job: JobRecord) -> str:
+def _wide_start(job: ShownJob) -> str:
     hosts = ":".join(str(host) for host in job.placed) or NO_HOST
     return (
         f"{job.job_id:<7d} {left(job.user, 7)} {left(job.stat, 5)} {left(job.queue, 10)} {left(job.submit_host, 11)} "
@@ -94,5 +94,5 @@ def _kib(mib: float | None) -> str:
     return "-" if mib is None else f"{mib * 1024:.0f}"
 
 
-def _reason_lines(job: JobRecord) -> list[str]:
+def _reason_lines(job: ShownJob) -> list[str]:
     return [f" {printable(reason)};\n" for reason in (*job.pending_reasons, *job.suspending_reasons)]

@@ -13,7 +13,7 @@ from datetime import tzinfo
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.job_gpus import gpu_table
-from gsched.cli.render.text.layout_records import JobRecord, Message
+from gsched.cli.render.text.layout_records import MessageRow, ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
 from gsched.cli.render.text.reason_lines import planned_text
 from gsched.cli.render.text.size_texts import in_words
@@ -45,13 +45,13 @@ class _Layout:
         return self.line(f"{long_stamp(at, self.zone, year=self.year)}: {text}")
 
 
-def render_long(jobs: Iterable[JobRecord], zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
+def render_long(jobs: Iterable[ShownJob], zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
     """Records of `jobs`, a line of dashes between them."""
     layout = _Layout(zone, unfolded=unfolded, year=year)
     return SEPARATOR.join("".join(_record(job, layout)) for job in jobs)
 
 
-def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
+def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     yield "\n" + layout.line(job_lines.header(job, with_state=True))
     yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False, zone=layout.zone))
     yield from job_limits(job)
@@ -73,7 +73,7 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
     yield from _details(job, layout)
 
 
-def _details(job: JobRecord, layout: _Layout) -> Iterator[str]:
+def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
     """What it required, and what it got of GPUs and processors."""
     if job.combined_req:
         yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
@@ -91,7 +91,7 @@ def _details(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
 
 
-def _start(job: JobRecord) -> str:
+def _start(job: ShownJob) -> str:
     text = job_lines.placement("Started", job.placed)
     if job.exec_home:
         text += f", Execution Home <{printable(job.exec_home)}>"
@@ -100,14 +100,14 @@ def _start(job: JobRecord) -> str:
     return text + ";"
 
 
-def _end(job: JobRecord, ended_at: float, layout: _Layout) -> Iterator[str]:
+def _end(job: ShownJob, ended_at: float, layout: _Layout) -> Iterator[str]:
     cpu_s = job.usage.cpu_s if job.ran else None
     yield layout.event(ended_at, job_lines.ending(job.stat == "DONE", job.exit_code, job.signal, cpu_s) + ".")
     if job.stat != "DONE":
         yield layout.event(ended_at, job_lines.completion(job.term_reason) + ".")
 
 
-def _usage(job: JobRecord, sampled_at: float, layout: _Layout) -> Iterator[str]:
+def _usage(job: ShownJob, sampled_at: float, layout: _Layout) -> Iterator[str]:
     usage = job.usage
     yield layout.event(sampled_at, "Resource usage collected.")
     yield layout.words(f"The CPU time used is {usage.cpu_s:.0f} seconds.")
@@ -126,7 +126,7 @@ def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[
         yield title + "\n" + "".join(layout.line(f" {printable(reason)};") for reason in reasons)
 
 
-def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
+def _estimation(job: ShownJob, layout: _Layout) -> Iterator[str]:
     """When the pending job will start, as far as the reservations for it say."""
     planned = job.planned
     if planned is None:
@@ -142,7 +142,7 @@ def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield layout.line(f" {when}: {printable(text)};")
 
 
-def message_table(messages: Iterable[Message], zone: tzinfo, *, wide: bool = False) -> str:
+def message_table(messages: Iterable[MessageRow], zone: tzinfo, *, wide: bool = False) -> str:
     """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut, unless `wide`.
 
     The part of a scheduler's message from `EFFECTIVE GPU REQ` on is kept in the history only, as LSF does.

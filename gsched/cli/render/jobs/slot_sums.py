@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.layout_records import ShownJob
 
 _COLUMNS = (
     ("RUN", ("RUN",), 11),
@@ -25,7 +25,7 @@ def render_slot_sums(counts: Mapping[str, int], *, header: bool = True) -> str:
     return (heading + "\n" if header else "") + row + "\n"
 
 
-def slots_by_state(jobs: Iterable[JobRecord]) -> dict[str, int]:
+def slots_by_state(jobs: Iterable[ShownJob]) -> dict[str, int]:
     """The same counted here, where the master does not know what was asked for."""
     counts: dict[str, int] = {}
     for job in jobs:

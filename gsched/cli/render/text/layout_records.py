@@ -24,7 +24,7 @@ class HostSlots(msgspec.Struct, frozen=True):
         return self.host if self.slots == 1 else f"{self.slots}*{self.host}"
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     """One external message of a job (bpost, or the GPUs that the scheduler chose)."""
 
     box: int = 0
@@ -65,7 +65,7 @@ class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
     """Of a part by MIG: slices of its GPU instance and of its compute instance."""
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     """One job, or one element of an array, as `gjobs` shows it."""
 
     job_id: int
@@ -165,7 +165,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Names of external load indices, for the second block of the threshold table."""
     thresholds: dict[str, str] = {}
     """Load index -> `sched/stop`, `-` for the one that is not set."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[MessageRow, ...] = ()
     affinity: tuple[AffinityUnit, ...] | None = None
     """Its processor units; None when they were not asked for."""
     gpus_held: tuple[GpuOfJob, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.layout_records import ShownJob
 
 _TIMES = ("CPULIMIT", "RUNLIMIT", "ESTIMATED_RUNTIME")
 _SIZES = {"FILELIMIT": 1, "DATALIMIT": 1, "STACKLIMIT": 1, "CORELIMIT": 1, "MEMLIMIT": 1024, "SWAPLIMIT": 1024}
@@ -12,7 +12,7 @@ _SIZES = {"FILELIMIT": 1, "DATALIMIT": 1, "STACKLIMIT": 1, "CORELIMIT": 1, "MEML
 _COUNTS = ("PROCESSLIMIT", "THREADLIMIT")
 
 
-def job_limits(job: JobRecord) -> Iterator[str]:
+def job_limits(job: ShownJob) -> Iterator[str]:
     """The tables of a job, each with a blank line before it; nothing for a job without limits."""
     seconds = {
         "CPULIMIT": job.limits.get("CPULIMIT"),

@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class FormatSetting:
     """What values depend on besides the record: time zone, the moment of the question, options -hms and -json."""
 
     zone: tzinfo
@@ -39,7 +39,7 @@ class Setting:
     """K, M, G or T: the unit of sizes of hosts; empty lets the size decide."""
 
 
-Value = Callable[[R, Setting], "str | float | None"]
+FieldValue = Callable[[R, FormatSetting], "str | float | None"]
 """Text, a size in MiB (only for fields with a unit), or None for nothing."""
 
 
@@ -49,7 +49,7 @@ class Field(Generic[R]):
 
     name: str
     width: int
-    value: Value[R]
+    value: FieldValue[R]
     aliases: tuple[str, ...] = ()
     sized: bool = False
     """Its values are sizes; a unit may follow a second colon."""
@@ -95,7 +95,7 @@ class Column(Generic[R]):
     to_right: bool = False
     unit: str = ""
 
-    def text(self, record: R, setting: Setting) -> str:
+    def text(self, record: R, setting: FormatSetting) -> str:
         """The value as text; empty when there is none."""
         value = self.field.value(record, setting)
         if value is None:
@@ -157,7 +157,7 @@ def _columns(word: str, table: FieldTable[R]) -> list[Column[R]]:
     return [Column(field, width_of(field), width_text.startswith("-"), unit if field.sized else "") for field in fields]
 
 
-def render_text(records: Iterable[R], chosen: Format[R], setting: Setting, *, header: bool = True) -> str:
+def render_text(records: Iterable[R], chosen: Format[R], setting: FormatSetting, *, header: bool = True) -> str:
     """One line per record; the header has the fields' names in upper case."""
     rows: list[list[str]] = [[column.field.key for column in chosen.columns]] if header else []
     rows += [[printable(column.text(record, setting)) or "-" for column in chosen.columns] for record in records]
@@ -170,7 +170,7 @@ def render_text(records: Iterable[R], chosen: Format[R], setting: Setting, *, he
 def render_json(
     records: Iterable[R],
     chosen: Format[R],
-    setting: Setting,
+    setting: FormatSetting,
     *,
     command: str,
     counted: str,
