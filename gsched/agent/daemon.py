@@ -42,7 +42,8 @@ from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.cudaorder import cuda_numbers
 from gsched.model.fleet import RESTART
-from gsched.run import pam_session, shutdown
+from gsched.run import pam_session
+from gsched.run.attempts import shutdown
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.processes.process_tree import boot_id
 from gsched.wire.certificates import files_of

@@ -24,18 +24,18 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount
-from gsched.run.attempt import Attempt
-from gsched.run.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
-from gsched.run.attempt_following import Following
-from gsched.run.lost_folders import record_again
+from gsched.run.attempts.attempt import Attempt
+from gsched.run.attempts.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
+from gsched.run.attempts.attempt_following import Following
+from gsched.run.attempts.lost_folders import record_again
+from gsched.run.attempts.shutdown import last_shutdown
+from gsched.run.attempts.task_orders import Tasking
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
-from gsched.run.shutdown import last_shutdown
 from gsched.run.spool import Spool, Started
 from gsched.run.supervisor import host_parts, supervisor_signals
-from gsched.run.task_orders import Tasking
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gsched.run.attempt import Attempt
+from gsched.run.attempts.attempt import Attempt
 from gsched.run.fence import tree
 from gsched.run.processes import process_tree
 

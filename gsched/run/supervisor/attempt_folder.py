@@ -4,7 +4,7 @@ The agent's side of it is gsched.run.spool. What is written here survives both; 
 gives up the last word on an attempt: nobody else knows it. Never deletes what another one has claimed.
 
 Order, claim and record of the start stay open: where somebody removes the folder a later agent reads them from
-/proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.lost_folders).
+/proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.attempts.lost_folders).
 
 Runs in the fork server's bare interpreter: standard library only.
 """

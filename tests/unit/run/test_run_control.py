@@ -9,7 +9,8 @@ import signal
 import pytest
 from run_host import appears, marked_processes
 
-from gsched.run import attempt_ending, executor
+from gsched.run import executor
+from gsched.run.attempts import attempt_ending
 from gsched.run.processes import process_tree
 
 ESCAPE = """

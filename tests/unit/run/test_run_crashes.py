@@ -20,10 +20,10 @@ from run_host import CLUSTER, Host, appears, marked_processes
 from gsched.base.gpulock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files, forkserver
+from gsched.run.attempts.shutdown import Shutdown, leave_note
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, JobStep
 from gsched.run.processes import process_tree
-from gsched.run.shutdown import Shutdown, leave_note
 from gsched.run.supervisor import attempt_folder
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 
@@ -303,7 +303,7 @@ def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host
 
 def test_a_claim_that_a_full_disk_cut_short_is_not_waited_for_for_ever(on_host, monkeypatch):
     async def scenario(host):
-        monkeypatch.setattr("gsched.run.attempt_following._MAX_LOOKS", 3)
+        monkeypatch.setattr("gsched.run.attempts.attempt_following._MAX_LOOKS", 3)
         host.executor._spool.write_order(host.order("touch ran"))
         (host.folder() / attempt_files.CLAIM).touch()
         await host.executor.adopt()

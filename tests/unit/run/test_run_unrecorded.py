@@ -15,7 +15,8 @@ from run_host import CLUSTER, Host, appears
 
 from gsched.base.gpulock import GpuLockFolders
 from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.run import attempt_files, lost_folders
+from gsched.run import attempt_files
+from gsched.run.attempts import lost_folders
 from gsched.run.executor import ProcessExecutor
 from gsched.run.fence import tree
 from gsched.run.fence.ground import tag_of

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 
 from gsched.base.ids import attempt_name
-from gsched.run.attempt import Attempt
+from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import RunKey
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.spool import Spool

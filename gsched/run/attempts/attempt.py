@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from gsched.run.attempts.orphaned_job import OrphanedJob
 from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
 from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
-from gsched.run.orphaned_job import OrphanedJob
 from gsched.run.processes import process_tree
 from gsched.run.processes.process_usage import Sampler
 from gsched.run.spool import Started

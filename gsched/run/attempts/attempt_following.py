@@ -15,14 +15,14 @@ import msgspec
 from gsched.base.clock import Clock
 from gsched.base.gpulock import GpuLockFolders
 from gsched.model.job import AttemptResult
-from gsched.run.attempt import Attempt
-from gsched.run.attempt_ending import AttemptEndings, named
+from gsched.run.attempts.attempt import Attempt
+from gsched.run.attempts.attempt_ending import AttemptEndings, named
+from gsched.run.attempts.last_steps import run_last
+from gsched.run.attempts.orphaned_job import EndWarning, OrphanedJob
+from gsched.run.attempts.shutdown import PROBLEM, Shutdown
 from gsched.run.fork_server_client import ForkServer, Watch
-from gsched.run.last_steps import run_last
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
-from gsched.run.orphaned_job import EndWarning, OrphanedJob
 from gsched.run.processes import attempt_processes, process_tree
-from gsched.run.shutdown import PROBLEM, Shutdown
 from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _MAX_TRIES = 3

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterable
 
-from gsched.run.attempt import Attempt
+from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import OnUnkillable, Unkillable
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.spool import Spool
