@@ -46,10 +46,10 @@ class AttemptEndings:
                 return
         since = time.monotonic()
         while ends_steps or not self._spool.is_past_job(held.name):
-            there = attempt_processes.now(held)
-            process_tree.send_all(there, signal.SIGKILL)
             if held.group is not None:
                 held.group.kill()
+            there = main_last(held, attempt_processes.now(held))
+            process_tree.send_all(there, signal.SIGKILL)
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
             if time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
@@ -135,3 +135,11 @@ class AttemptEndings:
 def named(processes: Iterable[process_tree.Process]) -> list[Unkillable]:
     """What is told of each."""
     return [(process.pid, process.name) for process in processes]
+
+
+def main_last(held: Attempt, processes: Iterable[process_tree.Process]) -> list[process_tree.Process]:
+    """The order to kill in: with the end of its main process a job is over, and the supervisor sends SIGTERM to what
+    is left of it, which those that were sent one before need not hear again.
+    """
+    main = held.started
+    return sorted(processes, key=lambda each: main is not None and (each.pid, each.start) == (main.pid, main.start))

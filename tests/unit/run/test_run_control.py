@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 from run_host import appears, marked_processes
@@ -43,6 +44,35 @@ def test_terminate_begins_with_an_interrupt(on_host):
         await host.executor.terminate(1, 1, 30)
         assert (await host.end_of(1)).exit_code == 7
 
+    on_host(scenario)
+
+
+def test_what_is_killed_with_its_job_hears_no_second_term(on_host, monkeypatch):
+    """The supervisor sends SIGTERM to what a job has left behind; what the agent kills by then has had its own."""
+    listen = "def hear(number, frame):\n            with open('heard', 'a') as file: file.write(f'{number} ')"
+    ignore = f"{listen}\n        for number in (2, 15): signal.signal(number, hear)"
+    killed = []
+
+    def send_slowly(process, signum):
+        problem = send(process, signum)
+        if signum == signal.SIGKILL:
+            killed.append(process.pid)
+            time.sleep(0.5)
+        return problem
+
+    async def scenario(host):
+        then = (
+            "signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)\nopen('ready', 'w')\ntime.sleep(600)"
+        )
+        await host.executor.start(host.order(script=escape(then, ignore)))
+        await appears(lambda: (host.root / "escaped").exists() and (host.root / "ready").exists())
+        await host.executor.terminate(1, 1, 0.5)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+        assert (host.root / "heard").read_text() == "2 15 "
+        assert len(killed) == 2
+
+    send = process_tree.send
+    monkeypatch.setattr(process_tree, "send", send_slowly)
     on_host(scenario)
 
 
