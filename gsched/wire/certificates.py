@@ -6,16 +6,17 @@ gRPC would only say that the other side is not there. Must never write a file, a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import ssl
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gsched.base.errors import GschedError
 
@@ -65,12 +66,12 @@ def read_credentials(tls_dir: str, host: str) -> Credentials:
 
     Raises BadCertificate.
     """
-    ca_file, certificate = Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host)
+    ca_file, certificate, own_key = Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host), key_file(tls_dir, host)
     ca = _read(ca_file, host)
     _check_owner(ca_file.parent, os.stat(ca_file.parent))
     pem = _read(certificate, host)
-    key = _read_key(key_file(tls_dir, host), host)
-    ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
+    key = _read_key(own_key, host)
+    ends_at = _proven(host, _Pem(ca_file, ca), _Pem(certificate, pem), _Pem(own_key, key))
     if Revoked(tls_dir).has(pem):
         raise BadCertificate(
             f"{certificate}: is revoked ({Path(tls_dir) / REVOKED_FILE} names it); "
@@ -218,28 +219,49 @@ def _read_key(path: Path, host: str) -> bytes:
         return file.read(MAX_BYTES)
 
 
-def _proven(host: str, ca: Path, certificate: Path, key: Path) -> float:
-    """When the certificate ends. Raises BadCertificate when nobody would accept it."""
+class _Pem(NamedTuple):
+    """A file, and what was read of it."""
+
+    path: Path
+    content: bytes
+
+
+def _proven(host: str, ca: _Pem, certificate: _Pem, key: _Pem) -> float:
+    """When the certificate ends. Raises BadCertificate when nobody would accept it.
+
+    What was read is proven, and no file again: it may be written anew meanwhile, and gRPC ends the whole process over
+    a key that is empty.
+    """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        client.load_verify_locations(ca)
-    except ssl.SSLError:
-        raise BadCertificate(f"{ca}: holds no certificate in PEM") from None
+        client.load_verify_locations(cadata=ca.content.decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError):
+        raise BadCertificate(f"{ca.path}: holds no certificate in PEM") from None
     try:
-        server.load_cert_chain(certificate, key, password=lambda: "")
+        with _as_file(certificate.content) as certificate_path, _as_file(key.content) as key_path:
+            server.load_cert_chain(certificate_path, key_path, password=lambda: "")
     except (ssl.SSLError, ValueError) as problem:
         reason = getattr(problem, "reason", "") or "unreadable"
         if reason == "KEY_VALUES_MISMATCH":
-            raise BadCertificate(f"{key}: is not the key of {certificate}") from None
-        raise BadCertificate(f"{certificate} or {key}: no certificate and key in PEM ({reason})") from None
+            raise BadCertificate(f"{key.path}: is not the key of {certificate.path}") from None
+        raise BadCertificate(f"{certificate.path} or {key.path}: no certificate and key in PEM ({reason})") from None
     try:
         shown = _handshake(client, server, host)
     except ssl.SSLCertVerificationError as problem:
-        raise BadCertificate(f"{certificate}: {problem.verify_message} (CA {ca}, host {host})") from None
+        raise BadCertificate(f"{certificate.path}: {problem.verify_message} (CA {ca.path}, host {host})") from None
     except ssl.SSLError as problem:
-        raise BadCertificate(f"{certificate}: cannot be used: {problem.reason}") from None
+        raise BadCertificate(f"{certificate.path}: cannot be used: {problem.reason}") from None
     return float(ssl.cert_time_to_seconds(shown["notAfter"]))
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to these bytes, in memory, for what reads files alone."""
+    with open(os.memfd_create("pem", os.MFD_CLOEXEC), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
 
 
 def _handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> dict[str, Any]:

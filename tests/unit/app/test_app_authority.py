@@ -12,6 +12,7 @@ from certificates import write_certificate
 
 from gsched.app.authority import Authority, make_authority, make_host, missing_hosts, read_authority
 from gsched.base.errors import BadRequest, Conflict
+from gsched.wire import certificates as host_certificates
 from gsched.wire.certificates import BadCertificate, note_end, read_credentials, stamp
 
 
@@ -102,6 +103,27 @@ def bad(folder: Path) -> str:
     assert str(folder) in found.value.text
     assert "\n" not in found.value.text
     return found.value.text
+
+
+def test_a_key_that_is_written_anew_meanwhile_is_no_key(
+    folder: Path, signer: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tar leaves it for a moment: empty when it is read, whole again when it would be looked at. gRPC ends the
+    whole process over an empty key.
+    """
+    make_host(str(folder), signer, "h1", 10)
+    key = (folder / "h1.key").read_bytes()
+    read_key = host_certificates._read_key
+
+    def read_early(path: Path, host: str) -> bytes:
+        path.write_bytes(b"")
+        try:
+            return read_key(path, host)
+        finally:
+            path.write_bytes(key)
+
+    monkeypatch.setattr(host_certificates, "_read_key", read_early)
+    assert "h1.key: no certificate and key in PEM" in bad(folder)
 
 
 def test_what_is_missing_is_named(folder: Path, signer: Authority) -> None:
