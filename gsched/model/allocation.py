@@ -125,7 +125,7 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def changes(self, since: float) -> list[float]:
         """When something of it is given back before the end, UTC seconds, ascending, if it is taken at `since`."""
-        # Reckoned as in Course.amount, to the last bit: a change that is due has happened.
+        # Reckoned as in AmountSchedule.amount, to the last bit: a change that is due has happened.
         return sorted({since + step.after_s for course in self.courses for step in course.steps[1:]})
 
 
