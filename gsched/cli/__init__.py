@@ -1,0 +1,1 @@
+"""The commands of users and administrators: read options, ask the master, print. Holds no rule of scheduling."""

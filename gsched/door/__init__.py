@@ -1,0 +1,1 @@
+"""The command server of a host: one started process in which the commands of its users run at once. See `server`."""

@@ -1,0 +1,1 @@
+"""Probes: what a host measures of itself and its GPUs, through NVML, /proc and elims. Decides nothing."""

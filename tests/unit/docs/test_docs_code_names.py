@@ -1,0 +1,58 @@
+"""A reader finds a thing where its name says: one type, one module, one topic for each name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import gsched
+
+ROOT = Path(gsched.__file__).parent
+ROOMS = ("core", "policy", "agent", "master", "run", "cli")
+"""Packages that are folders of topics."""
+MOST_MODULES = 15
+"""In one topic; the commands of users are a module each."""
+
+
+def modules() -> Iterator[Path]:
+    return (path for path in sorted(ROOT.rglob("*.py")) if "_pb2" not in path.name)
+
+
+def public_types(path: Path) -> Iterator[str]:
+    """Classes and aliases of types (a capital first, no constant) of a module."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        else:
+            continue
+        yield from (name for name in names if name[0].isupper() and not name.isupper() and "_" not in name)
+
+
+def repeated(names: list[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, where in names:
+        found[name].append(where)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_a_public_type_stands_in_one_module() -> None:
+    names = [(name, str(path.relative_to(ROOT))) for path in modules() for name in public_types(path)]
+    assert len(names) > 500
+    assert repeated(names) == {}
+
+
+def test_a_modules_name_stands_once_in_its_package() -> None:
+    paths = [path.relative_to(ROOT) for path in modules() if path.name != "__init__.py"]
+    assert repeated([(f"{path.parts[0]}: {path.stem}", str(path)) for path in paths if len(path.parts) > 1]) == {}
+
+
+def test_a_topic_says_what_it_is_and_is_small() -> None:
+    for room in ROOMS:
+        for start in (ROOT / room).rglob("__init__.py"):
+            inside = [path for path in start.parent.glob("*.py") if path != start]
+            assert ast.get_docstring(ast.parse(start.read_text())), start
+            assert len(inside) <= MOST_MODULES or start.parent == ROOT / "cli" / "commands", start.parent
