@@ -70,7 +70,7 @@ BAD: dict[str, Message] = {
     "mem nan": hello(held=held(part=model_pb2.HostAllocation(host="a", amounts={"mem": float("nan")}))),
     "mem -5": hello(held=held(part=model_pb2.HostAllocation(host="a", amounts={"mem": -5.0}))),
     "how mem is given back": hello(
-        held=held(part=model_pb2.HostAllocation(host="a", courses=[model_pb2.Course(resource="mem")]))
+        held=held(part=model_pb2.HostAllocation(host="a", courses=[model_pb2.AmountSchedule(resource="mem")]))
     ),
     "GPU G is named 2 times": hello(
         held=held(part=model_pb2.HostAllocation(host="a", gpus=[model_pb2.HeldGpu(uuid="G")] * 2))
