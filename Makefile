@@ -51,7 +51,7 @@ $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@rm -f $(DEV_STAMP) && touch $@
 
 # Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.
-$(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py $(PROTOS)
+$(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py gsched/command_table.py $(PROTOS)
 	@echo "Installing gsched with its development tools into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
 	@rm -f $(STAMP) && touch $@

@@ -6,55 +6,12 @@ It must never need anything that is not in [build-system].requires, and never wr
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-COMMANDS = (
-    "gsub",
-    "gjobs",
-    "ghosts",
-    "ghist",
-    "gqueues",
-    "gid",
-    "gload",
-    "gparams",
-    "gclusters",
-    "glshosts",
-    "glsinfo",
-    "gusers",
-    "gugroup",
-    "gmgroup",
-    "gacct",
-    "gapp",
-    "gkill",
-    "gmod",
-    "gswitch",
-    "gtop",
-    "gbot",
-    "grun",
-    "grequeue",
-    "gbgadd",
-    "gbgmod",
-    "gbgdel",
-    "gjgroup",
-    "grsvadd",
-    "grsvmod",
-    "grsvdel",
-    "grsvs",
-    "glimits",
-    "gpeek",
-    "gpost",
-    "gread",
-    "gwait",
-    "gjdepinfo",
-    "gstop",
-    "gresume",
-    "glaunch",
-    "elim.gpu",
-)
 
 
 def generate_stubs(root: Path) -> None:
@@ -88,12 +45,12 @@ def generate_stubs(root: Path) -> None:
 
 
 def write_scripts(root: Path) -> dict[str, str]:
-    """One launcher script per command, built from bin/launcher; returns hatch's shared_scripts mapping."""
+    """One launcher script for each row of gsched/command_table.py; returns hatch's shared_scripts mapping."""
     launcher = (root / "bin" / "launcher").read_text(encoding="utf8")
     folder = root / "build" / "scripts"
     folder.mkdir(parents=True, exist_ok=True)
     mapping = {}
-    for name in COMMANDS:
+    for name, _, _ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]:
         path = folder / name
         path.write_text(launcher, encoding="utf8")
         path.chmod(0o755)

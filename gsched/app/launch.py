@@ -1,8 +1,9 @@
 """What a command's script runs: takes the command to the door, or runs it in this process when there is no door.
 
-It is started with `python -I -S` and imports nothing but C modules of the interpreter, for its start-up is most of
-what a person waits for. It must never send anything to a door that is not its own user's, root's, or one that root has
-named, and never report a request as failed that the door may have carried out without saying just that.
+It is started with `python -I -S` and imports nothing but C modules of the interpreter and the table of commands, for
+its start-up is most of what a person waits for. It must never send anything to a door that is not its own user's,
+root's, or one that root has named, and never report a request as failed that the door may have carried out without
+saying just that.
 
 The door's socket is named by the file `.door` in the configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else
 ~/.gsched/conf when there is one, else /etc/gsched (as gsched.wire.address says). GSCHED_DOOR=off leaves the door alone;
@@ -13,6 +14,8 @@ import _signal  # type: ignore[import-not-found]  # `signal` costs as much as al
 import _socket
 import posix
 import sys
+
+from gsched import command_table
 
 # The values of gsched.door.protocol, which is not imported here; a test compares them.
 GREETING = b"gsched-door 1"
@@ -27,25 +30,8 @@ HELLO_TIMEOUT_S = 3.0
 PIECE = 1 << 16
 FAILURE = 255
 
-# Commands that the master answers once however often they ask, by the token of their call: when the door breaks off,
-# they ask again in this process and go on from there.
-SUBMITTING = ("gsub", "bsub")
 TOKEN_VARIABLE = b"GSCHED_SUBMISSION="
-
-LOCAL_ONLY = ("elim.gpu",)
-TASK_COMMANDS = ("glaunch", "blaunch")
-# Commands whose answers may be large. The door gives those back, to be laid out behind what people wait for.
-OF_THE_PAST = ("ghist", "gacct", "bhist", "bacct")
-NICENESS = 10
-# Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
-READ_ONLY = (
-    *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gparams", "gclusters", "gjgroup", "grsvs", "glimits"),
-    *("glshosts", "glsinfo", "gusers", "gugroup", "gmgroup", "gacct", "gapp", "gjdepinfo", "gpeek"),
-    *("lshosts", "lsinfo", "busers", "bugroup", "bmgroup", "bacct", "bapp", "bjdepinfo", "bpeek"),
-    *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload", "bparams", "lsclusters", "bjgroup", "brsvs", "blimits"),
-)
-# Commands that change nothing either and print no answer: they wait anew whatever they have said of how it stands.
-WAITING = ("gwait", "bwait")
+NICENESS = 10  # of what lays out a large answer in this process
 
 
 class Stop(BaseException):
@@ -331,7 +317,9 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
         say(f"{name}: cannot write to standard output: {problem.strerror}")
         return FAILURE
     except (EOFError, OSError):
-        if name in WAITING or (name in READ_ONLY and not relay.has_spoken):
+        mode = command_table.run_mode(name)
+        reads = mode in (command_table.READS, command_table.READS_HISTORY)
+        if mode == command_table.WAITS or (reads and not relay.has_spoken):
             raise NoDoor("it closed the connection") from None
         if token and relay.may_go_on:
             raise DoorBrokenOff(relay) from None
@@ -388,15 +376,16 @@ def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | None
 def main(argv: list[str]) -> int:
     """Run the command that argv[0] names and return its exit code."""
     name = argv[0]
-    token = posix.urandom(16).hex().encode() if name in SUBMITTING else b""
+    mode = command_table.run_mode(name)
+    token = posix.urandom(16).hex().encode() if mode == command_table.SUBMITS else b""
     relay = None
-    if name in TASK_COMMANDS:
+    if mode == command_table.STARTS_TASKS:
         from gsched.app import glaunch
 
         code = glaunch.main(argv)
         if code is not None:
             return code
-    elif name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
+    elif mode != command_table.IS_ELIM and posix.environ.get(b"GSCHED_DOOR") != b"off":
         try:
             return through_door(name, [to_bytes(argument) for argument in argv], token)
         except DoorBrokenOff as broken:
@@ -406,7 +395,7 @@ def main(argv: list[str]) -> int:
         except (NoDoor, OSError) as problem:
             if posix.environ.get(b"GSCHED_DEBUG") == b"1":
                 say(f"{name}: without the door: {problem}")
-    if name in OF_THE_PAST:
+    if mode == command_table.READS_HISTORY:
         posix.nice(NICENESS)  # before anything large is imported, which takes longer than what the command does
     try:
         return in_process(argv, token, relay)

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from gsched import command_table
 from gsched.base.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -19,95 +20,15 @@ if TYPE_CHECKING:
     Main = Callable[[Call], int]
 
 COMMANDS: dict[str, str] = {
-    "gsub": "gsched.cli.commands.gsub:main",
-    "gjobs": "gsched.cli.commands.gjobs:main",
-    "ghosts": "gsched.cli.commands.ghosts:main",
-    "ghist": "gsched.cli.commands.ghist:main",
-    "gqueues": "gsched.cli.commands.gqueues:main",
-    "gid": "gsched.cli.commands.gid:main",
-    "gload": "gsched.cli.commands.gload:main",
-    "gparams": "gsched.cli.commands.gparams:main",
-    "gclusters": "gsched.cli.commands.gclusters:main",
-    "glshosts": "gsched.cli.commands.glshosts:main",
-    "glsinfo": "gsched.cli.commands.glsinfo:main",
-    "gusers": "gsched.cli.commands.gusers:main",
-    "gugroup": "gsched.cli.commands.gugroup:main",
-    "gmgroup": "gsched.cli.commands.gmgroup:main",
-    "gacct": "gsched.cli.commands.gacct:main",
-    "gapp": "gsched.cli.commands.gapp:main",
-    "gkill": "gsched.cli.commands.gkill:main",
-    "gmod": "gsched.cli.commands.gmod:main",
-    "gswitch": "gsched.cli.commands.gswitch:main",
-    "gtop": "gsched.cli.commands.gtop:main",
-    "gbot": "gsched.cli.commands.gbot:main",
-    "grun": "gsched.cli.commands.grun:main",
-    "grequeue": "gsched.cli.commands.grequeue:main",
-    "gbgadd": "gsched.cli.commands.gbgadd:main",
-    "gbgmod": "gsched.cli.commands.gbgmod:main",
-    "gbgdel": "gsched.cli.commands.gbgdel:main",
-    "gjgroup": "gsched.cli.commands.gjgroup:main",
-    "grsvadd": "gsched.cli.commands.grsvadd:main",
-    "grsvmod": "gsched.cli.commands.grsvmod:main",
-    "grsvdel": "gsched.cli.commands.grsvdel:main",
-    "grsvs": "gsched.cli.commands.grsvs:main",
-    "glimits": "gsched.cli.commands.glimits:main",
-    "gpeek": "gsched.cli.commands.gpeek:main",
-    "gpost": "gsched.cli.commands.gpost:main",
-    "gread": "gsched.cli.commands.gread:main",
-    "gwait": "gsched.cli.commands.gwait:main",
-    "gjdepinfo": "gsched.cli.commands.gjdepinfo:main",
-    "gstop": "gsched.cli.commands.gstop:main",
-    "gresume": "gsched.cli.commands.gresume:main",
-    "glaunch": "gsched.cli.commands.glaunch:main",
-    "elim.gpu": "gsched.probe.elim_gpu:main",
+    name: "gsched.probe.elim_gpu:main" if mode == command_table.IS_ELIM else f"gsched.cli.commands.{name}:main"
+    for name, _, mode in command_table.COMMANDS
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
-ALIASES: dict[str, str] = {
-    "bsub": "gsub",
-    "bjobs": "gjobs",
-    "bhosts": "ghosts",
-    "bhist": "ghist",
-    "bqueues": "gqueues",
-    "lsid": "gid",
-    "lsload": "gload",
-    "bparams": "gparams",
-    "lsclusters": "gclusters",
-    "lshosts": "glshosts",
-    "lsinfo": "glsinfo",
-    "busers": "gusers",
-    "bugroup": "gugroup",
-    "bmgroup": "gmgroup",
-    "bacct": "gacct",
-    "bapp": "gapp",
-    "bkill": "gkill",
-    "bmod": "gmod",
-    "bswitch": "gswitch",
-    "btop": "gtop",
-    "bbot": "gbot",
-    "brun": "grun",
-    "brequeue": "grequeue",
-    "bgadd": "gbgadd",
-    "bgmod": "gbgmod",
-    "bgdel": "gbgdel",
-    "bjgroup": "gjgroup",
-    "brsvadd": "grsvadd",
-    "brsvmod": "grsvmod",
-    "brsvdel": "grsvdel",
-    "brsvs": "grsvs",
-    "blimits": "glimits",
-    "bpeek": "gpeek",
-    "bpost": "gpost",
-    "bread": "gread",
-    "bwait": "gwait",
-    "bjdepinfo": "gjdepinfo",
-    "bstop": "gstop",
-    "bresume": "gresume",
-    "blaunch": "glaunch",
-}
+ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}
 """LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
 
-LOCAL_ONLY = frozenset({"elim.gpu"})
+LOCAL_ONLY = frozenset(name for name, _, mode in command_table.COMMANDS if mode == command_table.IS_ELIM)
 """Programs that are started by a daemon and run for ever: never through the door, and not imported when it warms up."""
 
 

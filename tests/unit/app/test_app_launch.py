@@ -452,7 +452,9 @@ sys.exit(code)
         [house.python, "-I", "-S", "-c", code], env=house.env(), capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert (done.stderr, done.returncode) == (b"", 0)
-    assert done.stdout.decode().split() == ["_socket", "gsched", "gsched.app", "gsched.app.launch"]
+    assert done.stdout.decode().split() == [
+        *("_socket", "gsched", "gsched.app", "gsched.app.launch", "gsched.command_table"),
+    ]
 
 
 # Doors that must not be trusted or waited for

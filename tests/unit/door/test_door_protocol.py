@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched import command_table
 from gsched.app import launch
-from gsched.cli import registry
 from gsched.cli.session import call
 from gsched.door import protocol
 from gsched.door.protocol import Decoder, ProtocolError, Request, frame
@@ -89,11 +89,10 @@ def test_the_launcher_speaks_the_same_protocol() -> None:
     assert len(names) > 15
     assert {name: getattr(launch, name) for name in names} == {name: getattr(protocol, name) for name in names}
     assert launch.INPUT_LIMIT == call.INPUT_LIMIT
-    assert set(launch.LOCAL_ONLY) == registry.LOCAL_ONLY
 
 
-def test_commands_that_are_run_again_are_known_ones_that_change_nothing() -> None:
-    known = {*registry.COMMANDS, *registry.ALIASES}
-    assert {*launch.READ_ONLY, *launch.WAITING} <= known
-    changing = {"gsub", "gkill", "gstop", "gresume", "bsub", "bkill", "bstop", "bresume"}
-    assert not changing & set(launch.READ_ONLY)
+def test_only_commands_that_change_nothing_are_run_again() -> None:
+    again = {command_table.READS, command_table.READS_HISTORY, command_table.WAITS}
+    changing = ("gsub", "gkill", "gstop", "gresume", "gmod", "grsvadd", "gpost", "bsub", "bkill", "unknown")
+    assert not {command_table.run_mode(name) for name in changing} & again
+    assert {command_table.run_mode(name) for name in ("gjobs", "bjobs", "ghist", "gwait", "bwait")} == again

@@ -1,0 +1,76 @@
+"""The commands of gsched, each once: its name, LSF's name for it, and how the launcher runs it.
+
+Whatever needs a list of commands takes it from here: the build writes a script for each, `gsched names lsf` one for
+each of LSF's names, gsched.cli.registry finds the module of each, manual pages and completion are written for them, and
+the launcher sees which it may ask again. What options a command has is said by the TABLE of its module.
+
+The launcher imports it before each command and the build before anything is installed: it must never import anything.
+"""
+
+CHANGES = "changes"
+"""It changes something: when the door breaks off, nobody knows whether it was carried out, and it says so."""
+SUBMITS = "submits"
+"""The master answers it once however often it asks, by the token of its call: it asks again and goes on from there."""
+READS = "reads"
+"""It changes nothing: it is simply run again when the door breaks off before it has said anything."""
+READS_HISTORY = "reads history"
+"""The same, with an answer that may be large: the door gives it back, to be laid out behind what people wait for."""
+WAITS = "waits"
+"""It changes nothing and prints no answer: it waits anew whatever it has said of how it stands."""
+STARTS_TASKS = "starts tasks"
+"""A part of a job, not a question to the master: the agent of its host answers it."""
+IS_ELIM = "is an elim"
+"""A program of gsched.probe that an agent starts and that runs for ever: never through the door."""
+
+COMMANDS = (
+    ("gsub", "bsub", SUBMITS),
+    ("gjobs", "bjobs", READS),
+    ("ghosts", "bhosts", READS),
+    ("ghist", "bhist", READS_HISTORY),
+    ("gqueues", "bqueues", READS),
+    ("gid", "lsid", READS),
+    ("gload", "lsload", READS),
+    ("gparams", "bparams", READS),
+    ("gclusters", "lsclusters", READS),
+    ("glshosts", "lshosts", READS),
+    ("glsinfo", "lsinfo", READS),
+    ("gusers", "busers", READS),
+    ("gugroup", "bugroup", READS),
+    ("gmgroup", "bmgroup", READS),
+    ("gacct", "bacct", READS_HISTORY),
+    ("gapp", "bapp", READS),
+    ("gkill", "bkill", CHANGES),
+    ("gmod", "bmod", CHANGES),
+    ("gswitch", "bswitch", CHANGES),
+    ("gtop", "btop", CHANGES),
+    ("gbot", "bbot", CHANGES),
+    ("grun", "brun", CHANGES),
+    ("grequeue", "brequeue", CHANGES),
+    ("gbgadd", "bgadd", CHANGES),
+    ("gbgmod", "bgmod", CHANGES),
+    ("gbgdel", "bgdel", CHANGES),
+    ("gjgroup", "bjgroup", READS),
+    ("grsvadd", "brsvadd", CHANGES),
+    ("grsvmod", "brsvmod", CHANGES),
+    ("grsvdel", "brsvdel", CHANGES),
+    ("grsvs", "brsvs", READS),
+    ("glimits", "blimits", READS),
+    ("gpeek", "bpeek", READS),
+    ("gpost", "bpost", CHANGES),
+    ("gread", "bread", CHANGES),
+    ("gwait", "bwait", WAITS),
+    ("gjdepinfo", "bjdepinfo", READS),
+    ("gstop", "bstop", CHANGES),
+    ("gresume", "bresume", CHANGES),
+    ("glaunch", "blaunch", STARTS_TASKS),
+    ("elim.gpu", "", IS_ELIM),
+)
+"""(name, LSF's name or "", how the launcher runs it)."""
+
+
+def run_mode(name: str) -> str:
+    """How the launcher runs the command that is called by this name, LSF's or ours; CHANGES for an unknown one."""
+    for ours, theirs, mode in COMMANDS:
+        if name in (ours, theirs):
+            return mode
+    return CHANGES
