@@ -5,6 +5,7 @@ gsched.config.params reads them; a test reads with it what is written here. Sour
 
 from __future__ import annotations
 
+from gsched.config.shares import FACTORS
 from gsched.model.config import ClusterConfig, FairshareFactors, GpuForeign, Params
 from gsched.model.view import Parameter
 
@@ -71,16 +72,7 @@ def _of_preemption(params: Params) -> dict[str, object]:
 
 
 def _of_fairshare(factors: FairshareFactors) -> dict[str, object]:
-    return {
-        "CPU_TIME_FACTOR": factors.cpu_time,
-        "RUN_TIME_FACTOR": factors.run_time,
-        "RUN_JOB_FACTOR": factors.run_job,
-        "COMMITTED_RUN_TIME_FACTOR": factors.committed_run_time,
-        "GPU_RUN_TIME_FACTOR": factors.gpu_run_time,
-        "HIST_HOURS": factors.hist_hours,
-        "ENABLE_HIST_RUN_TIME": factors.hist_run_time,
-        "ENABLE_GPU_HIST_RUN_TIME": factors.gpu_hist_run_time,
-    }
+    return {name: getattr(factors, each.field) for name, each in FACTORS.items()}
 
 
 def _written(value: object) -> str:

@@ -30,7 +30,8 @@ from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.hosts import HostsFile, read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
 from gsched.config.params import ParamsFile, check_sleep_time, read_params
-from gsched.config.queues import Known, read_queues
+from gsched.config.queue_parameters import Known
+from gsched.config.queues import read_queues
 from gsched.config.requirements import RequirementJudge
 from gsched.config.resources import NamedMembers, Resources, read_resources
 from gsched.config.sections import MAX_FILE_BYTES, ConfigSection, decode, read_assignments, read_sections

@@ -4,52 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
-from gsched.config.exits import exit_values
 from gsched.config.findings import Findings, SourcePlace, show
-from gsched.config.hostgroups import HostNames
 from gsched.config.joblimits import default_and_maximum, job_limits, tasks, time_s
-from gsched.config.preemption import check_preemption, preemption
+from gsched.config.preemption import check_preemption
+from gsched.config.queue_parameters import Known, read_parameters
 from gsched.config.queuehosts import QueueHosts, queue_hosts
-from gsched.config.requirements import RequirementJudge, gpu_requirement
+from gsched.config.requirements import RequirementJudge
 from gsched.config.sections import ConfigSection, KeyValue, read_entries
-from gsched.config.shares import FACTORS, fairshare, read_factors
+from gsched.config.shares import FACTORS, read_factors
 from gsched.config.tables import THRESHOLDS
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
-from gsched.config.users import UserNames
 from gsched.config.values import (
     KeyValues,
-    command_line,
-    integer,
-    interactive_jobs,
-    nice,
-    plain_text,
     queue_name,
-    real,
-    seconds,
     yes_or_no,
 )
-from gsched.config.windows import parse_windows
-from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.queue import Queue, Threshold
 from gsched.model.resource import Resource
 
-_LIMIT = integer(0, 2**31 - 2)
 _EXCLUSIVE_UNITS = re.compile(r"CU(?:\s*\[\s*([^\[\]\s]*)\s*\])?", re.IGNORECASE)
 _RESERVE = re.compile(r"MAX_RESERVE_TIME\s*\[\s*([0-9]{1,6})\s*\]", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What queues refer to. `sleep_s` is MBD_SLEEP_TIME, the unit of reservations and of JOB_ACCEPT_INTERVAL."""
-
-    hosts: HostNames
-    users: UserNames
-    resources: Mapping[str, Resource]
-    judge: RequirementJudge
-    sleep_s: float
 
 
 def read_queues(sections: Sequence[ConfigSection], known: Known, findings: Findings) -> dict[str, Queue]:
@@ -92,46 +69,21 @@ def _read_queue(
     exclusive, exclusive_units = settings.take("EXCLUSIVE", lambda text: _exclusive(text, known.judge), (False, ""))
     queue = Queue(
         name=name,
-        priority=settings.take("PRIORITY", integer(1, 2**31 - 2), 1),
-        description=settings.take("DESCRIPTION", plain_text, ""),
-        nice=settings.take("NICE", nice, 0),
         hosts=hosts.hosts,
         host_levels=dict(hosts.levels),
         users=users,
         excluded_users=excluded,
-        administrators=settings.take("ADMINISTRATORS", known.users.listed, ()),
-        job_limit=settings.take("QJOB_LIMIT", _LIMIT, None),
-        user_limit=settings.take("UJOB_LIMIT", _LIMIT, None),
-        host_limit=settings.take("HJOB_LIMIT", _LIMIT, None),
-        processor_limit=settings.take("PJOB_LIMIT", real(0, 1e6), None),
         task_limit=tasks(settings, findings),
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
         limits=job_limits(settings, known.judge.unit),
-        res_req=settings.take("RES_REQ", known.judge.requirement, ""),
-        gpu_req=settings.take("GPU_REQ", gpu_requirement(known.judge.unit), ""),
-        pre_exec=settings.take("PRE_EXEC", command_line, ""),
-        post_exec=settings.take("POST_EXEC", command_line, ""),
-        job_starter=settings.take("JOB_STARTER", command_line, ""),
         exclusive=exclusive,
         exclusive_units=exclusive_units,
-        interactive=settings.take("INTERACTIVE", interactive_jobs, "YES"),
-        rerunnable=settings.take("RERUNNABLE", yes_or_no, False),
-        requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
-        max_requeue=settings.take("MAX_JOB_REQUEUE", _LIMIT, None),
-        run_window=settings.take("RUN_WINDOW", parse_windows, ()),
-        dispatch_window=settings.take("DISPATCH_WINDOW", parse_windows, ()),
         thresholds=thresholds,
-        stop_cond=settings.take("STOP_COND", known.judge.condition, ""),
-        resume_cond=settings.take("RESUME_COND", known.judge.condition, ""),
-        fairshare=settings.take("FAIRSHARE", lambda text: fairshare(text, known.users.groups), None),
         factors=read_factors(settings),
-        preemption=settings.take("PREEMPTION", preemption, Preemption()),
-        backfill=settings.take("BACKFILL", yes_or_no, False),
         reserve_s=_reserve(settings, known.sleep_s, findings),
-        new_job_delay_s=settings.take("NEW_JOB_SCHED_DELAY", seconds(0), 0.0),
-        accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", lambda text: real(0, 1e6)(text) * known.sleep_s, None),
         source=str(section.at),
+        **read_parameters(settings, known),
     )
     settings.finish(REFUSED_QUEUE, {}, load_names(known.resources))
     _note(settings, queue, findings)

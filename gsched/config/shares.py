@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show, suggestion
@@ -23,22 +23,41 @@ REMAINDERS = ("default", "others")
 """Each other user; all other users together."""
 
 _FACTOR = real(0, 1e6)
-FACTORS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "CPU_TIME_FACTOR": ("cpu_time", _FACTOR),
-    "RUN_TIME_FACTOR": ("run_time", _FACTOR),
-    "RUN_JOB_FACTOR": ("run_job", _FACTOR),
-    "COMMITTED_RUN_TIME_FACTOR": ("committed_run_time", _FACTOR),
-    "GPU_RUN_TIME_FACTOR": ("gpu_run_time", _FACTOR),
-    "HIST_HOURS": ("hist_hours", _FACTOR),
-    "ENABLE_HIST_RUN_TIME": ("hist_run_time", yes_or_no),
-    "ENABLE_GPU_HIST_RUN_TIME": ("gpu_hist_run_time", yes_or_no),
+
+
+class FactorParameter(NamedTuple):
+    """A weight of dynamic user priority, in lsb.params and lsb.queues."""
+
+    field: str
+    """Of FairshareFactors."""
+    reader: Callable[[str], Any]
+    meaning: str
+    """For gparams -l."""
+    unit: str = ""
+
+
+FACTORS = {
+    "CPU_TIME_FACTOR": FactorParameter("cpu_time", _FACTOR, "Weight of CPU time in fairshare"),
+    "RUN_TIME_FACTOR": FactorParameter("run_time", _FACTOR, "Weight of run time in fairshare"),
+    "RUN_JOB_FACTOR": FactorParameter("run_job", _FACTOR, "Weight of the slots in use in fairshare"),
+    "COMMITTED_RUN_TIME_FACTOR": FactorParameter(
+        "committed_run_time", _FACTOR, "Weight of run time still to come in fairshare"
+    ),
+    "GPU_RUN_TIME_FACTOR": FactorParameter("gpu_run_time", _FACTOR, "Weight of GPU time in fairshare"),
+    "HIST_HOURS": FactorParameter("hist_hours", _FACTOR, "Time after which past use has fallen to a tenth", "hours"),
+    "ENABLE_HIST_RUN_TIME": FactorParameter(
+        "hist_run_time", yes_or_no, "Run time of finished jobs counts in fairshare"
+    ),
+    "ENABLE_GPU_HIST_RUN_TIME": FactorParameter(
+        "gpu_hist_run_time", yes_or_no, "GPU time of finished jobs counts in fairshare"
+    ),
 }
-"""Parameter of lsb.params and lsb.queues -> field of FairshareFactors, and how it is read."""
+"""By name; reading, gparams and gqueues go by this table."""
 
 
 def read_factors(settings: KeyValues) -> dict[str, Any]:
     """The factors that are set: field of FairshareFactors -> value."""
-    read = {field: settings.take(name, reader, None) for name, (field, reader) in FACTORS.items()}
+    read = {each.field: settings.take(name, each.reader, None) for name, each in FACTORS.items()}
     return {field: value for field, value in read.items() if value is not None}
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gsched.config.queue_parameters import shown_parameters
+from gsched.config.shares import FACTORS
 from gsched.core.records.entities import QueueState
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.queue import Queue, RunLimits
 from gsched.model.view import JobView, QueueView, ShareView
-from gsched.model.window import is_open, windows_text
+from gsched.model.window import is_open
 
 _OPEN = QueueState()
 
@@ -145,23 +147,11 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
     """Parameters by LSF's names; only what is set. Printing orders them."""
     given = {
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
-        **{name: _factor(queue.factors.get(field)) for name, field in _FACTORS.items()},
-        "PREEMPTION": _preemption(queue),
-        "RUN_WINDOWS": windows_text(queue.run_window),
-        "DISPATCH_WINDOW": windows_text(queue.dispatch_window),
+        **{name: _factor(queue.factors.get(each.field)) for name, each in FACTORS.items()},
+        **dict(shown_parameters(queue)),
         "EXCLUDED_USERS": " ".join(queue.excluded_users),
-        "REQUEUE_EXIT_VALUES": queue.requeue_exit_values,
-        "MAX_JOB_REQUEUE": _number(queue.max_requeue) if queue.max_requeue is not None else "",
         "TASKLIMIT": " ".join(str(each) for each in queue.task_limit or ()),
-        "RERUNNABLE": "yes" if queue.rerunnable else "",
-        "PRE_EXEC": queue.pre_exec,
-        "POST_EXEC": queue.post_exec,
-        "JOB_STARTER": queue.job_starter,
-        "STOP_COND": queue.stop_cond,
-        "RESUME_COND": queue.resume_cond,
         "SLOT_RESERVE": f"{queue.reserve_s:g}" if queue.reserve_s is not None else "",
-        "NEW_JOB_SCHED_DELAY": f"{queue.new_job_delay_s:g}" if queue.new_job_delay_s else "",
-        "JOB_ACCEPT_INTERVAL": f"{queue.accept_interval_s:g}" if queue.accept_interval_s is not None else "",
         "ADMIN_COMMENT": state.comment,
     }
     yield from ((name, text) for name, text in given.items() if text)
@@ -170,19 +160,6 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
     for budget in config.limits:
         if budget.gpu_hours is not None and budget.queues is not None and queue.name in budget.queues.names:
             yield f"GPU_HOURS {budget.name}", f"{budget.gpu_hours:g} in {budget.budget_window_s / 3600:g} hours"
-
-
-_FACTORS = {
-    "CPU_TIME_FACTOR": "cpu_time",
-    "RUN_TIME_FACTOR": "run_time",
-    "RUN_JOB_FACTOR": "run_job",
-    "COMMITTED_RUN_TIME_FACTOR": "committed_run_time",
-    "GPU_RUN_TIME_FACTOR": "gpu_run_time",
-    "HIST_HOURS": "hist_hours",
-    "ENABLE_HIST_RUN_TIME": "hist_run_time",
-    "ENABLE_GPU_HIST_RUN_TIME": "gpu_hist_run_time",
-}
-"""LSF's parameter -> the field of the queue's factors."""
 
 
 def _factor(value: float | None) -> str:
@@ -195,14 +172,3 @@ def _factor(value: float | None) -> str:
 def _limits(limits: RunLimits) -> str:
     """`default maximum` in the limit's unit; `-` where there is none."""
     return f"{_number(limits.default)} {_number(limits.maximum)}"
-
-
-def _preemption(queue: Queue) -> str:
-    parts = []
-    lower, higher = queue.preemption.preemptive, queue.preemption.preemptable_by
-    if lower is not None:
-        names = " ".join(f"{name}+{level}" if level else name for name, level in lower)
-        parts.append(f"PREEMPTIVE[{names}]" if names else "PREEMPTIVE")
-    if higher is not None:
-        parts.append(f"PREEMPTABLE[{' '.join(higher)}]" if higher else "PREEMPTABLE")
-    return " ".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.cli.render.text.text_columns import cell, printable
+from gsched.config.shares import FACTORS
 from gsched.model.view import ClusterView, Parameter
 
 _MEANINGS: dict[str, tuple[str, str]] = {
@@ -41,14 +42,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
     "LOCAL_MAX_PREEXEC_RETRY": ("How often a job's pre-execution command may fail", "times"),
     "LOCAL_MAX_PREEXEC_RETRY_ACTION": ("What happens to the job then", ""),
-    "CPU_TIME_FACTOR": ("Weight of CPU time in fairshare", ""),
-    "RUN_TIME_FACTOR": ("Weight of run time in fairshare", ""),
-    "RUN_JOB_FACTOR": ("Weight of the slots in use in fairshare", ""),
-    "COMMITTED_RUN_TIME_FACTOR": ("Weight of run time still to come in fairshare", ""),
-    "GPU_RUN_TIME_FACTOR": ("Weight of GPU time in fairshare", ""),
-    "HIST_HOURS": ("Time after which past use has fallen to a tenth", "hours"),
-    "ENABLE_HIST_RUN_TIME": ("Run time of finished jobs counts in fairshare", ""),
-    "ENABLE_GPU_HIST_RUN_TIME": ("GPU time of finished jobs counts in fairshare", ""),
+    **{name: (each.meaning, each.unit) for name, each in FACTORS.items()},
     "COMPUTE_UNIT_TYPES": ("Types of compute units", ""),
 }
 """Parameter -> what it means, and the unit of its value."""
