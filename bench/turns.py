@@ -23,7 +23,7 @@ from typing import Any
 from private_cluster import report
 
 from gsched.base.clock import SystemClock
-from gsched.core.command import Command, ControlJobs, ModifyJobs, Submit
+from gsched.core.command import Command, KillJobs, ModifyJobs, MoveJobsToBottom, ResumeJobs, StopJobs, Submit
 from gsched.core.engine import Engine
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.engine_thread import EngineLoop, InboxItem
@@ -49,14 +49,14 @@ def spec(name: str, number: int = 0, **changes: Any) -> JobSpec:
 
 
 REQUESTS: dict[str, Callable[[], Command]] = {
-    "stop": lambda: ControlJobs("ann", False, "stop", wanted=ALL),
-    "resume": lambda: ControlJobs("ann", False, "resume", wanted=ALL),
+    "stop": lambda: StopJobs("ann", False, wanted=ALL),
+    "resume": lambda: ResumeJobs("ann", False, wanted=ALL),
     "requirement": lambda: Submit("ann", "r", (spec("r", res_req=TERMS),)),
     "bulk": lambda: Submit("ann", "b", tuple(spec("bulk", number) for number in range(10_000))),
     "alike": lambda: Submit("ann", "a", (spec("alike"),) * 10_000),
-    "bottom": lambda: ControlJobs("ann", False, "bottom", tuple(range(1_000, 2_000))),
+    "bottom": lambda: MoveJobsToBottom("ann", False, tuple(range(1_000, 2_000))),
     "modify": lambda: ModifyJobs("ann", False, (), spec("m", run_limit_s=3600), ("run_limit_s",), ALL),
-    "kill": lambda: ControlJobs("ann", False, "kill", wanted=ALL),
+    "kill": lambda: KillJobs("ann", False, wanted=ALL),
 }
 
 

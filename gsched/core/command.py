@@ -24,35 +24,85 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlJobs:
-    """Kill, signal, stop, resume, requeue, move (top, bottom), run or post to jobs: the ids, or the caller's jobs that
-    the filter admits. The number of an array stands for all its elements.
+class JobCommand:
+    """Something to be done to jobs: the ids, or the caller's jobs that the filter admits. The number of an array stands
+    for all its elements. One subclass for each thing that can be done.
     """
 
     user: str
     is_admin: bool
-    action: str
     job_ids: tuple[int, ...] = ()
     wanted: JobFilter | None = None
-    signal: int = 0
-    position: int = 1
-    """top, bottom: the place from there."""
-    hosts: tuple[str, ...] = ()
-    """run: where."""
-    hold: bool = False
-    """requeue: wait as PSUSP."""
-    states: tuple[str, ...] = ()
-    """requeue: only jobs in these states (RUN, DONE, EXIT); empty: RUN."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillJobs(JobCommand):
+    """End jobs, with the signals and intervals that their queues have for it."""
+
     text: str = ""
-    """post: the message; kill: why, for the jobs' histories."""
-    box: int = 0
-    """post: the message box."""
+    """Why, for the jobs' histories."""
     as_done: bool = False
-    """kill: started jobs are DONE by it."""
+    """Started jobs are DONE by it."""
     hangup: bool = False
-    """kill: of interactive jobs, whose terminal is gone; they get SIGHUP, and SIGKILL soon afterwards."""
+    """Of interactive jobs, whose terminal is gone; they get SIGHUP, and SIGKILL soon afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalJobs(JobCommand):
+    """Send a signal. One that stops or continues is carried out as StopJobs or ResumeJobs."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopJobs(JobCommand):
+    """Suspend jobs, or hold those that wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJobs(JobCommand):
+    """Let suspended jobs go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequeueJobs(JobCommand):
+    """Have jobs that run, or have ended, wait again."""
+
+    hold: bool = False
+    """Wait as PSUSP."""
+    states: tuple[str, ...] = ()
+    """Only jobs in these states (RUN, DONE, EXIT); empty: RUN."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveJobsToTop(JobCommand):
+    """Give waiting jobs the first place in the order of their queue, or the `position`th."""
+
+    position: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveJobsToBottom(JobCommand):
+    """The same from the end."""
+
+    position: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJobs(JobCommand):
+    """Start waiting jobs now, on these hosts, whatever else would have been first."""
+
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostToJobs(JobCommand):
+    """Put a message into a box of each job."""
+
+    box: int = 0
+    text: str = ""
     attachment: str = ""
-    """post: id of the blob that goes with the message; empty: nothing does."""
+    """Id of the blob that goes with the message; empty: nothing does."""
     attached_bytes: int = 0
 
 
@@ -258,7 +308,7 @@ class HostDisconnected:
 
 Command = (
     Submit
-    | ControlJobs
+    | JobCommand
     | ModifyJobs
     | JudgeCondition
     | ControlHosts

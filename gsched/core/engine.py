@@ -21,13 +21,13 @@ from gsched.core.command import (
     Command,
     ControlGroups,
     ControlHosts,
-    ControlJobs,
     ControlQueues,
     ControlReservations,
     EndOrphans,
     HostDisconnected,
     HostHello,
     HostReported,
+    JobCommand,
     JudgeCondition,
     ModifyJobs,
     RaiseNumbers,
@@ -138,8 +138,8 @@ class Engine:
         }
         self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
             Submit: self._submit,
-            ControlJobs: self._control_jobs,
             ModifyJobs: self._modify_jobs,
+            **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
         """Commands that look at many jobs."""
         self._host_news.observe_all(self.config)
@@ -258,7 +258,7 @@ class Engine:
         """What has happened may let a pending job start."""
         self.needs_cycle = self._news = True
 
-    def _control_jobs(self, command: ControlJobs, turn: Turn) -> Work:
+    def _control_jobs(self, command: JobCommand, turn: Turn) -> Work:
         return job_control.control_jobs(self.state, self._configured, command, self.observations.of, turn)
 
     def _modify_jobs(self, command: ModifyJobs, turn: Turn) -> Work:

@@ -22,10 +22,10 @@ from gsched.core.command import (
     Command,
     ControlGroups,
     ControlHosts,
-    ControlJobs,
     ControlQueues,
     ControlReservations,
     EndOrphans,
+    JobCommand,
     ModifyJobs,
     Reconfigure,
     Submit,
@@ -67,7 +67,7 @@ CHECKPOINT_TURNS = 4
 
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
-    *(Submit, ControlJobs, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
+    *(Submit, JobCommand, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
     EndOrphans,
 )
 

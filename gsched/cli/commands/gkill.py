@@ -9,6 +9,7 @@ from gsched.cli.answers.job_control import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.job_signal import SignalEffect, effect_of
 
 TABLE = OptionTable(
     summary="end jobs, or send them a signal",
@@ -31,8 +32,8 @@ TABLE = OptionTable(
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
 )
 
-_ENDING = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT})
-_STOPPING = frozenset({signals.SIGSTOP, signals.SIGTSTP})
+_STATE_CHANGES = {SignalEffect.STOP: ("stop", "stopped"), SignalEffect.RESUME: ("resume", "resumed")}
+"""Signals that change a job's state are not merely passed on: what is asked of the master, and what is said."""
 
 
 def main(call: Call) -> int:
@@ -54,12 +55,10 @@ def main(call: Call) -> int:
         text, as_done = options.last("C"), options.has("d")
         return carry_out(call, options, "kill", "terminated", text=text, as_done=as_done, states=states, words=words)
     number = _signal(options.last("s"))
-    # Stopping and continuing change a job's state, so they are not merely passed on.
-    if number in _STOPPING:
-        return carry_out(call, options, "stop", "stopped", states=states, words=words)
-    if number == signals.SIGCONT:
-        return carry_out(call, options, "resume", "resumed", states=states, words=words)
-    being = "terminated" if number in _ENDING else "signaled"
+    effect = effect_of(number)
+    if effect in _STATE_CHANGES:
+        return carry_out(call, options, *_STATE_CHANGES[effect], states=states, words=words)
+    being = "terminated" if effect is SignalEffect.END else "signaled"
     return carry_out(call, options, "signal", being, signal=number, states=states, words=words)
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from gsched.core.authorization import Caller
-from gsched.core.command import ControlJobs
+from gsched.core.command import JobCommand
 from gsched.core.command_turns import Turn
 from gsched.core.control import queue_order
 from gsched.core.decision import Decision
@@ -26,13 +27,16 @@ STARTED_TEXT = "Job has already started"
 UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 
 
+AnyJobCommand = TypeVar("AnyJobCommand", bound=JobCommand, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ControlContext:
+class ControlContext(Generic[AnyJobCommand]):
     """Everything a control needs at hand, in each of its turns as it is then."""
 
     state: ClusterState
     configured: Callable[[], ClusterConfig]
-    command: ControlJobs
+    command: AnyJobCommand
     observed: Callable[[str], Observation]
     turn: Turn
     moved: dict[int, queue_order.QueuePlace] = field(default_factory=dict)

@@ -5,34 +5,43 @@ Each action is one small function on a job; an array's waiting elements are acte
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
 
 import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
 from gsched.core.authorization import cluster_denied, job_denied
-from gsched.core.command import ControlJobs
+from gsched.core.command import (
+    JobCommand,
+    KillJobs,
+    MoveJobsToBottom,
+    MoveJobsToTop,
+    PostToJobs,
+    RequeueJobs,
+    ResumeJobs,
+    RunJobs,
+    SignalJobs,
+    StopJobs,
+)
 from gsched.core.command_turns import MOVE, MOVE_LINE, Turn, Work, weight
 from gsched.core.control import queue_order
-from gsched.core.control.control_context import FINISHED_TEXT, STARTED_TEXT, UNREACHABLE, ControlContext
+from gsched.core.control.control_context import FINISHED_TEXT, STARTED_TEXT, AnyJobCommand, ControlContext
 from gsched.core.control.job_filter import admits, name_weight
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.control.requeue import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
 from gsched.core.control.suspension import resume, resume_waiting, stop, stop_waiting
-from gsched.core.control.termination import kill, kill_waiting, remove, send_signal, signal_waiting
+from gsched.core.control.termination import kill, kill_waiting, send_signal, signal_waiting
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.event import (
-    JobForced,
-    JobMessagePosted,
-    JobMoved,
-)
+from gsched.model.event import JobForced, JobMessagePosted, JobMoved
 from gsched.model.job import FINISHED, STARTED, JobSpec, JobState
+from gsched.model.job_signal import SignalEffect, effect_of, is_signal
 from gsched.model.view import Control, JobFilter
 
 MOST_BOX = 128
@@ -45,18 +54,20 @@ MOST_ATTACHED = 16 * 1024 * 1024
 def control_jobs(
     state: ClusterState,
     configured: Callable[[], ClusterConfig],
-    command: ControlJobs,
+    command: JobCommand,
     observed: Callable[[str], Observation],
     turn: Turn,
 ) -> Work:
     """Reply: a Control for each job, in order."""
+    command = _as_meant(command)
+    action = _ACTIONS[type(command)]
+    action.check(command, configured())
     desk = ControlContext(state, configured, command, observed, turn)
-    _check(desk)
     chosen: Sequence[int] = command.job_ids
     if not chosen:
         chosen = yield from admitted(state, desk.caller, command.wanted or JobFilter(), turn)
     places: Iterable[int] = range(len(chosen))
-    if command.action in ENDING_WAITS_FIRST:
+    if action.waiting_first:
         places = yield from _waiting_first(desk, chosen)
     answers: dict[int, Control] = {}
     listed = frozenset(chosen)
@@ -66,38 +77,22 @@ def control_jobs(
             yield
         target = find(state, chosen[place]) if command.job_ids else _still_meant(state, chosen[place])
         if target is not None:
-            answers[place] = yield from _carry_out(desk, target, listed)
+            answers[place] = yield from _carry_out(desk, action, target, listed)
             turn.decision.parts.append((place, answers[place]))
     return [answers[place] for place in sorted(answers)]
 
 
-ENDING_WAITS_FIRST = ("kill", "signal", "stop")
-"""What is done to jobs that wait before it is done to others: these make room, where those would be started."""
-
-
-def _check(desk: ControlContext) -> None:
-    """Raise BadRequest, before anything is recorded: a refusal must leave all as it was."""
-    command = desk.command
-    if command.action not in _ACTIONS:
-        raise BadRequest(f"'{command.action}' is not something that can be done to a job")
-    if command.action == "signal" and not 1 <= command.signal <= signal.SIGRTMAX:
+def _as_meant(command: JobCommand) -> JobCommand:
+    """Stopping and continuing change a job's state, so their signals are not merely passed on. Raises BadRequest."""
+    if not isinstance(command, SignalJobs):
+        return command
+    if not is_signal(command.signal):
         raise BadRequest(f"{command.signal}: Signal not supported")
-    for host in command.hosts:
-        if host not in desk.config.hosts:
-            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
-    if command.action == "run" and not command.hosts:
-        raise BadRequest("Bad argument: -m HOST says where the job is to run")
-    if command.action == "post" and not 0 <= command.box <= MOST_BOX:
-        raise BadRequest(f"Bad argument: message boxes are 0 to {MOST_BOX}")
-    if len(command.text) > MOST_TEXT:
-        raise BadRequest(
-            f"Bad argument: a message has at most {MOST_TEXT} characters, this one has {len(command.text)}"
-        )
-    if command.action in ("top", "bottom") and command.position < 1:
-        raise BadRequest("Bad argument: positions count from 1")
+    meant = {SignalEffect.STOP: StopJobs, SignalEffect.RESUME: ResumeJobs}.get(effect_of(command.signal))
+    return command if meant is None else meant(command.user, command.is_admin, command.job_ids, command.wanted)
 
 
-def _waiting_first(desk: ControlContext, chosen: Sequence[int]) -> Generator[None, None, list[int]]:
+def _waiting_first(desk: ControlContext[JobCommand], chosen: Sequence[int]) -> Generator[None, None, list[int]]:
     """Places in the list, those of jobs that have started last."""
     waiting: list[int] = []
     started: list[int] = []
@@ -118,24 +113,26 @@ def _still_meant(state: ClusterState, number: int) -> Target | None:
     return Target(number, job) if job is not None else None
 
 
-def _carry_out(desk: ControlContext, target: Target, listed: Collection[int]) -> Generator[None, None, Control]:
+def _carry_out(
+    desk: ControlContext[JobCommand], action: JobAction[Any], target: Target, listed: Collection[int]
+) -> Generator[None, None, Control]:
     """An array succeeds when something could be done to one of its elements. `listed`: all that the command means."""
-    if target.ended_in is not None and desk.command.action == "requeue":
-        return Control(job_id=target.job_id, error=requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
+    if target.ended_in is not None and action.on_ended_element is not None:
+        error = action.on_ended_element(desk, target.ended_in, [index_of(target.job_id)])
+        return Control(job_id=target.job_id, error=error)
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
-    act, act_on_waiting = _ACTIONS[desk.command.action]
     desk.moved.clear()
     if target.array is None:
         assert target.job is not None
         desk.turn.spend(weight(target.job.spec.conditions))
         may = desk.caller.may_touch(target.job.spec, desk.config)
-        error = _act(desk, act, target.job) if may else _denied(desk, target.job.spec)
+        error = _act(desk, action, target.job) if may else _denied(desk, target.job.spec)
         return Control(job_id=target.job_id, error=error)
     answers: dict[str, None] = {}
     if target.array.count or has_ended_unstarted(desk, target.array):
         may = desk.caller.may_touch(target.array.spec, desk.config)
-        answers[act_on_waiting(desk, target.array) if may else _denied(desk, target.array.spec)] = None
+        answers[action.on_waiting(desk, target.array) if may else _denied(desk, target.array.spec)] = None
     for number in _members(desk, target):
         desk.turn.spend()
         if desk.turn.is_over:
@@ -144,16 +141,16 @@ def _carry_out(desk: ControlContext, target: Target, listed: Collection[int]) ->
         chosen = target.has_members or (number not in listed and job is not None and _is_admitted(desk, job))
         if job is not None and chosen and _is_meant(desk, job):
             may = desk.caller.may_touch(job.spec, desk.config)
-            answers[_act(desk, act, job) if may else _denied(desk, job.spec)] = None
+            answers[_act(desk, action, job) if may else _denied(desk, job.spec)] = None
     error = "" if "" in answers else next(iter(answers), FINISHED_TEXT)
     return Control(job_id=target.job_id, error=error)
 
 
-def _denied(desk: ControlContext, spec: JobSpec) -> str:
+def _denied(desk: ControlContext[JobCommand], spec: JobSpec) -> str:
     return job_denied(spec, desk.config)
 
 
-def _members(desk: ControlContext, target: Target) -> Iterable[int]:
+def _members(desk: ControlContext[JobCommand], target: Target) -> Iterable[int]:
     """Elements of the target's array that are jobs of their own. Those that a filter had chosen are meant already; some
     may have become so in the turns since.
     """
@@ -162,53 +159,51 @@ def _members(desk: ControlContext, target: Target) -> Iterable[int]:
     if not target.has_members and desk.turn.count == 1:
         return ()
     numbers = (element_id(array.array_id, index) for index in own_indices(array))
-    return reversed(list(numbers)) if desk.command.action == "top" else numbers  # elements keep their order
+    return reversed(list(numbers)) if isinstance(desk.command, MoveJobsToTop) else numbers  # elements keep their order
 
 
-def _is_admitted(desk: ControlContext, job: JobRecord) -> bool:
+def _is_admitted(desk: ControlContext[JobCommand], job: JobRecord) -> bool:
     """The filter means it as it meant its array."""
     wanted = msgspec.structs.replace(desk.command.wanted or JobFilter(), ids=())
     desk.turn.spend(name_weight(wanted, job.spec))
     return job.state not in FINISHED and admits(wanted, job, any_user=True)
 
 
-def _is_meant(desk: ControlContext, job: JobRecord) -> bool:
-    """Of an array only those elements that the action is for; a single job is told why it is not."""
-    if desk.command.action == "post":
+def _is_meant(desk: ControlContext[JobCommand], job: JobRecord) -> bool:
+    """Of an array only those elements that the command is for; a single job is told why it is not."""
+    command = desk.command
+    if isinstance(command, PostToJobs) or job.state not in FINISHED:
         return True
-    return job.state not in FINISHED or (desk.command.action == "requeue" and job.state.value in desk.command.states)
+    return isinstance(command, RequeueJobs) and job.state.value in command.states
 
 
-def _act(desk: ControlContext, act: Callable[[ControlContext, JobRecord], str], job: JobRecord) -> str:
-    if job.state in FINISHED and desk.command.action not in ("requeue", "post"):
-        return FINISHED_TEXT
-    if job.state in UNREACHABLE and desk.command.action == "signal" and desk.command.signal == signal.SIGKILL:
-        remove(desk, job)
-        return ""
-    return act(desk, job)
+def _act(desk: ControlContext[JobCommand], action: JobAction[Any], job: JobRecord) -> str:
+    return FINISHED_TEXT if job.state in FINISHED and not action.finished_too else action.on_job(desk, job)
 
 
-def _move(desk: ControlContext, job: JobRecord) -> str:
+_Move = ControlContext[MoveJobsToTop | MoveJobsToBottom]
+
+
+def _move(desk: _Move, job: JobRecord) -> str:
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
     _record_move(desk, job, job.job_id)
     return ""
 
 
-def _move_waiting(desk: ControlContext, array: JobArray) -> str:
+def _move_waiting(desk: _Move, array: JobArray) -> str:
     if array.stopped_by:
         return "Job is suspended"
     _record_move(desk, array.template(), array.array_id, whole=True)
     return ""
 
 
-def _record_move(desk: ControlContext, job: JobRecord, number: int, *, whole: bool = False) -> None:
-    command = desk.command
+def _record_move(desk: _Move, job: JobRecord, number: int, *, whole: bool = False) -> None:
+    command, to_top = desk.command, isinstance(desk.command, MoveJobsToTop)
     place = desk.moved.get(job.array_id)
     if place is None:
         desk.turn.spend(MOVE + MOVE_LINE * desk.state.pending.kinds + desk.state.waits.aside)
         everybody = desk.caller.rules_queue(job.spec.queue, desk.config)
-        to_top = command.action == "top"
         place = queue_order.place_at(desk.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole)
         if whole:
             desk.moved[number] = place
@@ -219,13 +214,13 @@ def _record_move(desk: ControlContext, job: JobRecord, number: int, *, whole: bo
             by=command.user,
             order=place.order,
             position=command.position,
-            to_top=command.action == "top",
+            to_top=to_top,
             ages_from=place.ages_from or None,
         )
     )
 
 
-def _run(desk: ControlContext, job: JobRecord) -> str:
+def _run(desk: ControlContext[RunJobs], job: JobRecord) -> str:
     """grun: administrators only, on named hosts, now."""
     if not desk.command.is_admin:
         return cluster_denied(desk.config)
@@ -235,7 +230,7 @@ def _run(desk: ControlContext, job: JobRecord) -> str:
     return ""
 
 
-def _post(desk: ControlContext, job: JobRecord) -> str:
+def _post(desk: ControlContext[PostToJobs], job: JobRecord) -> str:
     command = desk.command
     if command.attachment:
         if any(each.box == command.box and each.attachment for each in job.messages):
@@ -256,19 +251,69 @@ def _post(desk: ControlContext, job: JobRecord) -> str:
     return ""
 
 
-def _whole_array(desk: ControlContext, array: JobArray) -> str:
+def _whole_array(desk: ControlContext[JobCommand], array: JobArray) -> str:
     return "Cannot operate on a whole array: name an element"
 
 
-_Act = tuple[Callable[[ControlContext, JobRecord], str], Callable[[ControlContext, JobArray], str]]
-_ACTIONS: dict[str, _Act] = {
-    "kill": (kill, kill_waiting),
-    "signal": (send_signal, signal_waiting),
-    "stop": (stop, stop_waiting),
-    "resume": (resume, resume_waiting),
-    "requeue": (requeue, requeue_waiting),
-    "top": (_move, _move_waiting),
-    "bottom": (_move, _move_waiting),
-    "run": (_run, _whole_array),
-    "post": (_post, _whole_array),
+# -- what may be asked for: it raises BadRequest before anything is recorded, so that a refusal leaves all as it was --
+
+
+def _check_position(command: MoveJobsToTop | MoveJobsToBottom, config: ClusterConfig) -> None:
+    if command.position < 1:
+        raise BadRequest("Bad argument: positions count from 1")
+
+
+def _check_hosts(command: RunJobs, config: ClusterConfig) -> None:
+    for host in command.hosts:
+        if host not in config.hosts:
+            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
+    if not command.hosts:
+        raise BadRequest("Bad argument: -m HOST says where the job is to run")
+
+
+def _check_message(command: PostToJobs, config: ClusterConfig) -> None:
+    if not 0 <= command.box <= MOST_BOX:
+        raise BadRequest(f"Bad argument: message boxes are 0 to {MOST_BOX}")
+    _check_text(command, config)
+
+
+def _check_text(command: KillJobs | PostToJobs, config: ClusterConfig) -> None:
+    length = len(command.text)
+    if length > MOST_TEXT:
+        raise BadRequest(f"Bad argument: a message has at most {MOST_TEXT} characters, this one has {length}")
+
+
+def _check_nothing(command: JobCommand, config: ClusterConfig) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class JobAction(Generic[AnyJobCommand]):
+    """How a command is carried out on one job, and at once on all elements of an array that wait. Both give an error,
+    or an empty text.
+    """
+
+    on_job: Callable[[ControlContext[AnyJobCommand], JobRecord], str]
+    on_waiting: Callable[[ControlContext[AnyJobCommand], JobArray], str]
+    check: Callable[[Any, ClusterConfig], None] = _check_nothing
+    waiting_first: bool = False
+    """Jobs that wait before others: these make room, where those would be started."""
+    finished_too: bool = False
+    """Jobs that have ended are not refused."""
+    on_ended_element: Callable[[ControlContext[AnyJobCommand], JobArray, list[int]], str] | None = None
+    """On elements that ended without having been started."""
+
+
+_MOVE = JobAction(_move, _move_waiting, _check_position)
+_ACTIONS: dict[type[JobCommand], JobAction[Any]] = {
+    KillJobs: JobAction(kill, kill_waiting, _check_text, waiting_first=True),
+    SignalJobs: JobAction(send_signal, signal_waiting, waiting_first=True),
+    StopJobs: JobAction(stop, stop_waiting, waiting_first=True),
+    ResumeJobs: JobAction(resume, resume_waiting),
+    RequeueJobs: JobAction(requeue, requeue_waiting, finished_too=True, on_ended_element=requeue_ended),
+    MoveJobsToTop: _MOVE,
+    MoveJobsToBottom: _MOVE,
+    RunJobs: JobAction(_run, _whole_array, _check_hosts),
+    PostToJobs: JobAction(_post, _whole_array, _check_message, finished_too=True),
 }
+JOB_COMMANDS: tuple[type[JobCommand], ...] = tuple(_ACTIONS)

@@ -9,6 +9,7 @@ from gsched.base.ids import element_id
 from gsched.base.indices import of
 from gsched.core.attempts import attempt_results
 from gsched.core.authorization import job_denied
+from gsched.core.command import JobCommand, RequeueJobs
 from gsched.core.control.control_context import (
     FINISHED_TEXT,
     NOT_STARTED_TEXT,
@@ -33,7 +34,7 @@ INTERACTIVE_TEXT = "Interactive job cannot be rerunnable"
 """The command that was its terminal is gone."""
 
 
-def requeue(desk: ControlContext, job: JobRecord) -> str:
+def requeue(desk: ControlContext[RequeueJobs], job: JobRecord) -> str:
     command = desk.command
     if not _is_asked_for(command.states, job.state):
         if job.state in PENDING:
@@ -69,17 +70,17 @@ def _is_asked_for(states: tuple[str, ...], state: JobState) -> bool:
     return (state in STARTED and (not states or "RUN" in states)) or state.value in states
 
 
-def has_ended_unstarted(desk: ControlContext, array: JobArray) -> bool:
+def has_ended_unstarted(desk: ControlContext[JobCommand], array: JobArray) -> bool:
     """Whether a requeue of the array is for elements that ended without having been started."""
     command = desk.command
-    return command.action == "requeue" and JobState.EXIT.value in command.states and bool(array.unstarted)
+    return isinstance(command, RequeueJobs) and JobState.EXIT.value in command.states and bool(array.unstarted)
 
 
-def requeue_waiting(desk: ControlContext, array: JobArray) -> str:
+def requeue_waiting(desk: ControlContext[RequeueJobs], array: JobArray) -> str:
     return requeue_ended(desk, array, array.ended_unstarted()) if array.unstarted else NOT_STARTED_TEXT
 
 
-def requeue_ended(desk: ControlContext, array: JobArray, indices: list[int]) -> str:
+def requeue_ended(desk: ControlContext[RequeueJobs], array: JobArray, indices: list[int]) -> str:
     """Elements that ended without having been started; those that wait already are held, or not, as they were."""
     command, now, number = desk.command, desk.now, array.array_id
     if not has_ended_unstarted(desk, array):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gsched.base.ids import show_job
 from gsched.core.authorization import denied_to_all_but, of_cluster
+from gsched.core.command import JobCommand
 from gsched.core.control.control_context import UNREACHABLE_TEXT, ControlContext
 from gsched.core.dispatch.dispatcher import slots_are_free
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
@@ -19,7 +20,7 @@ from gsched.model.event import (
 from gsched.model.job import JobSpec, JobState
 
 
-def stop(desk: ControlContext, job: JobRecord) -> str:
+def stop(desk: ControlContext[JobCommand], job: JobRecord) -> str:
     if job.state in (JobState.PSUSP, JobState.USUSP):
         if _outranks(desk, job.stopped_by, job.spec):
             desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
@@ -34,28 +35,28 @@ def stop(desk: ControlContext, job: JobRecord) -> str:
     return ""
 
 
-def _outranks(desk: ControlContext, stopped_by: str, spec: JobSpec) -> bool:
+def _outranks(desk: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
     """An administrator may stop what its owner has stopped, so that the owner cannot resume it."""
     return stopped_by == spec.user != desk.command.user and desk.caller.administers(spec, desk.config)
 
 
-def _may_resume(desk: ControlContext, stopped_by: str, spec: JobSpec) -> bool:
+def _may_resume(desk: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
     """What an administrator has stopped only administrators resume."""
     return stopped_by in ("", spec.user) or desk.caller.administers(spec, desk.config)
 
 
-def _resume_denied(desk: ControlContext, spec: JobSpec) -> str:
+def _resume_denied(desk: ControlContext[JobCommand], spec: JobSpec) -> str:
     of_queue = f"administrators of queue {spec.queue}, of whom one has stopped it"
     return denied_to_all_but(of_queue, of_cluster(desk.config))
 
 
-def stop_waiting(desk: ControlContext, array: JobArray) -> str:
+def stop_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
     if not array.stopped_by or _outranks(desk, array.stopped_by, array.spec):
         desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
     return ""
 
 
-def resume(desk: ControlContext, job: JobRecord) -> str:
+def resume(desk: ControlContext[JobCommand], job: JobRecord) -> str:
     if job.state not in (JobState.PSUSP, JobState.USUSP):
         return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
     if not _may_resume(desk, job.stopped_by, job.spec):
@@ -70,7 +71,7 @@ def resume(desk: ControlContext, job: JobRecord) -> str:
     return ""
 
 
-def resume_waiting(desk: ControlContext, array: JobArray) -> str:
+def resume_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
     if not _may_resume(desk, array.stopped_by, array.spec):
         return _resume_denied(desk, array.spec)
     if array.stopped_by:

@@ -9,9 +9,8 @@ import signal
 
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.orphaned_attempts import keep_stray
-from gsched.core.command import ControlJobs
-from gsched.core.control.control_context import NOT_STARTED_TEXT, ControlContext
-from gsched.core.control.suspension import resume, resume_waiting, stop, stop_waiting
+from gsched.core.command import JobCommand, KillJobs, SignalJobs
+from gsched.core.control.control_context import NOT_STARTED_TEXT, UNREACHABLE, ControlContext
 from gsched.core.decision import Decision
 from gsched.core.instruction import SignalAttempt, TerminateAttempt
 from gsched.core.records.array import JobArray
@@ -26,34 +25,33 @@ from gsched.model.event import (
     JobSignalRequested,
 )
 from gsched.model.job import PENDING, AttemptResult, JobState
-
-PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-"""Signals that end a job that has not started."""
+from gsched.model.job_signal import SignalEffect, effect_of
 
 
-def kill(desk: ControlContext, job: JobRecord) -> str:
-    if desk.command.text:
-        text = f"Job termination reason: {desk.command.text}"
+def kill(desk: ControlContext[KillJobs], job: JobRecord) -> str:
+    command = desk.command
+    if command.text:
+        text = f"Job termination reason: {command.text}"
         desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
+    return _end(desk, job, reason=command.text, as_done=command.as_done, hangup=command.hangup)
+
+
+def _end(
+    desk: ControlContext[JobCommand], job: JobRecord, reason: str = "", *, as_done: bool = False, hangup: bool = False
+) -> str:
     if not job.kill_by or job.state is JobState.UNKWN:
-        as_done = desk.command.as_done and job.state not in PENDING
+        as_done = as_done and job.state not in PENDING
+        by = desk.command.user
         desk.decision.record(
-            JobSignalRequested(
-                at=desk.now,
-                job_id=job.job_id,
-                by=desk.command.user,
-                signal=0,
-                as_done=as_done,
-                reason=desk.command.text,
-            )
+            JobSignalRequested(at=desk.now, job_id=job.job_id, by=by, signal=0, as_done=as_done, reason=reason)
         )
     if job.state in PENDING:
         end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
-        reason, hangup = attempt_results.ending_reason(job), desk.command.hangup
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, reason, hangup=hangup))
+        ending = attempt_results.ending_reason(job)
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending, hangup=hangup))
     return ""
 
 
@@ -71,26 +69,24 @@ def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decisio
     decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
 
 
-def kill_waiting(desk: ControlContext, array: JobArray) -> str:
+def kill_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
     end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
     return ""
 
 
-def _ended_by(kind: str, command: ControlJobs, owner: str) -> str:
+def _ended_by(kind: str, command: JobCommand, owner: str) -> str:
     """TERM_OWNER, TERM_FORCE_ADMIN …"""
     return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
 
 
-def send_signal(desk: ControlContext, job: JobRecord) -> str:
-    # Stopping and continuing change a job's state, so they are not merely passed on.
+def send_signal(desk: ControlContext[SignalJobs], job: JobRecord) -> str:
     number = desk.command.signal
-    if number in (signal.SIGSTOP, signal.SIGTSTP):
-        return stop(desk, job)
-    if number == signal.SIGCONT:
-        return resume(desk, job)
+    if number == signal.SIGKILL and job.state in UNREACHABLE:
+        _remove(desk, job)
+        return ""
     if job.state in PENDING or not is_ordered(job):
-        return kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
+        return _end(desk, job) if effect_of(number) is SignalEffect.END else NOT_STARTED_TEXT
     assert job.allocation is not None
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
     reason = attempt_results.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
@@ -99,22 +95,17 @@ def send_signal(desk: ControlContext, job: JobRecord) -> str:
     return ""
 
 
-def signal_waiting(desk: ControlContext, array: JobArray) -> str:
-    number = desk.command.signal
-    if number in (signal.SIGSTOP, signal.SIGTSTP):
-        return stop_waiting(desk, array)
-    if number == signal.SIGCONT:
-        return resume_waiting(desk, array)
-    return kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
+def signal_waiting(desk: ControlContext[SignalJobs], array: JobArray) -> str:
+    return kill_waiting(desk, array) if effect_of(desk.command.signal) is SignalEffect.END else NOT_STARTED_TEXT
 
 
-def _silent(desk: ControlContext, allocation: Allocation) -> str:
+def _silent(desk: ControlContext[JobCommand], allocation: Allocation) -> str:
     """The hosts that do not answer; the first one where it is not known which."""
     lost = [part.host for part in allocation.hosts if desk.observed(part.host).lost]
     return ", ".join(lost or [allocation.first_host])
 
 
-def remove(desk: ControlContext, job: JobRecord) -> None:
+def _remove(desk: ControlContext[SignalJobs], job: JobRecord) -> None:
     """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
     allocation, key = job.allocation, job.key
     assert allocation is not None

@@ -15,7 +15,7 @@ from typing import Any
 from gsched.base.errors import BadRequest, GschedError, NotFound, PermissionDenied
 from gsched.base.ids import show_job
 from gsched.core.authorization import denied_to_all_but
-from gsched.core.command import ControlJobs
+from gsched.core.command import KillJobs
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.board import Board
@@ -100,7 +100,7 @@ def killer(desk: ServiceContext) -> Kill:
 
     async def kill(job: JobView) -> object:
         wanted = JobFilter(ids=(job.job_id,), user="all")
-        return await desk.ask(ControlJobs(job.spec.user, False, "kill", (job.job_id,), wanted, text=GONE, hangup=True))
+        return await desk.ask(KillJobs(job.spec.user, False, (job.job_id,), wanted, text=GONE, hangup=True))
 
     return kill
 

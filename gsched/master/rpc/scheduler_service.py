@@ -18,8 +18,7 @@ from gsched.base.patterns import expand_job_id
 from gsched.config.effective import effective_parameters
 from gsched.config.files import load
 from gsched.core import authorization
-from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
-from gsched.core.control.job_control import MOST_ATTACHED
+from gsched.core.command import Command, ControlHosts, Reconfigure, Submit
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.engine_thread import EngineLoop, refusal
@@ -28,6 +27,7 @@ from gsched.master.past.finished import Finished
 from gsched.master.past.job_histories import is_followed
 from gsched.master.past.reader import PastReader
 from gsched.master.reconfiguration import KnownNotes, fixed, told_at_start
+from gsched.master.rpc.control_requests import job_command
 from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
 from gsched.master.rpc.replies import filled, job_replies, part_reply
 from gsched.master.store_lineage import FirstNumber
@@ -155,39 +155,16 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Control(self, request: Any, context: Any) -> Any:
-        command, blobs = self._control(request, context)
+        command, blobs = job_command(request, self._auth.caller(context))
         results = await self._desk.ask(command, blobs)
         return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @streams
     async def ControlInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        command, blobs = self._control(request, context)
+        command, blobs = job_command(request, self._auth.caller(context))
         async for told in self._desk.ask_in_parts(command, blobs):
             if told.answer is None:
                 yield await asyncio.to_thread(part_reply, told.parts)
-
-    def _control(self, request: Any, context: Any) -> tuple[ControlJobs, dict[str, bytes]]:
-        caller = self._auth.caller(context)
-        attached = _attached(request)
-        command = ControlJobs(
-            caller.user,
-            caller.is_admin,
-            request.action,
-            tuple(request.job_ids),
-            filter_of(request),
-            request.signal,
-            position=request.position or 1,
-            hosts=tuple(request.hosts),
-            hold=request.hold,
-            states=tuple(request.states),
-            text=request.text,
-            box=request.box,
-            as_done=request.as_done,
-            hangup=request.hangup,
-            attachment="".join(attached),
-            attached_bytes=len(request.attachment),
-        )
-        return command, attached
 
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
@@ -408,15 +385,6 @@ def _is_told(record: EventRecord, wanted: frozenset[int]) -> bool:
     return record.kind != _ACCEPTED and is_followed(record.job_id, wanted)
 
 
-def _attached(request: Any) -> dict[str, bytes]:
-    """What goes with a message, by its id. Raises BadRequest."""
-    if not request.HasField("attachment"):
-        return {}
-    if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
-        raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
-    return {blob_id(request.attachment): request.attachment}
-
-
 def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes]]:
     """The jobs of a request as the engine takes them, submitted on `host` if that is known, and their texts by id."""
     specs: list[JobSpec] = []
@@ -465,11 +433,6 @@ def cleared(spec: JobSpec) -> JobSpec:
         script="",
         spooled_input="",
     )
-
-
-def filter_of(request: Any) -> JobFilter | None:
-    """The filter of a control; None when there is none, which is not the same as one that admits all."""
-    return from_proto(request.filter, JobFilter) if request.HasField("filter") else None
 
 
 def check_filter(wanted: JobFilter, board: Board) -> None:

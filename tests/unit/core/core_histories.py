@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from core_world import EXCLUSIVE, SHARED, START, gpus, load, make_config, spec
+from core_world import EXCLUSIVE, SHARED, START, gpus, job_command, load, make_config, spec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -24,7 +24,6 @@ from gsched.core.command import (
     Command,
     ControlGroups,
     ControlHosts,
-    ControlJobs,
     ControlQueues,
     ControlReservations,
     HeldAttempt,
@@ -33,6 +32,7 @@ from gsched.core.command import (
     HostReported,
     ModifyJobs,
     Reconfigure,
+    RequeueJobs,
     Submit,
 )
 from gsched.core.decision import Decision
@@ -310,12 +310,17 @@ class Histories(RuleBasedStateMachine):
     )
     def control(self, action: str, user: str, choice: random.Random, number: int) -> None:
         ids = tuple(self.any_number(choice) for _ in range(choice.choice([1, 1, 2])))
-        command = ControlJobs(
-            user, user == "root", action, ids, None, number, position=choice.choice([1, 2]),
-            hosts=(choice.choice("abc"),) if action == "run" else (), hold=choice.random() < 0.2,
-            states=choice.choice([(), ("RUN", "DONE"), ("EXIT",)]),
-        )  # fmt: skip
-        answers = self.do(command)
+        position = choice.choice([1, 2])
+        hosts = (choice.choice("abc"),) if action == "run" else ()
+        hold, states = choice.random() < 0.2, choice.choice([(), ("RUN", "DONE"), ("EXIT",)])
+        options: dict[str, dict[str, Any]] = {
+            "signal": {"signal": number},
+            "requeue": {"hold": hold, "states": states},
+            "top": {"position": position},
+            "bottom": {"position": position},
+            "run": {"hosts": hosts},
+        }
+        answers = self.do(job_command(action, user, *ids, **options.get(action, {})))
         assert answers is None or [answer.job_id for answer in answers] == list(ids)
 
     @rule(hold=st.booleans(), whole=st.booleans())
@@ -325,7 +330,7 @@ class Histories(RuleBasedStateMachine):
         ended = [(number, each) for number, array in arrays for each in array.ended_unstarted()[:1]]
         ids = tuple(number if whole else element_id(number, each) for number, each in ended)
         if ids:
-            self.do(ControlJobs("root", True, "requeue", ids, hold=hold, states=("EXIT",)))
+            self.do(RequeueJobs("root", True, ids, hold=hold, states=("EXIT",)))
 
     @rule(user=USERS, choice=st.randoms(use_true_random=False))
     def modify(self, user: str, choice: random.Random) -> None:

@@ -13,15 +13,24 @@ from gsched.core.command import (
     AttemptStarted,
     ControlGroups,
     ControlHosts,
-    ControlJobs,
     ControlQueues,
     ControlReservations,
     HeldAttempt,
     HostDisconnected,
     HostHello,
     HostReported,
+    JobCommand,
+    KillJobs,
     ModifyJobs,
+    MoveJobsToBottom,
+    MoveJobsToTop,
+    PostToJobs,
     Reconfigure,
+    RequeueJobs,
+    ResumeJobs,
+    RunJobs,
+    SignalJobs,
+    StopJobs,
     Submit,
 )
 from gsched.core.decision import Decision
@@ -51,6 +60,25 @@ OTHERS = {
     "heat": Resource(name="heat", interval_s=30, increasing=True, source="lsf.shared:12"),
     "seats": Resource(name="seats", interval_s=30, consumable=True),
 }
+
+JOB_COMMANDS: dict[str, type[JobCommand]] = {
+    "kill": KillJobs,
+    "signal": SignalJobs,
+    "stop": StopJobs,
+    "resume": ResumeJobs,
+    "requeue": RequeueJobs,
+    "top": MoveJobsToTop,
+    "bottom": MoveJobsToBottom,
+    "run": RunJobs,
+    "post": PostToJobs,
+}
+
+
+def job_command(
+    action: str, user: str, *ids: int, wanted: JobFilter | None = None, is_admin: bool | None = None, **options: Any
+) -> JobCommand:
+    """The command of that name; root is an administrator."""
+    return JOB_COMMANDS[action](user, user == "root" if is_admin is None else is_admin, ids, wanted, **options)
 
 
 def make_config(
@@ -172,12 +200,13 @@ class World:
         return ids
 
     def control(self, action: str, *ids: int, user: str = "ann", signal: int = 0, **wanted: Any) -> list[str]:
-        command = ControlJobs(user, user == "root", action, ids, JobFilter(**wanted) if wanted else None, signal)
+        options = {"signal": signal} if action == "signal" else {}
+        command = job_command(action, user, *ids, wanted=JobFilter(**wanted) if wanted else None, **options)
         return [result.error for result in self.do(command)]
 
     def order(self, action: str, *ids: int, user: str = "ann", **options: Any) -> list[str]:
         """A control with options of its own (position, hosts, hold, states): the jobs' errors."""
-        return [result.error for result in self.do(ControlJobs(user, user == "root", action, ids, **options))]
+        return [result.error for result in self.do(job_command(action, user, *ids, **options))]
 
     def queues(self, action: str, *names: str, user: str = "root", comment: str = "") -> list[str]:
         return [answer.text for answer in self.do(ControlQueues(user, user == "root", action, names, comment))]

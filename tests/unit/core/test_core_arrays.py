@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from core_world import World, spec
+from core_world import World, job_command, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.command import ControlJobs
+from gsched.core.command import KillJobs, StopJobs
 from gsched.core.records.array import JobArray, indices_of
 from gsched.model.job import JobState
 from gsched.model.view import JobFilter
@@ -181,9 +181,9 @@ def test_whoever_names_a_huge_array_a_hundred_times_does_not_stop_the_engine() -
     (array,) = world.submit(spec(name="x", indices="1-1000000", hold=True))
     world.control("kill", element_id(array, 500_000))
     many = (array,) * 100
-    orders = [ControlJobs(user, False, action, many) for user in ("bob", "ann") for action in ("stop", "resume", "top")]
+    orders = [job_command(action, user, *many) for user in ("bob", "ann") for action in ("stop", "resume", "top")]
     begun = time.process_time()
-    for command in (*orders, ControlJobs("ann", False, "kill", (array,))):
+    for command in (*orders, KillJobs("ann", False, (array,))):
         world.events += world.engine.handle(command, world.now).events
     assert time.process_time() - begun < 20.0  # it was minutes
     assert world.engine.audit() == []
@@ -194,7 +194,7 @@ def test_whoever_names_a_huge_array_a_hundred_times_does_not_stop_the_engine() -
 def test_a_filter_of_very_many_numbers_costs_what_the_jobs_cost() -> None:
     world = World()
     world.submit(*[spec(hold=True)] * 2_000)
-    command = ControlJobs("bob", False, "stop", wanted=JobFilter(ids=tuple(range(10**6, 10**6 + 100_000)), user="all"))
+    command = StopJobs("bob", False, wanted=JobFilter(ids=tuple(range(10**6, 10**6 + 100_000)), user="all"))
     begun = time.process_time()
     assert world.engine.handle(command, world.now).reply == []
     assert time.process_time() - begun < 15.0  # it was half a minute

@@ -7,7 +7,7 @@ from core_world import World, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.core.command import ControlJobs, ModifyJobs
+from gsched.core.command import KillJobs, ModifyJobs, StopJobs
 from gsched.core.state import checkpoint
 from gsched.core.state.checkpoint import Writing
 from gsched.core.state.cluster_state import ClusterState
@@ -24,9 +24,9 @@ def happen(world: World, what: str) -> None:
         case "array":
             world.submit(spec(indices="1-5", hold=True))
         case "kill":
-            world.do(ControlJobs("ann", False, "kill", wanted=JobFilter(states=("PSUSP",))))
+            world.do(KillJobs("ann", False, wanted=JobFilter(states=("PSUSP",))))
         case "stop":
-            world.do(ControlJobs("ann", False, "stop", wanted=JobFilter(states=("PEND",))))
+            world.do(StopJobs("ann", False, wanted=JobFilter(states=("PEND",))))
         case "modify":
             world.do(
                 ModifyJobs("ann", False, (), spec(run_limit_s=int(world.now) % 1000), ("run_limit_s",), JobFilter())

@@ -8,7 +8,7 @@ import pytest
 from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core.command import ControlJobs
+from gsched.core.command import KillJobs, StopJobs
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
 from gsched.model.application import Application
 from gsched.model.host import HostConfig
@@ -137,11 +137,6 @@ def test_signals_that_do_not_exist_are_refused(number: int) -> None:
         world.control("signal", 1, signal=number)
 
 
-def test_an_unknown_action_is_refused() -> None:
-    with pytest.raises(BadRequest, match="'sing' is not something that can be done to a job"):
-        in_state("RUN").control("sing", 1)
-
-
 def test_each_job_gets_its_answer() -> None:
     world = World()
     mine, theirs = world.run(spec(), user="ann")[0], world.run(spec(), user="bob")[0]
@@ -168,7 +163,7 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     world.settle()
 
     def meant(asker: str = "ann", **wanted: Any) -> list[int]:
-        command = ControlJobs(asker, asker == "root", "stop", (), JobFilter(**wanted) if wanted else None, 0)
+        command = StopJobs(asker, asker == "root", (), JobFilter(**wanted) if wanted else None)
         return [each.job_id for each in world.do(command)]
 
     assert meant() == [1, 2, 3, 4]
@@ -184,7 +179,7 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     world.ended(3, host=world.job(3).allocation.first_host, signal=15, exit_code=None)  # type: ignore[union-attr]
     assert meant() == [1, 2, 4]
     assert world.control("kill", user="ann", queue="night") == [""]
-    denied = world.do(ControlJobs("ann", False, "kill", (5,), None, 0))
+    denied = world.do(KillJobs("ann", False, (5,)))
     assert first_words([denied[0].error]) == ["User permission denied"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.command import ControlJobs
+from gsched.core.command import KillJobs
 from gsched.core.pending.dependency_check import ConditionVerdict, judge
 from gsched.core.records.dependency_condition import (
     COUNTS,
@@ -325,6 +325,6 @@ def test_a_job_is_judged_once_however_many_of_those_that_it_names_have_changed(m
     parents = world.submit(*[spec(name="step", hold=True)] * 20)
     world.submit(spec(dependency="ended(step) || done(step)"))
     asked.clear()
-    world.do(ControlJobs("ann", False, "kill", tuple(parents)))
+    world.do(KillJobs("ann", False, tuple(parents)))
     assert len(asked) <= 2, "one change of many jobs at once"
     world.check_replay()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from core_world import World, first_words, spec
+from core_world import World, first_words, job_command, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.command import ControlJobs, JudgeCondition
+from gsched.core.command import JudgeCondition
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobNoted
 
 
-def order(world: World, action: str, *job_ids: int, user: str = "ann", **more: object) -> list[str]:
-    command = ControlJobs(user, False, action, job_ids, **more)  # type: ignore[arg-type]
+def order(world: World, action: str, *job_ids: int, user: str = "ann", **more: Any) -> list[str]:
+    command = job_command(action, user, *job_ids, is_admin=False, **more)
     return [control.error for control in world.do(command)]
 
 

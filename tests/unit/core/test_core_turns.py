@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import World, make_config, spec
+from core_world import World, job_command, make_config, spec
 
 from gsched.base.errors import BadRequest, GschedError, ResourceExhausted
 from gsched.base.ids import element_id
-from gsched.core.command import Command, ControlJobs, ControlQueues, ModifyJobs, Reconfigure, Submit
+from gsched.core.command import Command, ControlQueues, JobCommand, KillJobs, ModifyJobs, Reconfigure, StopJobs, Submit
 from gsched.core.command_turns import EVENT
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
@@ -38,8 +38,8 @@ def crowd() -> World:
     return world
 
 
-def act(action: str, **changes: Any) -> ControlJobs:
-    return ControlJobs("ann", False, action, wanted=ALL, **changes)
+def act(action: str, **changes: Any) -> JobCommand:
+    return job_command(action, "ann", wanted=ALL, **changes)
 
 
 def outcome(world: World) -> list[tuple[int, str, str, Any]]:
@@ -76,14 +76,14 @@ def turns_of(world: World, command: Command, steps: int = STEPS) -> list[Decisio
         act("signal", signal=9),
         act("bottom"),
         act("post", text="a note"),
-        ControlJobs("ann", False, "kill", job_ids=tuple(range(1, 57))),
+        KillJobs("ann", False, job_ids=tuple(range(1, 57))),
         ModifyJobs("ann", False, (), spec(run_limit_s=60), ("run_limit_s",), ALL),
         ModifyJobs("ann", False, (), spec(queue="night"), ("queue",), ALL),
         ModifyJobs("ann", False, tuple(range(20, 57)), spec(queue="night"), ("queue",)),
     ],
-    ids=lambda command: f"{getattr(command, 'action', 'modify')}",
+    ids=lambda command: type(command).__name__,
 )
-def test_turns_come_to_what_one_go_comes_to(command: ControlJobs | ModifyJobs) -> None:
+def test_turns_come_to_what_one_go_comes_to(command: JobCommand | ModifyJobs) -> None:
     at_once, bit_by_bit = crowd(), crowd()
     reply = at_once.do(command)
     decisions = turns_of(bit_by_bit, command)
@@ -275,7 +275,7 @@ def test_jobs_that_hang_on_one_go_on_in_turns() -> None:
     world = World()
     (root,) = world.submit(spec(hold=True))
     world.submit(*[spec(dependency=f"ended({root})")] * 300)
-    decision = world.take(world.engine.handle(ControlJobs("ann", False, "kill", (root,)), world.now, STEPS))
+    decision = world.take(world.engine.handle(KillJobs("ann", False, (root,)), world.now, STEPS))
     assert len(decision.events) * EVENT <= STEPS + 10 * EVENT
     turns = 0
     while world.engine.unsettled:
@@ -292,7 +292,7 @@ def test_elements_of_one_array_are_judged_once() -> None:
     world.submit(spec(indices="1-60"))
     world.settle()
     for element in range(17, 50):
-        world.do(ControlJobs("ann", False, "stop", (element_id(1, element),)))
+        world.do(StopJobs("ann", False, (element_id(1, element),)))
     decisions = turns_of(world, ModifyJobs("ann", False, (1,), spec(run_limit_s=60), ("run_limit_s",)), 100_000)
     specs = {id(job.spec) for job in world.engine.state.jobs.values()}
     assert len(specs) == 1 and len(decisions) == 1

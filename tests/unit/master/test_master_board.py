@@ -12,11 +12,13 @@ from gsched.base.ids import element_id, show_job
 from gsched.core.command import (
     AttemptEnded,
     ControlGroups,
-    ControlJobs,
     ControlQueues,
     HostHello,
     HostReported,
+    KillJobs,
+    MoveJobsToTop,
     Reconfigure,
+    StopJobs,
     Submit,
 )
 from gsched.core.engine import Engine
@@ -128,7 +130,7 @@ def test_started_jobs_first_then_pending_ones_as_they_are_served_then_finished_o
     desk.go_on()
     desk.submit(spec(slots=4), spec(slots=4, queue="night"), spec(slots=4))
     desk.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
-    desk.engine.handle(ControlJobs("ann", False, "kill", (3,)), NOW)
+    desk.engine.handle(KillJobs("ann", False, (3,)), NOW)
     desk.board.publish(desk.engine)
     assert [job.job_id for job in desk.board.jobs(JobFilter(finished=True))] == [2, 4, 5, 1, 3]
     assert [job.job_id for job in desk.board.jobs(JobFilter(ids=(3, 2, 99)))] == [2, 3]
@@ -232,7 +234,7 @@ def test_elements_that_ended_without_a_start_are_shown_until_they_are_forgotten(
     desk.go_on()
     running = desk.numbers(states=("RUN",))
     assert running == ["1[1]", "1[2]"]
-    desk.engine.handle(ControlJobs("ann", False, "kill", (1,)), NOW)
+    desk.engine.handle(KillJobs("ann", False, (1,)), NOW)
     desk.board.publish(desk.engine)
     assert desk.numbers() == running and desk.numbers(finished=True) == [*running, "1[3]", "1[7]"]
     ended = desk.board.job(element_id(1, 7))
@@ -254,7 +256,7 @@ def test_what_gtop_did_shows_in_the_listing() -> None:
     desk = Desk()
     desk.submit(*(spec(slots=4) for _ in range(5)))
     desk.go_on()
-    desk.engine.handle(ControlJobs("ann", False, "top", (5,)), NOW)
+    desk.engine.handle(MoveJobsToTop("ann", False, (5,)), NOW)
     desk.board.publish(desk.engine)
     assert desk.numbers() == ["1", "2", "5", "3", "4"]
 
@@ -450,8 +452,8 @@ def test_slots_are_summed_up_as_a_listing_would_show_them(wanted: JobFilter) -> 
     )
     desk.engine.handle(Submit("bob", "", (msgspec.structs.replace(one, queue="night"),) * 4), NOW)
     desk.engine.cycle(NOW)
-    desk.engine.handle(ControlJobs("ann", False, "stop", (element_id(1, 8),)), NOW)
-    desk.engine.handle(ControlJobs("ann", False, "kill", (element_id(1, 9), 4)), NOW)
+    desk.engine.handle(StopJobs("ann", False, (element_id(1, 8),)), NOW)
+    desk.engine.handle(KillJobs("ann", False, (element_id(1, 9), 4)), NOW)
     desk.board.publish(desk.engine)
     listed: dict[str, int] = {}
     for job in desk.board.jobs(wanted):

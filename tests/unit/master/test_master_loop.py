@@ -16,10 +16,11 @@ from gsched.base.ids import element_id
 from gsched.core.command import (
     AttemptStarted,
     ControlHosts,
-    ControlJobs,
     HostDisconnected,
     HostHello,
+    KillJobs,
     ModifyJobs,
+    StopJobs,
     Submit,
 )
 from gsched.core.engine import Engine
@@ -319,7 +320,7 @@ def test_a_command_over_many_jobs_lets_others_in_between_and_is_answered_when_al
         return append(*batch)
 
     monkeypatch.setattr(master.store, "append", append_later)
-    master.ask("kill", ControlJobs("u", False, "kill", wanted=JobFilter()))
+    master.ask("kill", KillJobs("u", False, wanted=JobFilter()))
     master.submit("other")  # it is there before anything of the other is stored
     may_store.set()
     master.until(lambda: "kill" in master.answers)
@@ -351,7 +352,7 @@ def test_a_checkpoint_is_written_between_turns_and_holds_all_that_was_stored_the
     for number in range(120):
         master.submit(f"job {number}")
         if number % 3 == 0:
-            master.ask(f"kill {number}", ControlJobs("u", False, "kill", (number // 2 + 1,)))
+            master.ask(f"kill {number}", KillJobs("u", False, (number // 2 + 1,)))
     master.until(lambda: len(master.answers) == 160 and master.store.checkpoints)
     events = [event for batch in master.store.batches for event in batch]
     for seq, payload in master.store.checkpoints:
@@ -362,7 +363,7 @@ def test_a_checkpoint_is_written_between_turns_and_holds_all_that_was_stored_the
 def test_arrays_of_a_checkpoint_are_seen_from_the_start(master: Master) -> None:
     for indices in ("1-6", "1-3"):
         master.ask(f"array {indices}", Submit("u", "", (JobSpec(command="x", user="", queue="", indices=indices),)))
-    master.ask("stop", ControlJobs("u", False, "stop", (element_id(1, 2),)))
+    master.ask("stop", StopJobs("u", False, (element_id(1, 2),)))
     master.until(lambda: len(master.answers) == 3)
     before = [job.job_id for job in master.board.jobs(JobFilter(user="all"))]
     assert len(before) == 9
@@ -393,7 +394,7 @@ def test_what_is_done_of_a_command_is_told_when_it_is_stored_and_no_sooner(
     def reply(answer: Any, error: GschedError | None) -> None:
         master._note(lambda: master.answers.update({"kill": error or answer}))
 
-    master.loop.put(InboxItem(ControlJobs("u", False, "kill", wanted=JobFilter()), reply, progress=progress))
+    master.loop.put(InboxItem(KillJobs("u", False, wanted=JobFilter()), reply, progress=progress))
     master.until(lambda: "kill" in master.answers)
     parts = sorted((part for each in told for part in each), key=lambda part: part[0])
     assert [answer for _, answer in parts] == master.answers["kill"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,16 @@ import pytest
 from gsched.base.ids import show_job
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.render.jobs.history import summary_row
-from gsched.core.command import AttemptEnded, AttemptStarted, ControlJobs, Submit
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    JobCommand,
+    KillJobs,
+    RequeueJobs,
+    ResumeJobs,
+    StopJobs,
+    Submit,
+)
 from gsched.core.decision import Decision
 from gsched.core.instruction import Instruction, StartJob, TerminateAttempt
 from gsched.master.past.finished_accounts import read_accounts, read_costs
@@ -97,8 +107,10 @@ def play(world: Stored, chance: random.Random) -> None:
         elif what < 0.65:
             world.end_one(chance)
         elif what < 0.8 and (known := sorted({*world.engine.state.jobs, *world.engine.state.arrays})):
-            action = chance.choice(("stop", "resume", "kill", "requeue"))
-            command = ControlJobs("ann", False, action, (chance.choice(known),), states=("RUN", "DONE", "EXIT"))
+            kind = chance.choice((StopJobs, ResumeJobs, KillJobs, RequeueJobs))
+            command: JobCommand = kind("ann", False, (chance.choice(known),))
+            if isinstance(command, RequeueJobs):
+                command = dataclasses.replace(command, states=("RUN", "DONE", "EXIT"))
             world._take(world.engine.handle(command, world.now))
         world.go_on(chance.choice((0.0, 0.4, 1.0, 37.3)))
 

@@ -1,0 +1,79 @@
+"""A request to do something to jobs as the engine's command for it: which of the nine it is, and what belongs to it.
+
+It reads; whether the caller may is for the engine to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gsched.base.errors import BadRequest
+from gsched.core.command import (
+    JobCommand,
+    KillJobs,
+    MoveJobsToBottom,
+    MoveJobsToTop,
+    PostToJobs,
+    RequeueJobs,
+    ResumeJobs,
+    RunJobs,
+    SignalJobs,
+    StopJobs,
+)
+from gsched.core.control.job_control import MOST_ATTACHED
+from gsched.model.view import JobFilter
+from gsched.store.eventlog import blob_id
+from gsched.wire.auth import ProvenCaller
+from gsched.wire.convert import from_proto
+
+_Whose = tuple[str, bool, tuple[int, ...], JobFilter | None]
+"""The caller, whether he is an administrator, and the jobs: what all commands begin with."""
+
+
+def job_command(request: Any, caller: ProvenCaller) -> tuple[JobCommand, dict[str, bytes]]:
+    """The command, and the texts that go with it by their ids. Raises BadRequest."""
+    make = _COMMANDS.get(request.action)
+    if make is None:
+        raise BadRequest(f"'{request.action}' is not something that can be done to a job")
+    attached = _attached(request)
+    command = make(request, (caller.user, caller.is_admin, tuple(request.job_ids), filter_of(request)))
+    if attached and isinstance(command, PostToJobs):
+        command = replace(command, attachment="".join(attached), attached_bytes=len(request.attachment))
+    return command, attached
+
+
+def filter_of(request: Any) -> JobFilter | None:
+    """The filter of a request; None when there is none, which is not the same as one that admits all."""
+    return from_proto(request.filter, JobFilter) if request.HasField("filter") else None
+
+
+def _attached(request: Any) -> dict[str, bytes]:
+    """What goes with a message, by its id. Raises BadRequest."""
+    if not request.HasField("attachment"):
+        return {}
+    if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
+        raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
+    return {blob_id(request.attachment): request.attachment}
+
+
+def _kill(request: Any, whose: _Whose) -> KillJobs:
+    return KillJobs(*whose, text=request.text, as_done=request.as_done, hangup=request.hangup)
+
+
+def _requeue(request: Any, whose: _Whose) -> RequeueJobs:
+    return RequeueJobs(*whose, hold=request.hold, states=tuple(request.states))
+
+
+_COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
+    "kill": _kill,
+    "signal": lambda request, whose: SignalJobs(*whose, signal=request.signal),
+    "stop": lambda request, whose: StopJobs(*whose),
+    "resume": lambda request, whose: ResumeJobs(*whose),
+    "requeue": _requeue,
+    "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1),
+    "bottom": lambda request, whose: MoveJobsToBottom(*whose, position=request.position or 1),
+    "run": lambda request, whose: RunJobs(*whose, hosts=tuple(request.hosts)),
+    "post": lambda request, whose: PostToJobs(*whose, box=request.box, text=request.text),
+}
