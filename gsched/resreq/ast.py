@@ -6,8 +6,8 @@ This module must never look at a text or at a host: reading is syntax's work, ju
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 
@@ -334,3 +334,30 @@ def compounds(requirement: AnyRequirement) -> Iterator[Compound]:
                 yield from compounds(choice.requirement)
         case _:
             pass
+
+
+def with_parts(requirement: AnyRequirement, make: Callable[[Requirement, int | None], Requirement]) -> AnyRequirement:
+    """`requirement` with what `make` makes of each of its simple parts; it is told a part's place in its compound."""
+    match requirement:
+        case Compound():
+            return _with_terms(requirement, make)
+        case Alternatives(choices):
+            return replace(
+                requirement,
+                choices=tuple(
+                    replace(
+                        each,
+                        requirement=_with_terms(each.requirement, make)
+                        if isinstance(each.requirement, Compound)
+                        else make(each.requirement, None),
+                    )
+                    for each in choices
+                ),
+            )
+        case _:
+            return make(requirement, None)
+
+
+def _with_terms(compound: Compound, make: Callable[[Requirement, int | None], Requirement]) -> Compound:
+    terms = (replace(each, requirement=make(each.requirement, place)) for place, each in enumerate(compound.terms))
+    return replace(compound, terms=tuple(terms))

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gsched.resreq.ast import Alternative, Alternatives, AnyRequirement, Compound, Requirement, Term, simple_parts
+from gsched.resreq.ast import (
+    Alternative,
+    Alternatives,
+    AnyRequirement,
+    Compound,
+    Requirement,
+    Term,
+    compounds,
+    simple_parts,
+)
 from gsched.resreq.lexer import Cursor
 from gsched.resreq.order import read_same
 from gsched.resreq.simple import TextLimits, read_simple
@@ -137,7 +146,17 @@ def _alternatives(cursor: Cursor, limits: TextLimits, first: Requirement | Compo
 
 def _check_part(cursor: Cursor, part: Requirement, whole: AnyRequirement) -> None:
     """What LSF does not allow within braces."""
-    if whole is part:
-        return
-    if part.cu is not None and (part.cu.excl or part.cu.balance):
+    if whole is not part and part.cu is not None and _owns_units(part):
         cursor.fail("cu[excl] and cu[balance] cannot stand in a compound or alternative requirement", part.cu.position)
+
+
+def _owns_units(part: Requirement) -> bool:
+    return part.cu is not None and (part.cu.excl or part.cu.balance)
+
+
+def breaks_braces(whole: AnyRequirement) -> bool:
+    """Whether a requirement that was combined of several has within braces what may not stand there."""
+    if isinstance(whole, Requirement):
+        return False
+    terms = (term.requirement for compound in compounds(whole) for term in compound.terms)
+    return any(map(_owns_units, simple_parts(whole))) or any(part.rusage_alternatives for part in terms)

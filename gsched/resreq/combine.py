@@ -1,6 +1,7 @@
 """Puts the requirements of a job, its application profile and its queue together, as Combined and Effective show it.
 
-What is shown is what is judged: the combined requirement is read from its own text.
+Values in, a value and its text out: nothing is read here. What is shown is what is judged, for the text is printed from
+the value and would read back as an equal one.
 Rules and spelling: LSF 10.1, `bjobs -l`, RESOURCE REQUIREMENT DETAILS; the administration guide's tables of how levels
 are combined.
 """
@@ -11,29 +12,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gsched.resreq.ast import (
+    AllOf,
+    AnyOf,
     AnyRequirement,
+    Arithmetic,
     Comparison,
     Defined,
     Expression,
     Name,
+    Negate,
+    Not,
+    Number,
     OrderKey,
+    Parenthesized,
     Requirement,
     Reservation,
+    StringValue,
+    simple_parts,
+    with_parts,
 )
+from gsched.resreq.braces import breaks_braces
 from gsched.resreq.evaluate import DEFAULT_ORDER
 from gsched.resreq.lexer import refuse
 from gsched.resreq.names import LOAD_INDEX_NAMES, IsName, canonical, walk
-from gsched.resreq.printer import print_any, print_expression, print_sections
-from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import MAX_COMBINED_LENGTH, parse_any, parse_combined, parse_combined_any
+from gsched.resreq.printer import format_amount, print_any, print_expression, print_sections
+from gsched.resreq.simple import is_overdone, with_rusage
+from gsched.resreq.syntax import MAX_COMBINED_DEPTH, MAX_COMBINED_LENGTH, parse_combined_any
 
-_LOCAL = "type == local"
-_ANY = "type == any"
+NOTHING = Requirement()
+"""A level that states nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The requirement a job is scheduled by. `text` is LSF's spelling of it; it reads back with `parse_combined_any`.
+    """The requirement a job is scheduled by. `text` is LSF's spelling of it; it reads back as `whole`.
 
     `ignored` are the levels, "application" or "queue", whose compound or alternative requirement does not count
     because a higher level has one of its own.
@@ -43,21 +55,15 @@ class Combined:
     whole: AnyRequirement
     ignored: tuple[str, ...] = ()
 
-    @property
-    def requirement(self) -> Requirement:
-        """The whole, if it is simple; RequirementError, which names what it is, if not."""
-        return self.whole if isinstance(self.whole, Requirement) else parse_combined(self.text)
-
 
 def combine(
-    job_req: str,
-    queue_req: str = "",
-    app_req: str = "",
+    job: AnyRequirement,
+    queue: AnyRequirement = NOTHING,
+    app: AnyRequirement = NOTHING,
     *,
     is_boolean: IsName | None = None,
-    is_increasing: IsName | None = None,
 ) -> Combined:
-    """The requirement of a job that asks for `job_req`, in a queue and an application with RES_REQ; any may be empty.
+    """The requirement of a job that asks for `job`, in a queue and an application with RES_REQ; any may be NOTHING.
 
     All selects must hold and the names of same[...] are joined; order, span, cu and affinity come from the highest
     level that gives them; rusage is merged by resource, the higher level's amounts first and the lower's duration and
@@ -69,22 +75,24 @@ def combine(
     their same[...] does not count in a compound, what they reserve `/job` counts in its first part only, and
     a lower level that has braces itself does not count at all (`ignored`). Raises RequirementError.
     """
-    texts = {"job": job_req, "application": app_req, "queue": queue_req}
-    levels = {name: parse_any(text, is_increasing=is_increasing) for name, text in texts.items() if text.strip()}
+    levels = {name: each for name, each in (("job", job), ("application", app), ("queue", queue)) if each != NOTHING}
     top = next(iter(levels), "job")
     lower = {name: each for name, each in levels.items() if name != top}
-    whole = levels.get(top, Requirement())
     simple = [(name == "queue", each) for name, each in lower.items() if isinstance(each, Requirement)]
 
-    def spelled(part: Requirement, place: int | None) -> str:
+    def merged(part: Requirement, place: int | None) -> Requirement:
         below = simple if place is None else [(is_queue, _in_compound(each, place)) for is_queue, each in simple]
-        return _part_text([(top == "queue", part), *below], is_boolean)
+        return _merged_part([(top == "queue", part), *below], is_boolean)
 
-    text = print_any(whole, spelled)
+    whole = with_parts(levels.get(top, NOTHING), merged)
+    text = print_any(whole, lambda part, _: part.source)
     if len(text) > MAX_COMBINED_LENGTH:
-        refuse(f"it has {len(text)} characters when combined, {MAX_COMBINED_LENGTH} are allowed", texts[top], 0)
+        source = levels[top].source
+        refuse(f"it has {len(text)} characters when combined, {MAX_COMBINED_LENGTH} are allowed", source, 0)
+    if any(is_overdone(part, MAX_COMBINED_DEPTH) for part in simple_parts(whole)) or breaks_braces(whole):
+        parse_combined_any(text)  # refuses it, at its place in the combined text
     ignored = tuple(name for name, each in lower.items() if not isinstance(each, Requirement))
-    return Combined(text, parse_combined_any(text), ignored)
+    return Combined(text, replace(whole, source=text), ignored)
 
 
 _Levels = Sequence[tuple[bool, Requirement]]
@@ -97,7 +105,8 @@ def _in_compound(lower: Requirement, place: int) -> Requirement:
     return with_rusage(replace(lower, same=()), usages)
 
 
-def _part_text(levels: _Levels, is_boolean: IsName | None) -> str:
+def _merged_part(levels: _Levels, is_boolean: IsName | None) -> Requirement:
+    """A simple part with all levels merged in; its source is the text of it."""
     parts = [each for _, each in levels]
     order = next((each.order for each in parts if each.order), tuple(OrderKey(*key) for key in DEFAULT_ORDER))
     merged = Requirement(
@@ -107,20 +116,49 @@ def _part_text(levels: _Levels, is_boolean: IsName | None) -> str:
         cu=next((each.cu for each in parts if each.cu), None),
         affinity=next((each.affinity for each in parts if each.affinity), None),
     )
-    merged = with_rusage(merged, _merged_usages(parts))
-    return " ".join([f"select[{_select_text(levels, is_boolean)}]", *print_sections(merged, combined=True)])
+    usages = [tuple(map(_spelled_reservation, usage)) for usage in _merged_usages(parts)]
+    terms, texts = _select_terms(levels, is_boolean)
+    select = terms[0] if len(terms) == 1 else AllOf(tuple(map(Parenthesized, terms)))
+    text = texts[0] if len(texts) == 1 else " && ".join(f"({each})" for each in texts)
+    merged = with_rusage(replace(merged, select=select), usages)
+    return replace(merged, source=" ".join([f"select[{text}]", *print_sections(merged, combined=True)]))
 
 
-def _select_text(levels: _Levels, is_boolean: IsName | None) -> str:
+def _select_terms(levels: _Levels, is_boolean: IsName | None) -> tuple[list[Expression], list[str]]:
+    """The terms that must all hold, and each as it is written."""
     selects = [(is_queue, each.select) for is_queue, each in levels if each.select is not None]
     naming = [is_queue for is_queue, select in selects if _names_type(select, is_boolean)]
-    terms = [print_expression(select, combined=True) for _, select in selects]
+    terms = [_spelled(select) for _, select in selects]
+    texts = [print_expression(term, combined=True) for term in terms]
     # LSF writes the wildcard out when the job names a type, and nothing when the queue does.
-    if not naming:
-        terms.append(_LOCAL)
-    elif True not in naming:
-        terms.append(_ANY)
-    return terms[0] if len(terms) == 1 else " && ".join(f"({term})" for term in terms)
+    added = "local" if not naming else "" if True in naming else "any"
+    if added:
+        terms.append(Comparison("==", Name("type"), StringValue(added)))
+        texts.append(f"type == {added}")
+    return terms, texts
+
+
+def _spelled(expression: Expression) -> Expression:
+    """The expression as it reads from a Combined line: its sizes are MiB and have no unit."""
+    match expression:
+        case Number(value, _, True, position):
+            return Number(value, format_amount(value), False, position)
+        case Not(operand) | Negate(operand):
+            return type(expression)(_spelled(operand))
+        case Parenthesized(inner):
+            return Parenthesized(_spelled(inner))
+        case Arithmetic(op, left, right) | Comparison(op, left, right):
+            return type(expression)(op, _spelled(left), _spelled(right))
+        case AllOf(terms) | AnyOf(terms):
+            return type(expression)(tuple(map(_spelled, terms)))
+        case _:
+            return expression
+
+
+def _spelled_reservation(item: Reservation) -> Reservation:
+    """The reservation as it reads from a Combined line."""
+    phases = tuple(replace(phase, text=format_amount(phase.amount)) for phase in item.phases)
+    return replace(item, text=format_amount(item.amount), phases=phases)
 
 
 def _names_type(expression: Expression, is_boolean: IsName | None) -> bool:

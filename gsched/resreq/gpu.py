@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from gsched.resreq.ast import Reservation
@@ -20,6 +22,8 @@ from gsched.resreq.lexer import one_line, read_number, refuse
 BAD_GPU = "Bad GPU requirement"
 MAX_LENGTH = 512
 """Characters of one GPU requirement."""
+REMEMBERED = 256
+"""Texts whose reading is kept: a requirement comes in, is judged and merged within moments, and is read once."""
 RUSAGE_OPTIONS = frozenset({"gmodel", "gmem", "gtile", "glink", "nvlink", "gvendor", "mig"})
 """Options that may also stand behind a GPU resource in rusage[...]."""
 
@@ -34,6 +38,8 @@ _MIG = re.compile(r"([1-7])(?:/([1-7]))?", re.ASCII)
 _MIG_SIZES = (1, 2, 3, 4, 7)
 _NO_MIG = {(4, 3), (7, 5), (7, 6)}
 _ALWAYS = ("num", "mode", "mps", "j_exclusive", "gvendor")
+_FIELDS = {"num": ("num", "per"), "gmem": ("gmem_mib",)}
+"""The fields of an option, where they are not one of its name."""
 _PRINTED = (*_ALWAYS, "gmodel", "gmem", "gtile", "glink", "mig", "aff", "block", "gpack", "share")
 
 
@@ -170,6 +176,7 @@ def check_option(key: str, value: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=REMEMBERED)
 def parse_gpu(text: str) -> GpuRequirement | None:
     """The GPU requirement that `text` states; None for `-`, which takes the levels below as they are.
 
@@ -305,13 +312,11 @@ def merge_gpu(*levels: GpuRequirement | None, per_option: bool) -> GpuRequiremen
         return GpuRequirement()
     if not per_option or len(said) == 1:
         return said[0]
-    options: dict[str, str] = {}
-    for level in said:
-        for key in _PRINTED:
-            if key in level.given and key not in options:
-                options[key] = _printed_option(level, key)
-    merged = parse_gpu(":".join(options[key] for key in _PRINTED if key in options) or print_gpu(said[0]))
-    return merged or GpuRequirement()
+    first = {key: level for level in reversed(said) for key in level.given}
+    printed = {key: _printed_option(first[key], key) for key in _PRINTED if key in first}
+    values = {name: getattr(level, name) for key, level in first.items() for name in _FIELDS.get(key, (key,))}
+    ends = [0, *accumulate(len(text) + 1 for text in printed.values())]
+    return _checked(values, dict(zip(printed, ends, strict=False)), ":".join(printed.values()))
 
 
 def gpu_of(item: Reservation) -> GpuRequirement:

@@ -124,6 +124,8 @@ class Cursor:
         self._tokens = tokenise(source, limit)
         self._index = 0
         self._sizes: set[tuple[int, int]] = set()
+        self.has_classic = False
+        """Whether a select section of old was read, whose meaning hangs on the direction of resources."""
         self.section = ""
         """The keyword of the section that is being read; empty between sections."""
 

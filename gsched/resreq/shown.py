@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Requirement, Reservation
-from gsched.resreq.gpu import GpuRequirement, parse_gpu
+from gsched.resreq.gpu import GpuRequirement
 from gsched.resreq.names import canonical
 from gsched.resreq.printer import format_amount, print_any, print_combined, print_select
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import parse_combined_any
+from gsched.resreq.stored import COMBINED, COMBINED_GPU
 
 PHYSICAL = "ngpus_physical"
 _CONDITION = "(ngpus>0)"
@@ -31,7 +31,7 @@ def with_gpus(text: str, gpu: str, *, is_effective: bool = False) -> str:
     if not text or not gpu:
         return text
     try:
-        asked, whole = parse_gpu(gpu), parse_combined_any(text)
+        asked, whole = COMBINED_GPU.of(gpu), COMBINED.of(text)
     except RequirementError:
         return text
     if asked is None:

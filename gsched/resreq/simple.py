@@ -20,7 +20,7 @@ from gsched.resreq.ast import AllOf, Expression, OrderKey, Parenthesized, Requir
 from gsched.resreq.classic import is_classic, read_classic
 from gsched.resreq.expression import read_expression
 from gsched.resreq.lexer import Cursor, Token, refuse
-from gsched.resreq.names import IsName
+from gsched.resreq.names import IsName, canonical
 from gsched.resreq.order import read_order, read_same
 from gsched.resreq.rusage import MAX_ALTERNATIVES, check_repeats, read_rusage
 from gsched.resreq.sizes import bare_sizes
@@ -54,9 +54,19 @@ def read_simple(cursor: Cursor, limits: TextLimits) -> Requirement:
             _refuse_stray(cursor, token)
     joined = join(pieces, cursor.source)
     check_repeats(joined.every_rusage, cursor.source)
-    if len(pieces) > 1 and joined.select is not None and _depth(joined.select) > limits.depth:
+    if len(pieces) > 1 and _is_deep(joined, limits.depth):
         cursor.fail(f"the expression is nested more than {limits.depth} levels deep")
     return joined
+
+
+def is_overdone(joined: Requirement, depth: int) -> bool:
+    """Whether what was joined of several would not be read: nested too deep, or a resource reserved twice."""
+    usages = ([canonical(item.name) for item in usage] for usage in joined.every_rusage)
+    return _is_deep(joined, depth) or any(len(set(names)) < len(names) for names in usages)
+
+
+def _is_deep(requirement: Requirement, depth: int) -> bool:
+    return requirement.select is not None and _depth(requirement.select) > depth
 
 
 def join(pieces: Sequence[Requirement], source: str) -> Requirement:
@@ -132,6 +142,7 @@ def _read_section(cursor: Cursor, keyword: Token, limits: TextLimits) -> Require
 
 def _select(cursor: Cursor, limits: TextLimits) -> Expression:
     if is_classic(cursor):
+        cursor.has_classic = True
         found = read_classic(cursor, limits.depth, limits.is_increasing)
     else:
         found = read_expression(cursor, limits.depth)

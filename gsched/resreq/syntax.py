@@ -7,15 +7,16 @@ Every error is a RequirementError. Source of the grammar: bsub(1), option -R.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gsched.base.units import from_mib
-from gsched.resreq.ast import AnyRequirement, Requirement
+from gsched.resreq.ast import AnyRequirement, Compound, Requirement
 from gsched.resreq.braces import MAX_BRACES, has_braces, read_braces
-from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, Cursor
+from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, Cursor, refuse
 from gsched.resreq.names import IsName
 from gsched.resreq.printer import format_amount, print_any, print_requirement
-from gsched.resreq.simple import TextLimits, join, read_simple
+from gsched.resreq.simple import TextLimits, is_overdone, join, read_simple
 
 __all__ = [
     "BAD_NAME",
@@ -28,7 +29,6 @@ __all__ = [
     "merge",
     "parse",
     "parse_any",
-    "parse_combined",
     "parse_combined_any",
     "print_any",
     "print_requirement",
@@ -42,9 +42,10 @@ MAX_DEPTH = 64
 
 MAX_COMBINED_LENGTH = 16 * MAX_LENGTH
 """Characters of a combined text: it holds up to three requirements, and sizes grow when they are written in MiB."""
-_COMBINED_DEPTH = MAX_DEPTH + 4
+MAX_COMBINED_DEPTH = MAX_DEPTH + 4
+_COMBINED = TextLimits(MAX_COMBINED_LENGTH, MAX_COMBINED_DEPTH)
 REMEMBERED = 256
-"""Texts whose reading is kept: a requirement is judged, combined and compiled within moments, always from its text."""
+"""Texts whose reading is kept: a requirement comes in, is judged and combined within moments, and is read once."""
 
 
 def parse_any(text: str, *, is_increasing: IsName | None = None) -> AnyRequirement:
@@ -53,40 +54,44 @@ def parse_any(text: str, *, is_increasing: IsName | None = None) -> AnyRequireme
     `is_increasing` tells for the old form `name=20:...` of which resources more is worse; without it that is known
     of the built-in load indices only.
     """
-    return _read(text, TextLimits(MAX_LENGTH, MAX_DEPTH, is_increasing))
+    found = _read(text, TextLimits(MAX_LENGTH, MAX_DEPTH))
+    if found.has_classic and is_increasing is not None:
+        found = _read(text, TextLimits(MAX_LENGTH, MAX_DEPTH, is_increasing))
+    return found.value
 
 
 def parse(text: str, *, is_increasing: IsName | None = None) -> Requirement:
     """Like `parse_any`, for a simple requirement; compounds and alternatives are refused by name."""
-    return _read_simple(text, TextLimits(MAX_LENGTH, MAX_DEPTH, is_increasing))
+    return _simple(parse_any(text, is_increasing=is_increasing), text)
 
 
 def parse_combined_any(text: str) -> AnyRequirement:
     """Like `parse_any`, for a text that `combine` wrote: it may be longer and deeper. Raises RequirementError."""
-    return _read(text, TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
+    return _read(text, _COMBINED).value
 
 
-def parse_combined(text: str) -> Requirement:
-    """Like `parse`, for a text that `combine` wrote: it may be longer and deeper. Raises RequirementError."""
-    return _read_simple(text, TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """What a text states, where its sizes without a unit stand, and whether it has a select section of old."""
+
+    value: AnyRequirement
+    sizes: tuple[tuple[int, int], ...]
+    has_classic: bool
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _read(text: str, limits: TextLimits) -> AnyRequirement:
-    return _read_at(Cursor(text, limits.length), limits)
-
-
-def _read_at(cursor: Cursor, limits: TextLimits) -> AnyRequirement:
-    return read_braces(cursor, limits) if has_braces(cursor) else _whole(cursor, limits)
-
-
-def _read_simple(text: str, limits: TextLimits) -> Requirement:
+def _read(text: str, limits: TextLimits) -> TextReading:
     cursor = Cursor(text, limits.length)
-    if has_braces(cursor):
-        is_compound = not cursor.sees("{") or (cursor.sees("*", 2) and cursor.sees("{", 3))
+    value = read_braces(cursor, limits) if has_braces(cursor) else _whole(cursor, limits)
+    return TextReading(value, tuple(cursor.sizes), cursor.has_classic)
+
+
+def _simple(whole: AnyRequirement, text: str) -> Requirement:
+    if not isinstance(whole, Requirement):
+        is_compound = isinstance(whole, Compound)
         what = "a compound requirement (n*{...})" if is_compound else "an alternative requirement ({...} || {...})"
-        cursor.fail(f"{what} is not supported here")
-    return _whole(cursor, limits)
+        refuse(f"{what} is not supported here", text, len(text) - len(text.lstrip()))
+    return whole
 
 
 def _whole(cursor: Cursor, limits: TextLimits) -> Requirement:
@@ -112,16 +117,13 @@ def in_unit(text: str, unit: str) -> str:
     """
     if unit == "M":
         return text
-    limits = TextLimits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH)
-    return _rewritten(text, limits, lambda size: format_amount(float(f"{from_mib(float(size), unit):.9g}")))
+    return _rewritten(text, _COMBINED, lambda size: format_amount(float(f"{from_mib(float(size), unit):.9g}")))
 
 
 def _rewritten(text: str, limits: TextLimits, write: Callable[[str], str]) -> str:
     """`text` with `write` of every size without a unit in its place."""
-    cursor = Cursor(text, limits.length)
-    _read_at(cursor, limits)
     pieces, done = [], 0
-    for start, end in cursor.sizes:
+    for start, end in _read(text, limits).sizes:
         pieces += [text[done:start], write(text[start:end])]
         done = end
     return "".join([*pieces, text[done:]])
@@ -134,16 +136,16 @@ def merge(texts: Sequence[str]) -> str:
     others. Raises RequirementError.
     """
     given = [text.strip() for text in texts if text.strip()]
+    read = [parse_any(text) for text in given]
     if len(given) < 2:
-        for text in given:
-            parse_any(text)
         return "".join(given)
     requirements: list[Requirement] = []
-    for text in given:
-        cursor = Cursor(text, MAX_LENGTH)
-        if has_braces(cursor):
-            cursor.fail("a compound or alternative requirement stands alone: it cannot be one of several -R")
-        requirements.append(parse(text))
-    merged = print_requirement(join(requirements, " ".join(given)[:MAX_LENGTH]))
-    parse(merged)  # length, depth and a resource reserved twice are judged on the whole
+    for text, each in zip(given, read, strict=True):
+        if not isinstance(each, Requirement):
+            refuse("a compound or alternative requirement stands alone: it cannot be one of several -R", text, 0)
+        requirements.append(each)
+    joined = join(requirements, " ".join(given)[:MAX_LENGTH])
+    merged = print_requirement(joined)
+    if len(merged) > MAX_LENGTH or is_overdone(joined, MAX_DEPTH):
+        parse(merged)  # refuses it at its place in the text that all of them make
     return merged

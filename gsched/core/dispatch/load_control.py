@@ -7,6 +7,7 @@ Source of the rules and texts: lsb.queues(5), RUN_WINDOW, thresholds, STOP_COND,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
@@ -22,7 +23,7 @@ from gsched.model.queue import Queue, Threshold
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import HostValues
 from gsched.model.window import is_open
-from gsched.resreq.evaluate import compile_select
+from gsched.resreq.evaluate import Verdict, compile_select
 from gsched.resreq.syntax import parse
 
 WINDOW_CLOSED = "The run windows of the queue are closed"
@@ -41,6 +42,12 @@ _BUSY_TEXTS = {
     "swp": "The available swap space (swp) is low",
     "mem": "The available memory (mem) is low",
 }
+
+
+@lru_cache(maxsize=256)
+def _condition(text: str) -> Callable[[HostValues], Verdict]:
+    """The judge of a host by STOP_COND or RESUME_COND."""
+    return compile_select(parse(text).select)
 
 
 def beyond(
@@ -131,7 +138,7 @@ class Pressure:
                     alone = len(self._state.ledger.host(part.host).held) == 1 and name in ("it", "ls")
                     if not alone:
                         return f"Host load exceeded threshold: {text}"
-            if queue.stop_cond and compile_select(parse(queue.stop_cond).select)(values).holds is True:
+            if queue.stop_cond and _condition(queue.stop_cond)(values).holds is True:
                 return "STOP_COND is true with current host load"
         return ""
 
@@ -146,7 +153,7 @@ class Pressure:
             values = self._values(part.host, config, known)
             host = config.hosts.get(part.host)
             if queue.resume_cond:
-                if compile_select(parse(queue.resume_cond).select)(values).holds is not True:
+                if _condition(queue.resume_cond)(values).holds is not True:
                     return False
                 continue
             both = (queue.thresholds, host.thresholds if host else {})

@@ -1,7 +1,9 @@
 """Is a resource requirement one that this cluster understands and can honour? Judged once per text, then remembered.
 
-A requirement costs some hundred microseconds to read and combine, and thousands of submissions share one. It never
-looks at what hosts have now: whether a host could meet it is admission's question.
+Here the texts of a job, its application profile, its queue and the cluster come in: each is read once, and from then on
+values are checked and combined. The value is kept with the combined text that events hold (gsched.resreq.stored).
+Reading and combining costs some hundred microseconds, and thousands of submissions share a requirement. It never looks
+at what hosts have now: whether a host could meet it is admission's question.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gsched.base.errors import RequirementError
 from gsched.core.submission.device_fit import Wishes, wishes_of
 from gsched.core.submission.known_resources import (
     GPUS_OF_LSF,
@@ -28,8 +31,9 @@ from gsched.resreq.ast import (
     Requirement,
     Reservation,
     simple_parts,
+    with_parts,
 )
-from gsched.resreq.combine import combine
+from gsched.resreq.combine import NOTHING, Combined, combine
 from gsched.resreq.course import at_start
 from gsched.resreq.gpu import (
     GpuRequirement,
@@ -40,9 +44,9 @@ from gsched.resreq.gpu import (
 )
 from gsched.resreq.lexer import refuse
 from gsched.resreq.names import canonical
-from gsched.resreq.printer import print_any, print_requirement
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import BAD_SYNTAX, parse_any
+from gsched.resreq.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.syntax import BAD_SYNTAX, parse_any, parse_combined_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""
@@ -114,25 +118,30 @@ def judge_for(config: ClusterConfig) -> JudgeRequirement:
 
 
 def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str) -> Judged:
-    increasing = is_increasing(config)
-    profile = config.applications.get(application)
-    queue_req, queue_gpu = config.queues[queue].res_req, config.queues[queue].gpu_req
-    if profile is not None:
-        queue_req = _over(profile.res_req, queue_req, config)
-        queue_gpu = profile.gpu_req or queue_gpu
-    for text in (res_req, queue_req):
-        requirement = parse_any(text, is_increasing=increasing)
+    profile, below = config.applications.get(application), config.queues[queue]
+    texts = (res_req, profile.res_req if profile is not None else "", below.res_req)
+    asked, of_profile, of_queue = (parse_any(text, is_increasing=is_increasing(config)) for text in texts)
+    for requirement in (asked, of_profile, of_queue):
         check_requirement(requirement, config)
-    combined = combine(
-        _with_methods(res_req, config),
-        _with_methods(queue_req, config),
-        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
-        is_increasing=increasing,
-    )
-    whole = combined.whole
-    check_units(whole, queue, config)
-    gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(res_req, increasing))
+    defaults = _over(of_profile, of_queue, config)
+    combined = _combined(_with_methods(asked, config), _with_methods(defaults, config), config)
+    queue_gpu = (profile.gpu_req if profile is not None else "") or below.gpu_req
+    check_units(combined.whole, queue, config)
+    gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(asked))
     gpu_text = print_gpu(gpu) if gpu is not None else ""
+    COMBINED.keep(combined.text, combined.whole)
+    if gpu is not None:
+        COMBINED_GPU.keep(gpu_text, gpu)
+    try:
+        return _judged(combined, gpu, gpu_text, slots, config)
+    except RequirementError:
+        # What is refused there is shown in the combined text, at a place that only the text knows.
+        _judged(replace(combined, whole=parse_combined_any(combined.text)), gpu, gpu_text, slots, config)
+        raise
+
+
+def _judged(combined: Combined, gpu: GpuRequirement | None, gpu_text: str, slots: int, config: ClusterConfig) -> Judged:
+    whole = combined.whole
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
@@ -152,43 +161,38 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     )
 
 
-def _over(upper: str, lower: str, config: ClusterConfig) -> str:
+def _combined(upper: AnyRequirement, lower: AnyRequirement, config: ClusterConfig) -> Combined:
+    return combine(upper, lower, is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN))
+
+
+def _over(profile: AnyRequirement, queue: AnyRequirement, config: ClusterConfig) -> AnyRequirement:
     """The requirement of an application profile with its queue's merged in, as a job's is merged with a queue's."""
-    if not upper or not lower:
-        return upper or lower
-    return combine(
-        upper,
-        lower,
-        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
-        is_increasing=is_increasing(config),
-    ).text
+    if NOTHING in (profile, queue):
+        return queue if profile == NOTHING else profile
+    return _combined(profile, queue, config).whole
 
 
-def _with_methods(text: str, config: ClusterConfig) -> str:
+def _with_methods(whole: AnyRequirement, config: ClusterConfig) -> AnyRequirement:
     """ReservationUsage: reservations that name no method get that of their resource. What hosts share is reserved once
     for a job unless it says otherwise.
     """
     shared = {name: "job" for name, several in config.shared.items() if several[0].consumable}
-    methods = {name: method for name, method in (shared | config.reservation_method).items() if name in text}
-    if not methods:
-        return text
+    methods = shared | config.reservation_method
 
     def with_method(item: Reservation) -> Reservation:
         return item if item.method else replace(item, method=methods.get(canonical(item.name), ""))
 
-    def spelled(part: Requirement, place: int | None) -> str:
-        usages = [tuple(map(with_method, usage)) for usage in part.every_rusage]
-        return print_requirement(with_rusage(part, usages) if part.rusage else part)
+    def with_usages(part: Requirement, place: int | None) -> Requirement:
+        return with_rusage(part, [tuple(map(with_method, usage)) for usage in part.every_rusage])
 
-    return print_any(parse_any(text, is_increasing=is_increasing(config)), spelled)
+    return with_parts(whole, with_usages) if methods else whole
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
 
 
-def _gpu_claims(res_req: str, is_increasing: Callable[[str], bool]) -> list[tuple[Reservation, str]]:
+def _gpu_claims(whole: AnyRequirement) -> list[tuple[Reservation, str]]:
     """The claims on GPUs in the rusage of -R, each with the text that it stands in."""
-    whole = parse_any(res_req, is_increasing=is_increasing)
     items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
     return [(item, whole.source) for item in items if item.amount and is_gpus(item)]
 

@@ -24,10 +24,11 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec
 from gsched.policy.requirement.demand_reader import demand_of
-from gsched.resreq.ast import Requirement, Reservation
+from gsched.resreq.ast import AnyRequirement, Requirement, Reservation
 from gsched.resreq.printer import print_combined, print_requirement
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import parse_any, parse_combined_any
+from gsched.resreq.stored import COMBINED
+from gsched.resreq.syntax import parse_any
 
 STARTED = "Job has already started"
 SETTLED = ("select", "order", "span", "same", "cu", "affinity")
@@ -63,15 +64,16 @@ def reserved_anew(
     RequirementError for anything that cannot change any more, and for more than the hosts have left.
     """
     assert job.allocation is not None
-    old, asked = _simple(job.spec.res_req), _simple(spec.res_req)
+    old, asked = _only(parse_any(job.spec.res_req)), _only(parse_any(spec.res_req))
     _check_settled(old, asked)
     text = print_requirement(with_rusage(old, [_with_gpus(old, asked)]))
     judged = judge(text, spec.gpu_req, spec.queue, spec.slots, spec.application)
-    before = _simple(job.spec.combined_req, is_combined=True)
-    wanted = _simple(judged.text, is_combined=True)
+    before, wanted = _only(COMBINED.of(job.spec.combined_req)), _only(COMBINED.of(judged.text))
     kept = [item for item in before.rusage if is_gpus(item)]
     amounts = [item for item in wanted.rusage if not is_gpus(item)]
-    combined = print_combined(with_rusage(before, [(*amounts, *kept)]))
+    value = with_rusage(before, [(*amounts, *kept)])
+    combined = print_combined(value)
+    COMBINED.keep(combined, value)
     made = msgspec.structs.replace(spec, res_req=text, combined_req=combined)
     allocation = _allocated(job, made)
     _check_left(job, allocation, left, now)
@@ -98,8 +100,7 @@ def unreserved(
     return Unreserved(name, value - reserved if isinstance(value, float | int) else None)
 
 
-def _simple(text: str, *, is_combined: bool = False) -> Requirement:
-    whole = parse_combined_any(text) if is_combined else parse_any(text)
+def _only(whole: AnyRequirement) -> Requirement:
     if not isinstance(whole, Requirement) or len(whole.every_rusage) > 1:
         raise BadRequest(f"{STARTED}: alternatives and compound requirements stay as they were")
     return whole

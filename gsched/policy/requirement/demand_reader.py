@@ -45,11 +45,11 @@ from gsched.resreq.ast import (
 from gsched.resreq.columns import compile_mask
 from gsched.resreq.course import AmountSteps, at_start, course
 from gsched.resreq.evaluate import DEFAULT_ORDER, compile_select
-from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
+from gsched.resreq.gpu import GpuRequirement, gpu_of
 from gsched.resreq.names import canonical, select_names
 from gsched.resreq.printer import print_combined
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import parse_combined_any
+from gsched.resreq.stored import COMBINED, COMBINED_GPU
 
 CACHED_CLASSES = 16_384
 """A workflow may ask for another amount of memory with each job."""
@@ -59,8 +59,8 @@ _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 @lru_cache(maxsize=CACHED_CLASSES)
 def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
     """The demand of a class. Raises RequirementError for a text that admission should have refused."""
-    asked = parse_gpu(requirement.gpu) if requirement.gpu else None
-    whole = parse_combined_any(requirement.requirement)
+    asked = COMBINED_GPU.of(requirement.gpu) if requirement.gpu else None
+    whole = COMBINED.of(requirement.requirement)
     reader = _Reader(local_type, asked, requirement.auto_gpu, requirement.exclusive)
     demand = Demand(
         choices=tuple(reader.choices(whole, requirement.waited_s)),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gsched.resreq.ast import Requirement
+from gsched.resreq.combine import Combined, combine
 from gsched.resreq.evaluate import DEFAULT_ORDER
-from gsched.resreq.names import canonical
+from gsched.resreq.names import IsName, canonical
+from gsched.resreq.syntax import parse_any
 
 
 def rusage_amounts(requirement: Requirement) -> dict[str, float]:
@@ -13,3 +15,8 @@ def rusage_amounts(requirement: Requirement) -> dict[str, float]:
 
 def order_keys(requirement: Requirement) -> list[tuple[str, bool]]:
     return [(canonical(key.name), key.is_reversed) for key in requirement.order] or list(DEFAULT_ORDER)
+
+
+def combine_texts(job: str, queue: str = "", app: str = "", *, is_boolean: IsName | None = None) -> Combined:
+    """What the texts of a job, its queue and its application profile make together."""
+    return combine(parse_any(job), parse_any(queue), parse_any(app), is_boolean=is_boolean)

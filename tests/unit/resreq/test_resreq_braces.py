@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from resreq_readings import combine_texts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Alternative, Alternatives, Compound, Requirement, Term, compounds, simple_parts
-from gsched.resreq.combine import combine
 from gsched.resreq.names import check_names, names_in
 from gsched.resreq.printer import print_any
 from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, MAX_BRACES, parse, parse_any, parse_combined_any
@@ -210,7 +210,7 @@ def test_any_text_is_read_or_refused_at_a_place_in_it(text: str) -> None:
 @calm
 @given(any_texts(), _simple | st.just(""), _simple | st.just(""))
 def test_whatever_is_combined_reads_back(job: str, app: str, queue: str) -> None:
-    combined = combine(job, queue, app)
+    combined = combine_texts(job, queue, app)
     assert parse_combined_any(combined.text) == combined.whole
     assert len(list(simple_parts(combined.whole))) == len(list(simple_parts(parse_any(job))))
     assert all(part.select is not None and part.order for part in simple_parts(combined.whole))

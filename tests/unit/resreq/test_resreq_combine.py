@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resreq_readings import order_keys, rusage_amounts
+from resreq_readings import combine_texts, order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Alternatives, Compound
-from gsched.resreq.combine import combine
 from gsched.resreq.evaluate import compile_select
 from gsched.resreq.printer import format_amount
-from gsched.resreq.syntax import parse, parse_combined, parse_combined_any
+from gsched.resreq.syntax import parse, parse_combined_any
 
 
 @pytest.mark.parametrize(
@@ -78,37 +77,37 @@ from gsched.resreq.syntax import parse, parse_combined, parse_combined_any
     ],
 )
 def test_combined_text(job: str, queue: str, text: str) -> None:
-    combined = combine(job, queue, is_boolean=lambda name: name in ("azurehost", "docker"))
+    combined = combine_texts(job, queue, is_boolean=lambda name: name in ("azurehost", "docker"))
     assert combined.text == text
-    assert combined.requirement == parse_combined(text)
+    assert combined.whole == parse_combined_any(text)
 
 
 def test_what_is_shown_is_what_is_judged() -> None:
-    combined = combine("select[ngpus>0] rusage[ngpus_excl_p=0.125]", "mem>1G")
-    judge = compile_select(combined.requirement.select, local_type="LINUX")
+    combined = combine_texts("select[ngpus>0] rusage[ngpus_excl_p=0.125]", "mem>1G")
+    judge = compile_select(combined.whole.select, local_type="LINUX")
     assert judge({"ngpus": 1.0, "mem": 2000.0, "type": "LINUX"})
     assert judge({"ngpus": 1.0, "mem": 2000.0, "type": "PPC"}).reason == "type==local: type is PPC, local is LINUX"
     assert judge({"ngpus": 1.0, "mem": 1000.0, "type": "LINUX"}).reason == "mem>1024.00: mem is 1000"
-    assert rusage_amounts(combined.requirement) == {"ngpus_excl_p": 0.125}
-    assert order_keys(combined.requirement) == [("r15s", False), ("pg", False)]
+    assert rusage_amounts(combined.whole) == {"ngpus_excl_p": 0.125}
+    assert order_keys(combined.whole) == [("r15s", False), ("pg", False)]
 
 
 def test_a_boolean_is_one_only_where_the_caller_says_so() -> None:
-    assert combine("big").text == "select[(big) && (type == local)] order[r15s:pg]"
-    assert combine("big", is_boolean=lambda _: True).text == "select[(big) && (type == any)] order[r15s:pg]"
+    assert combine_texts("big").text == "select[(big) && (type == local)] order[r15s:pg]"
+    assert combine_texts("big", is_boolean=lambda _: True).text == "select[(big) && (type == any)] order[r15s:pg]"
 
 
 def test_an_error_names_the_text_that_holds_it() -> None:
     with pytest.raises(RequirementError, match="of <span\\[hosts=7\\]>"):
-        combine("mem>1", "span[hosts=7]")
+        combine_texts("mem>1", "span[hosts=7]")
 
 
 def test_the_largest_requirements_still_combine() -> None:
     longest = "&&".join(["a>1K"] * 682)
     deepest = "(" * 63 + "a" + ")" * 63
     for job, queue in ((longest, longest), (deepest, deepest)):
-        combined = combine(job, queue)
-        assert parse_combined(combined.text) == combined.requirement
+        combined = combine_texts(job, queue)
+        assert parse_combined_any(combined.text) == combined.whole
 
 
 _amounts = st.builds(
@@ -126,9 +125,9 @@ def test_amounts_and_sizes_keep_their_value(amount: str) -> None:
     except RequirementError:
         assert 0 < float(amount.rstrip("KMGB")) < 1e-5  # below what is told apart from nothing
         return
-    combined = combine(f"select[mem>{amount}] rusage[mem={amount}]")
-    assert rusage_amounts(combined.requirement) == asked
-    judge = compile_select(combined.requirement.select, local_type="L")
+    combined = combine_texts(f"select[mem>{amount}] rusage[mem={amount}]")
+    assert rusage_amounts(combined.whole) == asked
+    judge = compile_select(combined.whole.select, local_type="L")
     assert judge({"mem": asked["mem"], "type": "L"}).holds is False
     assert judge({"mem": asked["mem"] * 1.001 + 1e-6, "type": "L"}).holds is True
 
@@ -227,29 +226,29 @@ def test_format_amount(value: float, text: str) -> None:
     ],
 )
 def test_levels_and_braces(job: str, app: str, queue: str, text: str) -> None:
-    combined = combine(job, queue, app, is_boolean=lambda name: name == "big")
+    combined = combine_texts(job, queue, app, is_boolean=lambda name: name == "big")
     assert combined.text == text
     assert combined.whole == parse_combined_any(text)
     assert combined.ignored == ()
 
 
 def test_a_lower_level_with_braces_counts_only_alone() -> None:
-    combined = combine("a>1", "2*{b}+{c}", "{d} || {e}")
+    combined = combine_texts("a>1", "2*{b}+{c}", "{d} || {e}")
     assert combined.text == "select[(a>1) && (type == local)] order[r15s:pg]"
     assert combined.ignored == ("application", "queue")
-    assert combine("", "2*{b}+{c}", "{d} || {e}").ignored == ("queue",)
-    assert isinstance(combine("", "", "{d} || {e}").whole, Alternatives)
+    assert combine_texts("", "2*{b}+{c}", "{d} || {e}").ignored == ("queue",)
+    assert isinstance(combine_texts("", "", "{d} || {e}").whole, Alternatives)
 
 
 def test_a_caller_that_wants_a_simple_requirement_is_told_what_it_got() -> None:
-    combined = combine("2*{a}+1*{b}")
+    combined = combine_texts("2*{a}+1*{b}")
     assert isinstance(combined.whole, Compound)
     with pytest.raises(RequirementError, match=r"a compound requirement .* is not supported here"):
-        _ = combined.requirement
+        parse(combined.text)
 
 
 def test_what_grows_too_long_is_refused() -> None:
     parts = "+".join(["1*{a}"] * 64)
-    assert len(combine(parts, "b").text) < 65536
+    assert len(combine_texts(parts, "b").text) < 65536
     with pytest.raises(RequirementError, match="characters when combined, 65536 are allowed"):
-        combine(parts, "&&".join(["mem>100"] * 450))
+        combine_texts(parts, "&&".join(["mem>100"] * 450))

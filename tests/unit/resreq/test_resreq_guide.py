@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from resreq_readings import combine_texts
 
 from gsched.base.errors import RequirementError
-from gsched.resreq.combine import combine
 from gsched.resreq.gpu import BAD_GPU, parse_gpu, print_gpu
 from gsched.resreq.printer import print_any
 from gsched.resreq.syntax import parse, parse_any, parse_combined_any, print_requirement
@@ -36,7 +36,7 @@ def test_the_guide_has_examples() -> None:
 def test_examples_are_read_printed_and_combined(text: str) -> None:
     requirement = parse_any(text)
     assert parse_any(print_any(requirement)) == requirement
-    combined = combine(text)
+    combined = combine_texts(text)
     assert parse_combined_any(combined.text) == combined.whole
 
 
@@ -70,7 +70,7 @@ def test_combined_requirements_are_as_the_guide_shows_them() -> None:
     rows = _rows(r"\| (?:`([^`]*)` )?\| (?:`([^`]*)` )?\| `(\{?select\[[^`]*)` \|")
     assert len(rows) == 6
     for job, queue, text in rows:
-        assert combine(job, queue).text == text
+        assert combine_texts(job, queue).text == text
 
 
 def test_the_old_form_means_what_the_guide_says() -> None:

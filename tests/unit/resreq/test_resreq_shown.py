@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from resreq_readings import combine_texts
 
-from gsched.resreq.combine import combine
 from gsched.resreq.printer import print_combined
 from gsched.resreq.shown import with_gpus
-from gsched.resreq.syntax import parse_combined
+from gsched.resreq.syntax import parse_combined_any
 
 GPU = "num=2:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia"
 
@@ -45,7 +45,7 @@ GPU = "num=2:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia"
     ],
 )
 def test_the_gpu_request_stands_in_the_requirement(job: str, gpu: str, combined: str, effective: str) -> None:
-    text = combine(job).text
+    text = combine_texts(job).text
     assert with_gpus(text, gpu) == combined
     assert with_gpus(text, gpu, is_effective=True) == effective
 
@@ -60,5 +60,5 @@ def test_without_a_gpu_request_or_with_a_broken_text_nothing_changes(text: str) 
 @pytest.mark.parametrize("job", ["", "type==any", "mem>1 && swp>2", "(mem>1)", "type==any && mem>1", "select[a||b]"])
 @pytest.mark.parametrize("queue", ["", "type==any && mem>1 same[type]", "mem>5"])
 def test_a_combined_requirement_is_written_as_it_was_read(job: str, queue: str) -> None:
-    text = combine(job, queue).text
-    assert print_combined(parse_combined(text)) == text
+    text = combine_texts(job, queue).text
+    assert print_combined(parse_combined_any(text)) == text

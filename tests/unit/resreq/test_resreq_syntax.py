@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from resreq_readings import combine_texts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import (
@@ -22,7 +23,6 @@ from gsched.resreq.ast import (
     Span,
     StringValue,
 )
-from gsched.resreq.combine import combine
 from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -394,7 +394,7 @@ def test_merge() -> None:
 def test_the_worst_texts_cost_little(text: str) -> None:
     started = time.process_time()
     try:
-        combine(text)
+        combine_texts(text)
     except RequirementError as error:
         assert len(error.source) <= MAX_LENGTH
     assert time.process_time() - started < 20.0
