@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gsched.base.ids import array_of, index_of
 from gsched.cli.options.size_units import shown_in
 from gsched.cli.render.text.layout_records import (
     AffinityUnit,
-    ExternalValue,
     GpuOfJob,
-    HostRecord,
     HostSlots,
     MessageRow,
-    QueueRecord,
     ShownJob,
 )
 from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL, reason_texts
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
 from gsched.model.host import Gpu, MigDevice
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
-from gsched.model.view import HostView, JobView, QueueView, ResourceValue
+from gsched.model.view import JobView
 
 SOON_S = 5.0
 """A job that was dispatched begins within that time, unless something keeps it."""
@@ -282,76 +279,3 @@ def _usage(view: JobView) -> Usage:
     if view.state in FINISHED and view.result is not None:
         return view.result.usage
     return view.usage or Usage()
-
-
-def host_record(view: HostView) -> HostRecord:
-    """A host as ghosts and gload print it."""
-    return HostRecord(
-        name=view.name,
-        status=view.status,
-        cpu_factor=view.cpu_factor,
-        user_slots=view.user_slots,
-        max_slots=view.max_slots,
-        njobs=view.njobs,
-        run=view.run,
-        ssusp=view.ssusp,
-        ususp=view.ususp,
-        reserved_slots=view.rsv,
-        load=dict(view.load),
-        reserved=dict(view.reserved),
-        free_slots=view.slots_free,
-        external=tuple(_external(value) for value in view.externals),
-        comment=view.comment,
-        notes=view.notes,
-        gpu_count=len(view.gpus) if view.gpu_provider else None,
-        dispatch_window=view.dispatch_window,
-        cpus=view.ncpus,
-        resources=view.resources,
-        affinity=view.affinity,
-        topology=view.topology,
-        cpu_jobs=view.cpu_jobs,
-    )
-
-
-def _external(value: ResourceValue) -> ExternalValue:
-    return ExternalValue(name=value.name, total=value.text or value.total, reserved=value.reserved)
-
-
-def queue_record(
-    view: QueueView, default_queues: Collection[str] = (), external_indices: tuple[str, ...] = ()
-) -> QueueRecord:
-    """A queue as gqueues prints it."""
-    opened, _, active = view.status.partition(":")
-    return QueueRecord(
-        name=view.name,
-        priority=view.priority,
-        is_open=opened == "Open",
-        is_active=active == "Active",
-        inactive_why=active.removeprefix("Inact") if active != "Active" else "",
-        description=view.description,
-        nice=view.nice,
-        job_limit=view.job_limit,
-        user_limit=view.user_limit,
-        host_limit=view.host_limit,
-        njobs=view.njobs,
-        pend=view.pend,
-        run=view.run,
-        ssusp=view.ssusp,
-        ususp=view.ususp,
-        reserved_slots=view.rsv,
-        pending_jobs=view.pjobs,
-        run_limit_s=view.run_limit_s,
-        default_run_limit_s=view.default_run_limit_s,
-        processor_limit=view.processor_limit,
-        res_req=view.res_req,
-        gpu_req=view.gpu_req,
-        policies=view.policies,
-        shares=view.shares,
-        administrators=view.administrators,
-        thresholds=dict(view.thresholds),
-        facts=dict(view.facts),
-        users=view.users or None,
-        hosts=view.hosts or None,
-        external_indices=external_indices,
-        is_default=view.name in default_queues,
-    )

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.gpu_answer import write_gpu_table
-from gsched.cli.answers.projection import host_record
 from gsched.cli.answers.shared_values import shared_resources
 from gsched.cli.options.size_units import requirement_in
 from gsched.cli.render.hosts import gpu_tables, host_tables
@@ -73,19 +72,18 @@ def main(call: Call) -> int:
         if options.has("gpu"):
             _show_gpus(call, options, views, _uses(session, views))
             return 0
-        records = [host_record(view) for view in views]
     if chosen is not None:
-        answer_chosen(call, options, chosen, records, command="bhosts", counted="HOSTS")
+        answer_chosen(call, options, chosen, views, command="bhosts", counted="HOSTS")
         return 0
     header = not options.has("noheader")
     if options.has("l"):
-        call.write(host_tables.render_long(records, topology=with_topology))
+        call.write(host_tables.render_long(views, topology=with_topology))
     elif with_topology:
-        call.write(render_topologies(records))
+        call.write(render_topologies(views))
     elif options.has("w"):
-        call.write(host_tables.render_wide(records, header=header))
+        call.write(host_tables.render_wide(views, header=header))
     else:
-        call.write(host_tables.render_short(records, header=header))
+        call.write(host_tables.render_short(views, header=header))
     return 0
 
 

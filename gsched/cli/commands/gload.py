@@ -10,12 +10,10 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.cli.answers.gpu_answer import write_gpu_table
-from gsched.cli.answers.projection import host_record
 from gsched.cli.answers.shared_values import shared_resources
 from gsched.cli.options.size_units import requirement_in
 from gsched.cli.render.hosts import gpu_tables, load
 from gsched.cli.render.hosts.shared_tables import render_values
-from gsched.cli.render.text.layout_records import HostRecord
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
     CHOSEN_FIELDS,
@@ -76,27 +74,25 @@ def main(call: Call) -> int:
     if options.has("gpu", "gpuload"):
         _show_gpus(call, options, views)
         return 0
-    records = [host_record(_loaded(view)) for view in views]
-    external = tuple(dict.fromkeys(value.name for host in records for value in host.external))
+    hosts = [_loaded(view) for view in views]
+    external = tuple(dict.fromkeys(value.name for host in hosts for value in host.externals))
     chosen = chosen_format(call, options, load.load_fields(external), "LSF_LSLOAD_FORMAT", "l w I")
     if options.has("E", "N"):
-        records = [load.adjusted(host, normalized=options.has("N")) for host in records]
+        hosts = [load.adjusted(host, normalized=options.has("N")) for host in hosts]
     if not _ORDER.search(requirement):
-        records.sort(key=_busy)
-    records = records[: _count(call, options) or None]
+        hosts.sort(key=_busy)
+    hosts = hosts[: _count(call, options) or None]
     if chosen is not None:
         # IBM's lsf-prometheus-exporter 1.0.2 takes every size of lsload -json for a number of megabytes.
         unit = "M" if options.has("json") else ""
-        answer_chosen(call, options, chosen, records, command="lsload", counted="HOSTS", unit=unit)
+        answer_chosen(call, options, chosen, hosts, command="lsload", counted="HOSTS", unit=unit)
         return 0
     is_long = options.has("l")
     columns = _columns(call, options, external)
     name_width = _LONG_NAME if is_long else 15
     header, wide = not options.has("noheader"), options.has("w")
     call.write(
-        load.render_load(
-            records, header=header, wide=wide, columns=columns, name_width=name_width, unit=size_unit(call)
-        )
+        load.render_load(hosts, header=header, wide=wide, columns=columns, name_width=name_width, unit=size_unit(call))
     )
     return 0
 
@@ -144,7 +140,7 @@ def _columns(call: Call, options: Parsed, external: Sequence[str]) -> dict[str, 
     return found
 
 
-def _busy(host: HostRecord) -> tuple[bool, float, float]:
+def _busy(host: HostView) -> tuple[bool, float, float]:
     """LSF's order r15s:pg; hosts that are gone, and unknown values, come last."""
     known = [host.load.get(name) for name in ("r15s", "pg")]
     first, second = (math.inf if value is None else value for value in known)

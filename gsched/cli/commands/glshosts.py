@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.cli.answers.gpu_answer import write_gpu_table
-from gsched.cli.answers.projection import host_record
 from gsched.cli.answers.shared_values import shared_resources
 from gsched.cli.options.size_units import requirement_in
 from gsched.cli.render.hosts.gpu_tables import MODELS, model_rows
@@ -61,7 +60,7 @@ def main(call: Call) -> int:
     if options.has("gpu"):
         write_gpu_table(call, options, MODELS, model_rows(hosts), command="lshosts")
     elif options.has("T"):
-        call.write(render_topologies(host_record(host) for host in hosts))
+        call.write(render_topologies(hosts))
     elif options.has("l"):
         call.write(render_hosts_long(hosts, external))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gsched.cli.answers.projection import queue_record
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts.host_fields import QUEUE_FIELDS
 from gsched.cli.session.call import Call
@@ -38,15 +37,19 @@ def main(call: Call) -> int:
         views = _usable(session.client.queues(options.rest), options, session)
         if options.has("l", "r"):
             cluster = session.client.cluster()
-            defaults = cluster.default_queue.split()
-            records = [queue_record(view, defaults, cluster.external_resources) for view in views]
-            call.write(queues.render_long(records, whole_tree=options.has("r")))
+            call.write(
+                queues.render_long(
+                    views,
+                    default_queues=cluster.default_queue.split(),
+                    external_indices=cluster.external_resources,
+                    whole_tree=options.has("r"),
+                )
+            )
             return 0
-    records = [queue_record(view) for view in views]
     if chosen is not None:
-        answer_chosen(call, options, chosen, records, command="bqueues", counted="QUEUES")
+        answer_chosen(call, options, chosen, views, command="bqueues", counted="QUEUES")
         return 0
-    call.write(queues.render_short(records, header=not options.has("noheader"), wide=options.has("w")))
+    call.write(queues.render_short(views, header=not options.has("noheader"), wide=options.has("w")))
     return 0
 
 

@@ -15,8 +15,9 @@ from gsched.cli.render.jobs.history import (
     Starting,
     post_done,
 )
-from gsched.cli.render.text.layout_records import ExternalValue, HostRecord, HostSlots, MessageRow, ShownJob
+from gsched.cli.render.text.layout_records import HostSlots, MessageRow, ShownJob
 from gsched.model.job import Usage
+from gsched.model.view import HostView, ResourceValue
 
 GOLDEN = Path(__file__).parent / "golden"
 COUNTERS = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p")
@@ -140,7 +141,7 @@ def gpu_job(job_id: int, submitted: float, gpus: str, script: str, claim: int, *
     return job(job_id, submitted, **{**fields, **more})  # type: ignore[arg-type]
 
 
-def host(number: int) -> HostRecord:
+def host(number: int) -> HostView:
     """The host of the `number`-th transcript of bhosts -l."""
     njobs, io, ut, tmp, mem, free, excl_p, reserved = {
         1: (0, 29, 0.0, 782, 125.0, 16, 4, 0),
@@ -151,19 +152,20 @@ def host(number: int) -> HostRecord:
     }[number]
     gib = 1024.0
     load = {"r15s": 0.0, "r1m": 0.0, "r15m": 0.0, "ut": ut, "pg": 0.0, "io": io, "ls": 1, "it": 0}
-    return HostRecord(
+    return HostView(
         name="ubuntu02",
+        status="ok",
         cpu_factor=250.0,
         max_slots=16,
         njobs=njobs,
         run=njobs,
         load={**load, "tmp": tmp * gib, "swp": 37.6 * gib, "mem": mem * gib},
-        free_slots=free,
-        external=(
-            ExternalValue(name="ngpus", total=4.0, reserved=0.0),
-            ExternalValue(name="ngpus_shared", total=0.0, reserved=0.0),
-            ExternalValue(name="ngpus_excl_t", total=0.0, reserved=0.0),
-            ExternalValue(name="ngpuprohibited", total=0.0, reserved=None),
-            ExternalValue(name="ngpus_excl_p", total=float(excl_p), reserved=float(reserved)),
+        slots_free=free,
+        externals=(
+            ResourceValue(name="ngpus", total=4.0, reserved=0.0),
+            ResourceValue(name="ngpus_shared", total=0.0, reserved=0.0),
+            ResourceValue(name="ngpus_excl_t", total=0.0, reserved=0.0),
+            ResourceValue(name="ngpuprohibited", total=0.0, reserved=None),
+            ResourceValue(name="ngpus_excl_p", total=float(excl_p), reserved=float(reserved)),
         ),
     )

@@ -13,10 +13,11 @@ from seed_jobs import HERE, at, host, job
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS
-from gsched.cli.render.text.layout_records import HostSlots, QueueRecord, ShownJob
+from gsched.cli.render.text.layout_records import HostSlots, ShownJob
 from gsched.cli.render.text.output_formats import FormatSetting, field_list, parse_format, render_json, render_text
 from gsched.cli.render.text.text_columns import width
 from gsched.model.job import Usage
+from gsched.model.view import QueueView
 
 NOON = at(7, "12:00:00")
 SETTING = FormatSetting(zone=UTC, now=NOON + 100)
@@ -194,7 +195,7 @@ def test_hosts_as_torchx_asks_for_them() -> None:
 
 def test_queues_as_an_exporter_asks_for_them() -> None:
     chosen = parse_format("queue_name:12 njobs pend run susp rsv ususp ssusp status", QUEUE_FIELDS)
-    queue = QueueRecord(name="normal", njobs=3, pend=1, run=2)
+    queue = QueueView(name="normal", priority=1, njobs=3, pend=1, run=2)
     assert render_text([queue], chosen, SETTING, header=False) == "normal       3 1 2 0 0 0 0 Open:Active\n"
 
 

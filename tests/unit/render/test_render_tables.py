@@ -12,12 +12,13 @@ from seed_jobs import HERE, at, gpu_job, host, job
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts import host_tables, load
 from gsched.cli.render.jobs import history, job_table, jobs_long
-from gsched.cli.render.text.layout_records import HostRecord, HostSlots, MessageRow, QueueRecord
+from gsched.cli.render.text.layout_records import HostSlots, MessageRow
 from gsched.cli.render.text.size_texts import in_unit, in_words
 from gsched.cli.render.text.text_columns import width
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, packed_cpu
 from gsched.model.job import Usage
+from gsched.model.view import HostView, QueueView
 
 NOON = at(7, "12:00:00")
 
@@ -124,7 +125,7 @@ def test_threshold_rows_keep_lsf_s_trailing_blanks() -> None:
 
 
 def test_host_tables() -> None:
-    full = HostRecord(name="a_host_with_a_long_name", status="closed_Full", max_slots=4, njobs=4, run=4, user_slots=2)
+    full = HostView(name="a_host_with_a_long_name", status="closed_Full", max_slots=4, njobs=4, run=4, user_slots=2)
     assert host_tables.render_short([full]).splitlines() == [
         "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV ",
         "a_host_with_a_long closed          2      4      4      4      0      0      0 ",
@@ -132,38 +133,36 @@ def test_host_tables() -> None:
     header, row = host_tables.render_wide([full]).splitlines()
     assert row == "a_host_with_a_long_name closed_Full        2      4      4      4      0      0      0 "
     assert header.index("STATUS") == 19
-    unlimited = host_tables.render_wide([HostRecord(name="h")], header=False)
+    unlimited = host_tables.render_wide([HostView(name="h", status="ok")], header=False)
     assert len(unlimited.rstrip("\n")) == len(header)
     assert unlimited.split()[2:4] == ["-", "-"]
 
 
 def test_notes_stand_below_the_affinity_line() -> None:
-    record = HostRecord(name="h", notes=("elim.gpu died",), comment="new cards")
+    record = HostView(name="h", status="ok", notes=("elim.gpu died",), comment="new cards")
     assert host_tables.render_long([record]).endswith(
         ' CONFIGURED AFFINITY CPU LIST: all\n\n ADMIN ACTION COMMENT: "new cards"\n\n NOTES:\n elim.gpu died;\n'
     )
 
 
 def test_unknown_load_is_a_dash_and_not_zero() -> None:
-    total = host_tables.load_table(HostRecord(name="h", load={"r1m": None, "mem": 100.0})).splitlines()[1]
+    total = host_tables.load_table(HostView(name="h", status="ok", load={"mem": 100.0})).splitlines()[1]
     assert total.split() == ["Total", *["-"] * 10, "100M", "-"]
 
 
 def test_load_table_of_lsload() -> None:
-    header, row, gone = load.render_load([host(2), HostRecord(name="gone", status="unavail")]).splitlines()
+    header, row, gone = load.render_load([host(2), HostView(name="gone", status="unavail")]).splitlines()
     assert header == "HOST_NAME       status  r15s   r1m  r15m   ut    pg  ls    it   tmp   swp   mem"
     assert row == "ubuntu02            ok   0.0   0.0   0.0   0%   0.0   1     0  782G 37.6G 124.6G"
     assert gone == "gone            unavail"
 
 
 def test_queue_tables() -> None:
-    queue = QueueRecord(
-        name="normal", priority=30, job_limit=100, njobs=3, pend=1, run=2, is_default=True, res_req="mem>1"
-    )
+    queue = QueueView(name="normal", priority=30, job_limit=100, njobs=3, pend=1, run=2, res_req="mem>1")
     header, row = queues.render_short([queue]).splitlines()
     assert row == "normal            30 Open:Active     100    -    -    -     3     1     2     0"
     assert len(header) == len(row)
-    text = queues.render_long([queue])
+    text = queues.render_long([queue], default_queues=["normal"])
     assert "\nQUEUE: normal\n" in text and "This is the default queue." in text and "RES_REQ:  mem>1\n" in text
 
 

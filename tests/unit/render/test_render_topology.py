@@ -5,11 +5,10 @@ from __future__ import annotations
 from gsched.cli.answers.projection import affinity_units
 from gsched.cli.render.hosts.host_tables import render_long
 from gsched.cli.render.hosts.topology import affinity_table, render_topologies
-from gsched.cli.render.text.layout_records import HostRecord
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
 from gsched.model.topology import MemoryNode, Processor, Topology
-from gsched.model.view import JobView
+from gsched.model.view import HostView, JobView
 
 TWO_NODES = Topology(
     (Processor(0, 0, 0, 0), Processor(2, 0, 0, 0), Processor(1, 1, 1, 1), Processor(3, 1, 1, 1)),
@@ -29,9 +28,9 @@ Host[31.4G] hostA
 
 
 def test_the_tree_of_a_host_marks_what_is_held() -> None:
-    one = HostRecord(name="hostA", affinity="all", topology=TWO_NODES, cpu_jobs={1: "7", 3: "7", 2: "12[2]"})
-    off = HostRecord(name="hostB", topology=Topology())
-    lost = HostRecord(name="hostC", affinity="0-3")
+    one = HostView(name="hostA", status="ok", affinity="all", topology=TWO_NODES, cpu_jobs={1: "7", 3: "7", 2: "12[2]"})
+    off = HostView(name="hostB", status="ok", topology=Topology())
+    lost = HostView(name="hostC", status="ok", affinity="0-3")
     assert render_topologies([one]) == TREE
     why = "Host[-] {}\n    no processor units for jobs with affinity[]: {}\n"
     assert render_topologies([off, lost]) == "\n".join(
@@ -43,7 +42,7 @@ def test_the_tree_of_a_host_marks_what_is_held() -> None:
 
 
 def test_the_long_record_of_a_host_tells_the_cpus_and_with_aff_the_tree() -> None:
-    record = HostRecord(name="hostA", affinity="0-1", topology=TWO_NODES)
+    record = HostView(name="hostA", status="ok", affinity="0-1", topology=TWO_NODES)
     assert render_long([record]).endswith(" CONFIGURED AFFINITY CPU LIST: 0-1\n")
     assert render_long([record], topology=True).endswith(
         " CONFIGURED AFFINITY CPU LIST: 0-1\n\n AFFINITY: Enabled\n Host[31.4G]\n     NUMA[0: - / 15.7G]\n"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from gsched.cli.render.text.layout_records import QueueRecord
 from gsched.cli.render.text.limit_lines import limit_tables
 from gsched.cli.render.text.text_columns import cell, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
-from gsched.model.view import ShareView
+from gsched.model.view import QueueView, ShareView
 
 _HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
 _WIDE_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP  RSV PJOBS\n"
@@ -16,24 +15,23 @@ _LONG_HEADER = "PRIO NICE STATUS            MAX JL/U JL/P JL/H NJOBS  PEND   RUN
 _SEPARATOR = "-" * 79 + "\n\n"
 
 
-def render_short(queues: Iterable[QueueRecord], *, header: bool = True, wide: bool = False) -> str:
+def render_short(queues: Iterable[QueueView], *, header: bool = True, wide: bool = False) -> str:
     """One row per queue; `wide` (-w) cuts nothing and adds RSV and PJOBS."""
     lines = [_WIDE_HEADER if wide else _HEADER] if header else []
     for queue in queues:
         name = left(queue.name, 15) if wide else cell(queue.name, 15)
-        reserved = f" {queue.reserved_slots:4d} {queue.pending_jobs:5d}" if wide else ""
+        reserved = f" {queue.rsv:4d} {queue.pjobs:5d}" if wide else ""
         counts = f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp + queue.ususp:5d}"
         lines.append(f"{name} {queue.priority:4d} {left(status(queue), 13)} {_limits(queue)} {counts}{reserved}\n")
     return "".join(lines)
 
 
-def status(queue: QueueRecord, *, why: bool = False) -> str:
+def status(queue: QueueView, *, why: bool = False) -> str:
     """`Open:Active`, `Closed:Inact` …; with `why` `Closed:Inact_Adm`."""
-    active = "Active" if queue.is_active else "Inact" + (queue.inactive_why if why else "")
-    return f"{'Open' if queue.is_open else 'Closed'}:{active}"
+    return queue.status if why else queue.status.partition("_")[0]
 
 
-def _limits(queue: QueueRecord) -> str:
+def _limits(queue: QueueView) -> str:
     user, processor, host = queue.user_limit, queue.processor_limit, queue.host_limit
     cells = (_limit(queue.job_limit, 5), _limit(user, 4), _limit(processor, 4), _limit(host, 4))
     return " ".join(cells)
@@ -43,23 +41,31 @@ def _limit(value: float | None, columns: int) -> str:
     return ("-" if value is None else f"{value:g}").rjust(columns)
 
 
-def render_long(queues: Iterable[QueueRecord], *, whole_tree: bool = False) -> str:
-    """-l: one record per queue, a line of dashes between them. `whole_tree` (-r): the shares of all levels."""
-    return _SEPARATOR.join("".join(_record(queue, whole_tree)) for queue in queues)
-
-
-def _record(queue: QueueRecord, whole_tree: bool) -> Iterator[str]:
-    yield f"\nQUEUE: {queue.name}\n  -- {printable(queue.description) or 'No description provided.'}"
-    yield "  This is the default queue.\n\n" if queue.is_default else "\n\n"
-    yield "PARAMETERS/STATISTICS\n" + _LONG_HEADER
-    counts = (
-        f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp:5d} {queue.ususp:5d} {queue.reserved_slots:4d}"
+def render_long(
+    queues: Iterable[QueueView],
+    *,
+    default_queues: Collection[str] = (),
+    external_indices: Sequence[str] = (),
+    whole_tree: bool = False,
+) -> str:
+    """-l: one record per queue, a line of dashes between them. `external_indices` stand in the tables of thresholds;
+    `whole_tree` (-r): the shares of all levels.
+    """
+    return _SEPARATOR.join(
+        "".join(_record(queue, external_indices, queue.name in default_queues, whole_tree)) for queue in queues
     )
+
+
+def _record(queue: QueueView, external_indices: Sequence[str], is_default: bool, whole_tree: bool) -> Iterator[str]:
+    yield f"\nQUEUE: {queue.name}\n  -- {printable(queue.description) or 'No description provided.'}"
+    yield "  This is the default queue.\n\n" if is_default else "\n\n"
+    yield "PARAMETERS/STATISTICS\n" + _LONG_HEADER
+    counts = f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp:5d} {queue.ususp:5d} {queue.rsv:4d}"
     yield f"{queue.priority:4d} {queue.nice:4d} {left(status(queue, why=True), 15)} {_limits(queue)} {counts}\n"
     yield from _intervals(queue)
     yield "\n"
     yield from _limit_parts(queue)
-    yield "SCHEDULING PARAMETERS\n" + threshold_table(queue.external_indices, queue.thresholds) + "\n"
+    yield "SCHEDULING PARAMETERS\n" + threshold_table(external_indices, queue.thresholds) + "\n"
     if queue.policies:
         yield f"SCHEDULING POLICIES:  {'  '.join(queue.policies)}\n"
     if USER_SHARES in queue.facts:
@@ -70,13 +76,13 @@ def _record(queue: QueueRecord, whole_tree: bool) -> Iterator[str]:
     yield from _settings(queue)
 
 
-def _intervals(queue: QueueRecord) -> Iterator[str]:
+def _intervals(queue: QueueView) -> Iterator[str]:
     for name, text in _INTERVALS.items():
         if name in queue.facts:
             yield text.format(queue.facts[name])
 
 
-def _limit_parts(queue: QueueRecord) -> Iterator[str]:
+def _limit_parts(queue: QueueView) -> Iterator[str]:
     """DEFAULT LIMITS and MAXIMUM LIMITS with their tables."""
     pairs = {name: queue.facts[name].split() for name in LIMITS if name in queue.facts}
     tasks = queue.facts.get(TASKLIMIT, "").split()
@@ -94,17 +100,17 @@ def _amount(text: str) -> float | None:
     return None if text == "-" else float(text)
 
 
-def _settings(queue: QueueRecord) -> Iterator[str]:
+def _settings(queue: QueueView) -> Iterator[str]:
     """A line for each parameter that is set, in LSF's order; then what LSF does not know."""
     facts = dict(queue.facts)
     excluded = facts.pop("EXCLUDED_USERS", "")
-    users = _names(queue.users, "all users") + "".join(f" ~{name}" for name in excluded.split())
+    users = (" ".join(queue.users) or "all users") + "".join(f" ~{name}" for name in excluded.split())
     shown = {
         "PREEMPTION": facts.pop("PREEMPTION", ""),
         "RUN_WINDOWS": facts.pop("RUN_WINDOWS", ""),
         "DISPATCH_WINDOW": facts.pop("DISPATCH_WINDOW", ""),
         "USERS": users,
-        "HOSTS": _names(queue.hosts, "all"),
+        "HOSTS": " ".join(queue.hosts) or "all",
         "ADMINISTRATORS": " ".join(queue.administrators),
         "REQUEUE_EXIT_VALUES": facts.pop("REQUEUE_EXIT_VALUES", ""),
         "RES_REQ": queue.res_req,
@@ -154,10 +160,6 @@ def share_tables(rows: Iterable[ShareView]) -> Iterator[str]:
             f" {left(printable(row.name), 10)} {row.shares:8d} {row.priority:9.3f} {row.started:8d} {row.reserved:9d} "
             f"{row.cpu_s:9.1f} {row.run_s:9.0f} {row.adjust:8.3f} {row.gpu_s:13.0f}\n"
         )
-
-
-def _names(names: tuple[str, ...] | None, everything: str) -> str:
-    return everything if names is None else " ".join(names)
 
 
 def identity(version: str, cluster: str, master: str, *, as_lsf: bool = False) -> str:

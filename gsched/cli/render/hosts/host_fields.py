@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gsched.cli.render.cluster.queues import status
-from gsched.cli.render.text.layout_records import HostRecord, QueueRecord
+from gsched.cli.render.hosts.host_tables import gpu_count
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
+from gsched.model.view import HostView, QueueView
 
 
-def _host(value: Callable[[HostRecord], str | float | None]) -> FieldValue[HostRecord]:
+def _host(value: Callable[[HostView], str | float | None]) -> FieldValue[HostView]:
     return lambda host, _: value(host)
 
 
@@ -21,18 +22,18 @@ _EXCLUSIVE = ("ngpus_excl_p", "ngpus_excl_t")
 _SHARED = ("ngpus_shared",)
 
 
-def _reserved(host: HostRecord, names: Iterable[str]) -> str | None:
+def _reserved(host: HostView, names: Iterable[str]) -> str | None:
     """GPUs that jobs hold; a host that is known to have none has 0, for programs that reckon with it."""
-    amounts = [index.reserved for index in host.external if index.name in names and index.reserved is not None]
-    return f"{sum(amounts):g}" if amounts or host.gpu_count is not None else None
+    amounts = [index.reserved for index in host.externals if index.name in names and index.reserved is not None]
+    return f"{sum(amounts):g}" if amounts or gpu_count(host) is not None else None
 
 
-def _left(host: HostRecord, names: Iterable[str]) -> str | None:
-    amounts = [index.total for index in host.external if index.name in names and isinstance(index.total, float | int)]
-    return f"{sum(amounts):g}" if amounts or host.gpu_count is not None else None
+def _left(host: HostView, names: Iterable[str]) -> str | None:
+    amounts = [index.total for index in host.externals if index.name in names and index.total is not None]
+    return f"{sum(amounts):g}" if amounts or gpu_count(host) is not None else None
 
 
-HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
+HOST_FIELDS: FieldTable[HostView] = FieldTable(
     "-o",
     (
         Field("host_name", 20, _host(lambda host: host.name), ("hname",)),
@@ -44,9 +45,9 @@ HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
         Field("run", 8, _host(lambda host: str(host.run))),
         Field("ssusp", 8, _host(lambda host: str(host.ssusp))),
         Field("ususp", 8, _host(lambda host: str(host.ususp))),
-        Field("rsv", 8, _host(lambda host: str(host.reserved_slots))),
+        Field("rsv", 8, _host(lambda host: str(host.rsv))),
         Field("dispatch_window", 50, _host(lambda host: host.dispatch_window), ("dispwin",)),
-        Field("ngpus", 8, _host(lambda host: _limit(host.gpu_count)), ("ng",)),
+        Field("ngpus", 8, _host(lambda host: _limit(gpu_count(host))), ("ng",)),
         Field("ngpus_alloc", 12, _host(lambda host: _reserved(host, (*_EXCLUSIVE, *_SHARED))), ("ngu",)),
         Field("ngpus_excl_alloc", 17, _host(lambda host: _reserved(host, _EXCLUSIVE)), ("ngx",)),
         Field("ngpus_shared_alloc", 19, _host(lambda host: _reserved(host, _SHARED)), ("ngs",)),
@@ -62,11 +63,11 @@ HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
 )
 
 
-def _queue(value: Callable[[QueueRecord], str | float | None]) -> FieldValue[QueueRecord]:
+def _queue(value: Callable[[QueueView], str | float | None]) -> FieldValue[QueueView]:
     return lambda queue, _: value(queue)
 
 
-QUEUE_FIELDS: FieldTable[QueueRecord] = FieldTable(
+QUEUE_FIELDS: FieldTable[QueueView] = FieldTable(
     "-o",
     (
         Field("queue_name", 15, _queue(lambda queue: queue.name), ("qname",)),
@@ -81,12 +82,12 @@ QUEUE_FIELDS: FieldTable[QueueRecord] = FieldTable(
         Field("pend", 10, _queue(lambda queue: str(queue.pend))),
         Field("run", 10, _queue(lambda queue: str(queue.run))),
         Field("susp", 10, _queue(lambda queue: str(queue.ssusp + queue.ususp))),
-        Field("rsv", 10, _queue(lambda queue: str(queue.reserved_slots))),
+        Field("rsv", 10, _queue(lambda queue: str(queue.rsv))),
         Field("ususp", 10, _queue(lambda queue: str(queue.ususp))),
         Field("ssusp", 10, _queue(lambda queue: str(queue.ssusp))),
         Field("nice", 6, _queue(lambda queue: str(queue.nice))),
-        Field("users", 50, _queue(lambda queue: "all" if queue.users is None else " ".join(queue.users))),
-        Field("hosts", 50, _queue(lambda queue: "all" if queue.hosts is None else " ".join(queue.hosts))),
+        Field("users", 50, _queue(lambda queue: " ".join(queue.users) or "all")),
+        Field("hosts", 50, _queue(lambda queue: " ".join(queue.hosts) or "all")),
         Field("res_req", 20, _queue(lambda queue: queue.res_req)),
     ),
 )

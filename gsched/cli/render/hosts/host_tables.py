@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.topology import long_topology
-from gsched.cli.render.text.layout_records import ExternalValue, HostRecord
 from gsched.cli.render.text.text_columns import cell, fold, left, printable, right, width
 from gsched.cli.render.text.thresholds import threshold_table
+from gsched.model.view import HostView, ResourceValue
 
 _SHORT_HEADER = "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
 _WIDE_HEADER = "HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
@@ -51,7 +51,7 @@ INDICES: dict[str, tuple[int, _Format]] = {
 """Built-in index -> width of its column, blank included, and how a value is written."""
 
 
-def render_short(hosts: Iterable[HostRecord], *, header: bool = True) -> str:
+def render_short(hosts: Iterable[HostView], *, header: bool = True) -> str:
     """`ghosts`: names cut to 18, `closed` without its subtype."""
     lines = [_SHORT_HEADER] if header else []
     for host in hosts:
@@ -60,34 +60,39 @@ def render_short(hosts: Iterable[HostRecord], *, header: bool = True) -> str:
     return "".join(lines)
 
 
-def render_wide(hosts: Iterable[HostRecord], *, header: bool = True) -> str:
+def render_wide(hosts: Iterable[HostView], *, header: bool = True) -> str:
     """`ghosts -w`: nothing cut, `closed_Full` in full."""
     lines = [_WIDE_HEADER] if header else []
     lines += [f"{left(host.name, 18)} {left(host.status, 14)} {_user_slots(host)} {_counts(host)}\n" for host in hosts]
     return "".join(lines)
 
 
-def _user_slots(host: HostRecord) -> str:
+def gpu_count(host: HostView) -> int | None:
+    """How many GPUs it has; None where nobody looks for them."""
+    return len(host.gpus) if host.gpu_provider else None
+
+
+def _user_slots(host: HostView) -> str:
     return right("-" if host.user_slots is None else str(host.user_slots), 5)
 
 
-def _counts(host: HostRecord) -> str:
+def _counts(host: HostView) -> str:
     maximum = "-" if host.max_slots is None else str(host.max_slots)
-    counts = (host.njobs, host.run, host.ssusp, host.ususp, host.reserved_slots)
+    counts = (host.njobs, host.run, host.ssusp, host.ususp, host.rsv)
     return f"{maximum:>6} " + "".join(f"{count:6d} " for count in counts)
 
 
-def render_long(hosts: Iterable[HostRecord], *, topology: bool = False) -> str:
+def render_long(hosts: Iterable[HostView], *, topology: bool = False) -> str:
     """`ghosts -l`: one record per host, a blank line between them; with -aff their processors, too."""
     return "\n".join("".join(_record(host, topology=topology)) for host in hosts)
 
 
-def _record(host: HostRecord, *, topology: bool) -> Iterator[str]:
+def _record(host: HostView, *, topology: bool) -> Iterator[str]:
     yield f"HOST  {host.name}\n{_LONG_HEADER}"
     slots = f"{_user_slots(host)} {_counts(host)}     {host.dispatch_window or '-'}"
     yield f"{left(host.status, 14)} {host.cpu_factor:6.2f} {slots}\n\n"
     yield " CURRENT LOAD USED FOR SCHEDULING:\n" + load_table(host)
-    yield "\n\n LOAD THRESHOLD USED FOR SCHEDULING:\n" + threshold_table(index.name for index in host.external)
+    yield "\n\n LOAD THRESHOLD USED FOR SCHEDULING:\n" + threshold_table(index.name for index in host.externals)
     yield f"\n\n CONFIGURED AFFINITY CPU LIST: {host.affinity or 'all'}\n"
     if topology:
         yield "\n" + long_topology(host)
@@ -105,11 +110,11 @@ class _Column:
         self.texts = (name, total, reserved)
 
 
-def load_table(host: HostRecord) -> str:
+def load_table(host: HostView) -> str:
     """Rows Total and Reserved: built-in indices, `slots`, external ones; a further block where the line is full."""
     blocks: list[list[_Column]] = [[]]
     used = _LABEL
-    for column in (*_builtin_columns(host), *(_external_column(index) for index in host.external)):
+    for column in (*_builtin_columns(host), *(_external_column(index) for index in host.externals)):
         if used + column.size > _LOAD_WIDTH and blocks[-1]:
             blocks.append([])
             used = _LABEL
@@ -132,15 +137,17 @@ def _spaced(text: str, size: int) -> str:
     return " " + right(text, size - 1)
 
 
-def _builtin_columns(host: HostRecord) -> Iterator[_Column]:
+def _builtin_columns(host: HostView) -> Iterator[_Column]:
     for name, (size, text_of) in INDICES.items():
         total = host.load.get(name)
         yield _Column(name, size, "-" if total is None else text_of(total), text_of(host.reserved.get(name, 0.0)))
-    yield _Column("slots", 7, "-" if host.free_slots is None else str(host.free_slots), "-")
+    yield _Column("slots", 7, "-" if host.slots_free is None else str(host.slots_free), "-")
 
 
-def _external_column(index: ExternalValue) -> _Column:
-    return _Column(index.name, 1 + max(6, width(index.name)), _external(index.total), _external(index.reserved))
+def _external_column(index: ResourceValue) -> _Column:
+    return _Column(
+        index.name, 1 + max(6, width(index.name)), _external(index.text or index.total), _external(index.reserved)
+    )
 
 
 def _external(value: float | str | None) -> str:

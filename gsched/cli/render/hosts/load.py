@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gsched.cli.render.hosts.host_tables import INDICES
-from gsched.cli.render.text.layout_records import ExternalValue, HostRecord
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.size_texts import compact_size
 from gsched.cli.render.text.text_columns import cell, left, printable, right, width
+from gsched.model.view import HostView, ResourceValue
 
 SHORT = {"r15s": 6, "r1m": 6, "r15m": 6, "ut": 5, "pg": 6, "ls": 4, "it": 6, "tmp": 6, "swp": 6, "mem": 6}
 """Built-in index -> width of its column, blank included."""
@@ -34,7 +34,7 @@ def columns_of(names: Iterable[str], external: Iterable[str] = ()) -> dict[str, 
 
 
 def render_load(
-    hosts: Iterable[HostRecord],
+    hosts: Iterable[HostView],
     *,
     header: bool = True,
     wide: bool = False,
@@ -53,15 +53,15 @@ def render_load(
     return "".join(lines)
 
 
-def _cell(host: HostRecord, index: str, size: int, unit: str) -> str:
+def _cell(host: HostView, index: str, size: int, unit: str) -> str:
     """A value that is too wide shifts what follows it but is never glued to what precedes it."""
     return " " + right(index_text(host, index, unit) or "-", size - 1)
 
 
-def index_text(host: HostRecord, index: str, unit: str = "") -> str:
+def index_text(host: HostView, index: str, unit: str = "") -> str:
     """An index as it is printed; empty when it is unknown."""
     if index not in INDICES:
-        external = next((each for each in host.external if each.name == index), None)
+        external = next((each for each in host.externals if each.name == index), None)
         return _external(external)
     value = host.load.get(index)
     if value is None:
@@ -69,24 +69,24 @@ def index_text(host: HostRecord, index: str, unit: str = "") -> str:
     return compact_size(value, unit) if index in _SIZES else INDICES[index][1](value)
 
 
-def _external(found: ExternalValue | None) -> str:
-    if found is None or found.total is None:
+def _external(found: ResourceValue | None) -> str:
+    if found is None or (not found.text and found.total is None):
         return ""
-    return printable(found.total) if isinstance(found.total, str) else f"{found.total:.1f}"
+    return printable(found.text) if found.text else f"{found.total:.1f}"
 
 
-def adjusted(host: HostRecord, *, normalized: bool) -> HostRecord:
+def adjusted(host: HostView, *, normalized: bool) -> HostView:
     """-E, -N: CPU run queues for each of the host's CPUs, normalized also by its CPU factor."""
-    share = (host.cpus or 1) * (host.cpu_factor if normalized and host.cpu_factor else 1.0)
+    share = (host.ncpus or 1) * (host.cpu_factor if normalized and host.cpu_factor else 1.0)
     queues = {name: value / share for name in _QUEUES if (value := host.load.get(name)) is not None}
     return msgspec.structs.replace(host, load={**host.load, **queues})
 
 
-def load_fields(external: Sequence[str]) -> FieldTable[HostRecord]:
+def load_fields(external: Sequence[str]) -> FieldTable[HostView]:
     """The fields of `gload -o`. Indices are called in lower case in headings, too."""
 
-    def index(name: str) -> FieldValue[HostRecord]:
-        def value(host: HostRecord, setting: FormatSetting) -> str:
+    def index(name: str) -> FieldValue[HostView]:
+        def value(host: HostView, setting: FormatSetting) -> str:
             return "" if load_status(host.status) == "unavail" else index_text(host, name, setting.size_unit)
 
         return value

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.idset import format_idset
 from gsched.base.units import format_scaled_mib
-from gsched.cli.render.text.layout_records import AffinityUnit, HostRecord
+from gsched.cli.render.text.layout_records import AffinityUnit
 from gsched.cli.render.text.text_columns import left, printable
 from gsched.model.topology import Processor, Topology
+from gsched.model.view import HostView
 
 _INDENT = "    "
 _HEADER = """\
@@ -22,12 +23,12 @@ _HEADER = """\
 """
 
 
-def render_topologies(hosts: Iterable[HostRecord]) -> str:
+def render_topologies(hosts: Iterable[HostView]) -> str:
     """`ghosts -aff`: one tree per host, a blank line between them."""
     return "\n".join("".join(_tree(host, f" {printable(host.name)}")) for host in hosts)
 
 
-def long_topology(host: HostRecord) -> str:
+def long_topology(host: HostView) -> str:
     """What -aff adds to a record of `ghosts -l`."""
     state = "Enabled" if host.topology is not None and host.topology.processors else "Disabled"
     return f" AFFINITY: {state}\n" + "".join(" " + line for line in _tree(host, ""))
@@ -43,7 +44,7 @@ def affinity_table(units: Iterable[AffinityUnit]) -> str:
     return "".join(lines)
 
 
-def _tree(host: HostRecord, name: str) -> Iterator[str]:
+def _tree(host: HostView, name: str) -> Iterator[str]:
     topology = host.topology
     if topology is None or not topology.processors:
         yield f"Host[-]{name}\n"

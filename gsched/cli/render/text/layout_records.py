@@ -10,8 +10,6 @@ import msgspec
 
 from gsched.model.job import Usage
 from gsched.model.reason import PlannedStart
-from gsched.model.topology import Topology
-from gsched.model.view import ShareView
 
 
 class HostSlots(msgspec.Struct, frozen=True):
@@ -184,91 +182,3 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
         if self.index:
             return f"{self.name}[{self.index}]"
         return self.name + self.array_spec or self.command
-
-
-class ExternalValue(msgspec.Struct, frozen=True, kw_only=True):
-    """One external index on one host. `total` is what is left after reservation; None prints `-`."""
-
-    name: str
-    total: float | str | None = None
-    reserved: float | None = None
-
-
-class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One host as `ghosts` and `gload` show it."""
-
-    name: str
-    status: str = "ok"
-    """STATUS with its subtype: ok, closed_Adm, closed_Full, unavail, unreach …"""
-    cpu_factor: float = 1.0
-    user_slots: int | None = None
-    max_slots: int | None = None
-    """None: no limit."""
-    njobs: int = 0
-    run: int = 0
-    ssusp: int = 0
-    ususp: int = 0
-    reserved_slots: int = 0
-    load: dict[str, float | None] = {}
-    """Built-in indices: what is left. `ut` as a fraction 0..1; tmp, swp, mem in MiB."""
-    reserved: dict[str, float] = {}
-    """Built-in indices: what running jobs have reserved; absent means 0."""
-    free_slots: int | None = None
-    external: tuple[ExternalValue, ...] = ()
-    comment: str = ""
-    """What the administrator said when closing the host."""
-    notes: tuple[str, ...] = ()
-    """Lines of the scheduler's own: an elim that died, a GPU that is not offered."""
-    gpu_count: int | None = None
-    dispatch_window: str = ""
-    cpus: int = 0
-    """0: unknown."""
-    resources: tuple[str, ...] = ()
-    """Boolean resources that it has."""
-    affinity: str = ""
-    """CPUs for jobs with affinity[]: `all`, a list, or empty where there are no such jobs."""
-    topology: Topology | None = None
-    cpu_jobs: dict[int, str] = {}
-    """CPU -> job that holds it."""
-
-
-class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue as `gqueues` shows it. Limits: None means none. Counts are slots."""
-
-    name: str
-    priority: int = 1
-    is_open: bool = True
-    is_active: bool = True
-    inactive_why: str = ""
-    """`_Adm` or `_Win`, shown by -l."""
-    description: str = ""
-    nice: int = 0
-    job_limit: int | None = None
-    user_limit: int | None = None
-    processor_limit: float | None = None
-    host_limit: int | None = None
-    njobs: int = 0
-    pend: int = 0
-    run: int = 0
-    ssusp: int = 0
-    ususp: int = 0
-    reserved_slots: int = 0
-    pending_jobs: int = 0
-    run_limit_s: int | None = None
-    default_run_limit_s: int | None = None
-    reserved_mem_mib: float | None = None
-    """rusage[mem=...] over all its hosts; None: it has reserved none, or has not started."""
-    res_req: str = ""
-    gpu_req: str = ""
-    policies: tuple[str, ...] = ()
-    shares: tuple[ShareView, ...] = ()
-    """Rows of the share table, all levels."""
-    administrators: tuple[str, ...] = ()
-    thresholds: dict[str, str] = {}
-    """Load index -> `sched/stop`, `-` where there is none."""
-    facts: dict[str, str] = {}
-    """Further parameters by LSF's names."""
-    users: tuple[str, ...] | None = None
-    hosts: tuple[str, ...] | None = None
-    external_indices: tuple[str, ...] = ()
-    is_default: bool = False
