@@ -26,6 +26,7 @@ from gsched.base.errors import GschedError
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 
 BATCH = 1_000
 ALL = JobFilter()
@@ -212,7 +213,9 @@ REQUESTS: dict[str, Callable[[Client, int], object]] = {
     "top": lambda client, jobs: client.control("top", _newest(client, jobs, 1_000)),
     "stop": lambda client, jobs: client.control("stop", wanted=ALL),
     "resume": lambda client, jobs: client.control("resume", wanted=ALL),
-    "post": lambda client, jobs: client.control("post", _newest(client, jobs, 50_000), text="a note"),
+    "post": lambda client, jobs: client.control(
+        ControlAction(action="post", text="a note"), _newest(client, jobs, 50_000)
+    ),
     "modify": _modify,
     "kill": lambda client, jobs: client.control("kill", wanted=ALL),
 }

@@ -23,6 +23,7 @@ from gsched.model.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 from gsched.wire.ways import way_to_master
 
@@ -260,7 +261,7 @@ class Cluster:
         numbers = [number_of(each) for each in jobs]
         if not numbers:
             return {}  # without numbers the master would take them all
-        answers = self.client().control(action, numbers, signal=signal)
+        answers = self.client().control(ControlAction(action=action, signal=signal), numbers)
         return {answer.job_id: answer.error for answer in answers if answer.error}
 
 

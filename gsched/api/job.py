@@ -15,6 +15,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.job import FINISHED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView
+from gsched.wire.control_action import ControlAction
 
 if TYPE_CHECKING:
     from gsched.api.cluster import Cluster
@@ -152,7 +153,7 @@ class Job:
         self._control("resume")
 
     def _control(self, action: str, signal: int = 0) -> None:
-        for answer in self.cluster.client().control(action, [self.id], signal=signal):
+        for answer in self.cluster.client().control(ControlAction(action=action, signal=signal), [self.id]):
             if answer.error and array_of(answer.job_id) == array_of(self.id):
                 kind = NotFound if answer.error == NO_SUCH_JOB else Conflict
                 raise kind(f"Job <{show_job(answer.job_id)}>: {answer.error}")

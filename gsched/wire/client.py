@@ -44,6 +44,7 @@ from gsched.wire.calling import BrokenOff, Calls
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
 from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.control_action import ControlAction
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
 from gsched.wire.fleet import FleetCalls
@@ -149,38 +150,18 @@ class Client:
 
     def control(
         self,
-        action: str,
+        what: str | ControlAction,
         job_ids: Sequence[int] = (),
         *,
         wanted: JobFilter | None = None,
-        signal: int = 0,
-        position: int = 1,
-        hosts: Sequence[str] = (),
-        hold: bool = False,
-        states: Sequence[str] = (),
-        text: str = "",
-        box: int = 0,
-        as_done: bool = False,
-        attachment: bytes | None = None,
-        hangup: bool = False,
         done: list[Control] | None = None,
     ) -> list[Control]:
-        """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post` to jobs: the given ids, or
-        those of the caller that the filter admits. An array's number stands for all its elements.
-
-        `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue; `text` is
-        the message that is put into `box` (post), or why jobs are ended (kill); with `as_done` a job that is killed
-        counts as DONE, with `hangup` it gets SIGHUP and soon afterwards SIGKILL. `attachment` goes with the message
-        (post).
+        """Do it to jobs: the given ids, or those of the caller that the filter admits. An array's number stands for all
+        its elements. What needs no more than its word may be given as that, such as `kill`.
 
         However long it takes: what is done stands in `done` at any time. Raises GschedError.
         """
-        request = scheduler_pb2.ControlRequest(
-            action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
-        )
-        request.text, request.box, request.as_done, request.hangup = text, box, as_done, hangup
-        if attachment is not None:
-            request.attachment = attachment
+        request = (ControlAction(action=what) if isinstance(what, str) else what).request(job_ids)
         _set_filter(request, wanted)
         if 0 < len(job_ids) <= FEW:
             return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]

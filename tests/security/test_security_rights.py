@@ -27,6 +27,7 @@ from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.auth import ProvenCaller
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 from gsched.wire.server import SERVER_OPTIONS, answers, listen, streams
 from gsched.wire.v1 import (
     model_pb2,
@@ -297,7 +298,7 @@ def test_no_secret_reaches_the_log(played: Played) -> None:
 def test_nobody_writes_a_line_of_his_own_into_the_log(played: Played) -> None:
     async def story(setting: Setting) -> None:
         forged = 'x\n2026-01-01T00:00:00.000Z user=boss action=kill\r\u2028\x1b[2J" outcome=ok'
-        await setting.ask(lambda client: client.control("kill", [1], text=forged))
+        await setting.ask(lambda client: client.control(ControlAction(action="kill", text=forged), [1]))
         await setting.ask(lambda client: client.control(forged, [1]))
         lines = await setting.lines(2)
         assert [line["user"] for line in lines] == ["ann", "ann"]
@@ -436,8 +437,14 @@ def test_a_list_without_end_is_refused_before_the_engine_sees_it(
             "Bad argument: name too long (1048576 characters, at most 4095)",
         ),
         (lambda client: list(client.jobs(JobFilter(user="x" * 257))), "Bad argument: user too long (257 characters"),
-        (lambda client: client.control("run", [1], hosts=["h" * 300]), "Bad argument: hosts too long (300 characters"),
-        (lambda client: client.control("requeue", [1], states=["RUN"] * 21), "21 states in one request: 20 are the mo"),
+        (
+            lambda client: client.control(ControlAction(action="run", hosts=["h" * 300]), [1]),
+            "Bad argument: hosts too long (300 characters",
+        ),
+        (
+            lambda client: client.control(ControlAction(action="requeue", states=["RUN"] * 21), [1]),
+            "21 states in one request: 20 are the mo",
+        ),
         (lambda client: client.hosts(requirement="x" * 70_000), "Bad argument: requirement too long (70000 character"),
         (lambda client: list(client.jobs(JobFilter(name="x" * (5 << 20)))), "a request of 5242885 bytes: 4194304 are"),
     ],

@@ -17,6 +17,7 @@ from gsched.model.event import JobFinished, StaleResultRecorded, decode_event
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.address import read_address
+from gsched.wire.control_action import ControlAction
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2
 
@@ -261,7 +262,7 @@ def test_strange_submissions_are_refused_or_run_and_never_stop_a_daemon(two_host
         cluster.wait(*accepted)
         for action in ("kill", "signal", "stop", "resume", "nonsense", ""):
             for ids in ((0,), (-1,), (2**62,), (accepted[0],) * 3):
-                is_refused(lambda action=action, ids=ids: client.control(action, ids, signal=99))
+                is_refused(lambda action=action, ids=ids: client.control(ControlAction(action=action, signal=99), ids))
         assert is_refused(lambda: client.submit_many([]))
     assert {name: cluster.pid(name) for name in pids} == pids
     after = cluster.submit("-m", "a", "-o", "/dev/null", "exit 2")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gsched.agent.attempts.cpu_binding import affinity_variables
@@ -49,66 +50,69 @@ def output_path(path: str, job_id: int, cwd: str, extension: str) -> str:
     return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension)
 
 
-def job_environment(
-    block: bytes,
-    job_id: int,
-    attempt: int,
-    spec: JobSpec,
-    allocation: Allocation,
-    host: str,
-    *,
-    cluster: str,
-    effective_req: str,
-    gpu_unrequested: str,
-    user: str,
-    hostfile: str = "",
-    earlier_runs: int = 0,
-    affinity_hostfile: str = "",
-    script_file: str = "",
-    places: Mapping[str, str] | None = None,
-    unix_group: str = "",
-    fenced: bool = False,
-    cuda_numbers: Mapping[str, int] | None = None,
-    login: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
-    the files that `host_lines` and `affinity_lines` fill, `script_file` that of its script (empty: it has none).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentFacts:
+    """What the environment of an attempt on `host` tells."""
 
-    `fenced`: the job can open its own GPUs alone, so CUDA numbers these from 0. `cuda_numbers`: UUID -> CUDA's number
-    of all GPUs of the host; without it they are told by their UUIDs.
+    job_id: int
+    attempt: int
+    spec: JobSpec
+    allocation: Allocation
+    host: str
+    cluster: str
+    effective_req: str
+    gpu_unrequested: str
+    user: str
+    hostfile: str = ""
+    """The path of the file that `host_lines` fill."""
+    earlier_runs: int = 0
+    affinity_hostfile: str = ""
+    """The path of the file that `affinity_lines` fill."""
+    script_file: str = ""
+    """The path of its script; empty: it has none."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where the cluster lies (LSF_ENVDIR …), for a job that was submitted without them."""
+    unix_group: str = ""
+    fenced: bool = False
+    """The job can open its own GPUs alone, so CUDA numbers these from 0."""
+    cuda_numbers: Mapping[str, int] = field(default_factory=dict)
+    """UUID -> CUDA's number of all GPUs of the host; without it they are told by their UUIDs."""
+    login: Mapping[str, str] = field(default_factory=dict)
+    """What a login of the job's user sets (see `login_variables`), where that is not the agent's."""
 
-    `login`: what a login of the job's user sets (see `login_variables`), where that is not the agent's.
 
-    `places`: where the cluster lies (LSF_ENVDIR …), for a job that was submitted without them.
-    """
+def job_environment(block: bytes, facts: EnvironmentFacts) -> dict[str, str]:
+    """The complete environment of the attempt; `block` is what was submitted."""
+    spec, allocation = facts.spec, facts.allocation
     found = parse_environment(block)
     for name in _SOMETIMES:  # a job submitted by a job must not take the other's for its own
         found.pop(name, None)
-    part = next(part for part in allocation.hosts if part.host == host)
-    found.update(_batch(job_id, spec, allocation, effective_req, user))
-    found.update(_places(job_id, spec))
-    found.update(GSCHED_JOB_ID=show_job(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
-    if earlier_runs:
+    part = next(part for part in allocation.hosts if part.host == facts.host)
+    found.update(_batch(facts))
+    found.update(_places(facts.job_id, spec))
+    number, attempt = show_job(facts.job_id), str(facts.attempt)
+    found.update(GSCHED_JOB_ID=number, GSCHED_ATTEMPT=attempt, GSCHED_CLUSTER=facts.cluster)
+    if facts.earlier_runs:
         found["LSB_RESTART"] = "Y"
     if spec.interactive:
         found["LSB_INTERACTIVE"] = "Y"
-    if hostfile:
-        found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
-    found.update(affinity_variables(allocation, part, affinity_hostfile))
+    if facts.hostfile:
+        found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = facts.hostfile
+    found.update(affinity_variables(allocation, part, facts.affinity_hostfile))
     found["PWD"] = spec.run_dir
-    found.update(login or {})
+    found.update(facts.login)
     if spec.home:
         found.setdefault("HOME", spec.home)
-    found.setdefault("USER", user)
-    found.setdefault("LOGNAME", user)
-    for name, value in (places or {}).items():
+    found.setdefault("USER", facts.user)
+    found.setdefault("LOGNAME", facts.user)
+    for name, value in facts.places.items():
         if name != "LSF_ENVDIR" or "GSCHED_ENVDIR" not in found:
             found.setdefault(name, value)
-    if script_file:
-        found["LSB_JOBFILENAME"] = found["LSB_CHKFILENAME"] = script_file
-    if unix_group:
-        found["LSB_UNIXGROUP"] = unix_group
-    _set_gpus(found, part, gpu_unrequested, fenced, cuda_numbers or {})
+    if facts.script_file:
+        found["LSB_JOBFILENAME"] = found["LSB_CHKFILENAME"] = facts.script_file
+    if facts.unix_group:
+        found["LSB_UNIXGROUP"] = facts.unix_group
+    _set_gpus(found, part, facts.gpu_unrequested, facts.fenced, facts.cuda_numbers)
     if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
         found["GSCHED_HOST_GPUS"] = message
     return found
@@ -133,7 +137,8 @@ def attempt_line(job_id: int, attempt: int, host: str, now: float, earlier_runs:
     return f"---- attempt {attempt} of job {show_job(job_id)} on {host} at {when} ----"
 
 
-def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: str, user: str) -> dict[str, str]:
+def _batch(facts: EnvironmentFacts) -> dict[str, str]:
+    job_id, spec, allocation = facts.job_id, facts.spec, facts.allocation
     found = {
         "LSB_JOBID": str(array_of(job_id)),
         "LSB_JOBINDEX": str(index_of(job_id)),
@@ -146,10 +151,10 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
         "LSB_SUB_HOST": spec.submit_host,
         "LS_SUBCWD": spec.cwd,
         "LSB_PROJECT_NAME": spec.project,
-        "LSB_EFFECTIVE_RSRCREQ": effective_req,
-        "LSB_JOB_EXECUSER": user,
+        "LSB_EFFECTIVE_RSRCREQ": facts.effective_req,
+        "LSB_JOB_EXECUSER": facts.user,
         "LSB_TRAPSIGS": TRAPPED,
-        "LSFUSER": user,
+        "LSFUSER": facts.user,
     }
     hosts = " ".join(" ".join([part.host] * part.slots) for part in allocation.hosts)
     if len(hosts) < MCPU_LIMIT:

@@ -17,6 +17,7 @@ import msgspec
 from gsched.agent.attempts.cpu_binding import affinity_lines, bound_to
 from gsched.agent.attempts.job_accounts import Login
 from gsched.agent.attempts.job_environment import (
+    EnvironmentFacts,
     attempt_line,
     host_lines,
     job_environment,
@@ -240,24 +241,26 @@ class OrderBuilder:
         job_id, attempt = message.job_id, message.attempt
         return job_environment(
             block,
-            job_id,
-            attempt,
-            start.spec,
-            start.allocation,
-            self._host,
-            cluster=message.cluster,
-            effective_req=message.effective_req,
-            gpu_unrequested=message.gpu_unrequested,
-            user=self._user_of(start.login),
-            login=login_variables(account) if account is not None else {},
-            hostfile=self._executor.hostfile(job_id, attempt),
-            earlier_runs=message.earlier_runs,
-            affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
-            script_file=self._executor.script_file(job_id, attempt) if message.script else "",
-            places=self._surroundings.places,
-            unix_group=self._group_of(start.login),
-            fenced=fenced,
-            cuda_numbers=self._surroundings.cuda_numbers(),
+            EnvironmentFacts(
+                job_id=job_id,
+                attempt=attempt,
+                spec=start.spec,
+                allocation=start.allocation,
+                host=self._host,
+                cluster=message.cluster,
+                effective_req=message.effective_req,
+                gpu_unrequested=message.gpu_unrequested,
+                user=self._user_of(start.login),
+                login=login_variables(account) if account is not None else {},
+                hostfile=self._executor.hostfile(job_id, attempt),
+                earlier_runs=message.earlier_runs,
+                affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
+                script_file=self._executor.script_file(job_id, attempt) if message.script else "",
+                places=self._surroundings.places,
+                unix_group=self._group_of(start.login),
+                fenced=fenced,
+                cuda_numbers=self._surroundings.cuda_numbers(),
+            ),
         )
 
     def _mail(self, start: Start) -> Mail:

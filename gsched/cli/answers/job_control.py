@@ -19,6 +19,7 @@ from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Parsed
 from gsched.model.view import Control, JobFilter
+from gsched.wire.control_action import ControlAction
 
 EVERY = 0
 """The job id that stands for all of the caller's jobs."""
@@ -42,23 +43,18 @@ class Said:
 def carry_out(
     call: Call,
     options: Parsed,
-    action: str,
+    what: ControlAction,
     being: str,
     *,
-    signal: int = 0,
     states: tuple[str, ...] = (),
-    text: str = "",
-    as_done: bool = False,
     words: Sequence[str] = (),
 ) -> int:
-    """Do `action` to the jobs that the command line means (`words` in its place); each line says `being`."""
+    """Do it to the jobs that the command line means (`words` in its place); each line says `being`."""
 
     def act(
         session: Session, job_ids: Sequence[int], wanted: JobFilter | None, done: list[Control]
     ) -> Sequence[Control]:
-        return session.client.control(
-            action, job_ids, wanted=wanted, signal=signal, text=text, as_done=as_done, done=done
-        )
+        return session.client.control(what, job_ids, wanted=wanted, done=done)
 
     said = Said(f"Job <{{job}}> is being {being}")
     return do_to_jobs(call, options, words or options.rest, act, said, states=states)

@@ -9,6 +9,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import OptionTable, unsupported
+from gsched.wire.control_action import ControlAction
 
 FARTHEST = 2_000_000_000
 
@@ -34,7 +35,7 @@ def move(call: Call, own: OptionTable, action: str, where: str) -> int:
         raise BadRequest(f"{program(call)}: name one job")
     position = _position(options.rest[1]) if len(options.rest) == 2 else 1
     with connected(call) as session:
-        results = session.client.control(action, job_ids, position=position)
+        results = session.client.control(ControlAction(action=action, position=position), job_ids)
     return report(call, results, Said(f"Job <{{job}}> has been moved to position {position} from {where}."))
 
 

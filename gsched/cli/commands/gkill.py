@@ -10,6 +10,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.job_signal import SignalEffect, effect_of
+from gsched.wire.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="end jobs, or send them a signal",
@@ -32,7 +33,10 @@ TABLE = OptionTable(
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
 )
 
-_STATE_CHANGES = {SignalEffect.STOP: ("stop", "stopped"), SignalEffect.RESUME: ("resume", "resumed")}
+_STATE_CHANGES = {
+    SignalEffect.STOP: (ControlAction(action="stop"), "stopped"),
+    SignalEffect.RESUME: (ControlAction(action="resume"), "resumed"),
+}
 """Signals that change a job's state are not merely passed on: what is asked of the master, and what is said."""
 
 
@@ -50,16 +54,18 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -stat chooses among all of your jobs; name no job beside it")
     words = ["0"] if states else ()
     if options.has("r"):
-        return carry_out(call, options, "signal", "terminated", signal=signals.SIGKILL, states=states, words=words)
+        what = ControlAction(action="signal", signal=signals.SIGKILL)
+        return carry_out(call, options, what, "terminated", states=states, words=words)
     if not options.has("s"):
-        text, as_done = options.last("C"), options.has("d")
-        return carry_out(call, options, "kill", "terminated", text=text, as_done=as_done, states=states, words=words)
+        what = ControlAction(action="kill", text=options.last("C"), as_done=options.has("d"))
+        return carry_out(call, options, what, "terminated", states=states, words=words)
     number = _signal(options.last("s"))
     effect = effect_of(number)
     if effect in _STATE_CHANGES:
         return carry_out(call, options, *_STATE_CHANGES[effect], states=states, words=words)
     being = "terminated" if effect is SignalEffect.END else "signaled"
-    return carry_out(call, options, "signal", being, signal=number, states=states, words=words)
+    what = ControlAction(action="signal", signal=number)
+    return carry_out(call, options, what, being, states=states, words=words)
 
 
 def _states(text: str) -> tuple[str, ...]:

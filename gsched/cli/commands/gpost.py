@@ -7,6 +7,7 @@ from gsched.cli.answers.job_control import Said, do_to_jobs
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.wire.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="put a message into one of a job's message boxes, where gread, gjobs -l and ghist -l show it",
@@ -32,15 +33,13 @@ def main(call: Call) -> int:
     """Run `gpost`."""
     options = read_options(call, TABLE)
     box = box_number(program(call), options.last("i", "0"))
-    text = options.last("d", UNSAID)
     attachment = _content(call, options.last("a")) if options.has("a") else None
+    what = ControlAction(action="post", text=options.last("d", UNSAID), box=box, attachment=attachment)
     return do_to_jobs(
         call,
         options,
         options.rest,
-        lambda session, job_ids, wanted, done: session.client.control(
-            "post", job_ids, wanted=wanted, text=text, box=box, attachment=attachment, done=done
-        ),
+        lambda session, job_ids, wanted, done: session.client.control(what, job_ids, wanted=wanted, done=done),
         Said("Message posted to job <{job}>", nothing="No matching job found"),
     )
 

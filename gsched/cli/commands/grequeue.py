@@ -12,6 +12,7 @@ from gsched.cli.session.session import Session
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.view import Control, JobFilter
+from gsched.wire.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="end jobs and have them wait again, under the same number; without -d, -e, -r, -a: jobs that are running",
@@ -66,8 +67,8 @@ def main(call: Call) -> int:
     def act(
         session: Session, job_ids: Sequence[int], wanted: JobFilter | None, done: list[Control]
     ) -> Sequence[Control]:
-        hold = options.has("H")
-        answers = session.client.control("requeue", job_ids, wanted=wanted, hold=hold, states=states, done=done)
+        what = ControlAction(action="requeue", hold=options.has("H"), states=states)
+        answers = session.client.control(what, job_ids, wanted=wanted, done=done)
         return [*_explained(session, answers)]
 
     return do_to_jobs(call, options, options.rest, act, SAID, states=states, finished=True)

@@ -11,6 +11,7 @@ from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.view import JobFilter
+from gsched.wire.control_action import ControlAction
 
 UNSATISFIED = "Job dependency condition not satisfied"
 
@@ -37,7 +38,7 @@ def main(call: Call) -> int:
     if not hosts:
         raise BadRequest(f"{program(call)}: -m HOST says where the job is to run")
     with connected(call) as session:
-        results = session.client.control("run", job_ids, hosts=hosts)
+        results = session.client.control(ControlAction(action="run", hosts=hosts), job_ids)
         forced = tuple(result.job_id for result in results if not result.error)
         views = list(session.client.jobs(JobFilter(ids=forced, user="all"))) if forced else []
     code = report(call, results, Said("Job <{job}> is being forced to run."))

@@ -6,6 +6,7 @@ from gsched.cli.answers.job_control import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
 from gsched.dialect.options import OptionTable, unsupported
+from gsched.wire.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="suspend jobs; a pending one is not started until it is resumed",
@@ -18,4 +19,6 @@ TABLE = OptionTable(
 
 def main(call: Call) -> int:
     """Run `gstop`."""
-    return carry_out(call, read_options(call, TABLE), "stop", "stopped", states=("PEND", "RUN", "SSUSP"))
+    return carry_out(
+        call, read_options(call, TABLE), ControlAction(action="stop"), "stopped", states=("PEND", "RUN", "SSUSP")
+    )

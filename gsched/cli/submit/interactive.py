@@ -27,6 +27,7 @@ from gsched.model.event import AnyEvent, JobFinished, JobStarted
 from gsched.model.job import TERM_TEXTS
 from gsched.model.view import OutputChunk
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 
 PIECE = 4096
 MOST_PAUSE_S = 0.5
@@ -105,7 +106,7 @@ class Sitting(Wait):
         with contextlib.suppress(GschedError):
             client = Client(address, wait_s=KILL_PATIENCE_S, channel=channel)
             why = "its terminal was closed" if self.call.is_hung_up else "its command was interrupted"
-            client.control("kill", (self.job_id,), text=why, hangup=self.call.is_hung_up)
+            client.control(ControlAction(action="kill", text=why, hangup=self.call.is_hung_up), (self.job_id,))
             self.call.error(f"Job <{show_job(self.job_id)}> is being terminated\n")
 
 

@@ -16,6 +16,9 @@ from gsched.run.supervisor.steps import default_signals, run_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from gsched.run.supervisor.job_rights import Rights
 
 GO = b"g"
@@ -74,26 +77,41 @@ def _ends_a_line(path: str) -> bool:
         return True
 
 
+class JobProgram:
+    """What a process is to become: the first of `programs` that can be executed, with its environment, umask, nice
+    value, limits and the job's rights.
+    """
+
+    __slots__ = ("environment", "limits", "nice", "programs", "rights", "umask")
+
+    def __init__(
+        self, order: Mapping[str, Any], programs: list[list[str]], rights: Rights, job: Mapping[str, Any]
+    ) -> None:
+        """`order` has environment and umask, `job` the rest: the same but for a task."""
+        self.programs = programs
+        self.environment: dict[str, str] = order["environment"]
+        self.umask: int = order["umask"]
+        self.nice: int = job.get("nice", 0)
+        self.limits: dict[str, float] = job.get("limits", {})
+        self.rights = rights
+
+
 def become_job(
-    programs: list[list[str]],
-    environment: dict[str, str],
-    umask: int,
-    nice: int,
-    limits: dict[str, float],
+    program: JobProgram,
     streams: tuple[int, int, int],
     gate: int,
-    first: list[dict[str, object]],
-    failed: str,
-    rights: Rights,
+    first: Sequence[dict[str, object]] = (),
+    failed: str = "",
+    *,
     has_terminal: bool = False,
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
 
     The steps of `first` come before; when one fails the job is not executed, and the file `failed` says so. Until then
-    the process has the rights of its supervisor; what is executed has the job's `rights`.
+    the process has the rights of its supervisor; what is executed has the job's.
 
-    Executes the first of `programs` that can be. Exits like a shell where the last cannot: 127 when it does not exist,
-    else 126. `has_terminal`: its standard streams are a pseudo-terminal, which becomes its own.
+    Exits like a shell where no program can be executed: 127 when the last does not exist, else 126. `has_terminal`:
+    its standard streams are a pseudo-terminal, which becomes its own.
     """
     code = 126
     try:
@@ -103,18 +121,18 @@ def become_job(
             os.dup2(fd, target)
         if has_terminal:
             own_terminal()
-        os.umask(umask)
-        if nice:
-            lower_priority(nice)
+        os.umask(program.umask)
+        if program.nice:
+            lower_priority(program.nice)
         if os.read(gate, 1) != GO:
             os._exit(code)
-        environment = {**environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
+        environment = {**program.environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
         for step in first:
-            code = run_step(step, environment, rights, umask)
+            code = run_step(step, environment, program.rights, program.umask)
             if code:
                 write_failure(failed, step, code)
                 os._exit(code)
-        code = execute(programs, environment, limits, rights)
+        code = execute(program.programs, environment, program.limits, program.rights)
     finally:
         os._exit(code)
 

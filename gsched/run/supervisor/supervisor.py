@@ -22,7 +22,7 @@ from gsched.run.processes import process_tree
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children
-from gsched.run.supervisor.job_process import GO, become_job, why
+from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
 from gsched.run.supervisor.opening import NO_FENCE, AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
 from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE, detach
@@ -167,19 +167,13 @@ class Supervisor:
         return gate_out
 
     def _become_job(self, gate: int) -> None:
-        order = self.order
         become_job(
-            self.opening.programs(),
-            order["environment"],
-            order["umask"],
-            order.get("nice", 0),
-            order.get("limits", {}),
+            JobProgram(self.order, self.opening.programs(), self.opening.rights, self.order),
             self.opening.streams,
             gate,
-            order.get("first", []),
+            self.order.get("first", []),
             self.folder.failed,
-            self.opening.rights,
-            self.terminal is not None and self.terminal.is_pty,
+            has_terminal=self.terminal is not None and self.terminal.is_pty,
         )
 
     def _make_known(self) -> None:

@@ -19,7 +19,7 @@ from gsched.run import task_files
 from gsched.run.account import acting_as
 from gsched.run.processes import process_tree
 from gsched.run.supervisor.children import Children
-from gsched.run.supervisor.job_process import GO, become_job, why
+from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
 from gsched.run.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
@@ -176,17 +176,6 @@ def _become_task(
             return
         if not order["reads"]:
             streams = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), *streams[1:])
-        become_job(
-            [order["argv"]],
-            order["environment"],
-            order["umask"],
-            job.get("nice", 0),
-            job.get("limits", {}),
-            streams,
-            gate,
-            [],
-            "",
-            rights,
-        )
+        become_job(JobProgram(order, [order["argv"]], rights, job), streams, gate)
     finally:
         os._exit(126)

@@ -11,6 +11,7 @@ import pytest
 
 from gsched.agent.attempts.cpu_binding import affinity_lines, bound_to
 from gsched.agent.attempts.job_environment import (
+    EnvironmentFacts,
     attempt_line,
     host_lines,
     job_environment,
@@ -54,19 +55,21 @@ def environment_with(
     allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus), *others))
     return job_environment(
         block,
-        job_id,
-        attempt,
-        spec,
-        allocation,
-        "gpu1",
-        cluster="private",
-        effective_req="select[type == local]",
-        gpu_unrequested=gpu_unrequested,
-        user="ann",
-        hostfile="/spool/hostfile",
-        earlier_runs=attempt - 1,
-        fenced=fenced,
-        cuda_numbers=cuda_numbers,
+        EnvironmentFacts(
+            job_id=job_id,
+            attempt=attempt,
+            spec=spec,
+            allocation=allocation,
+            host="gpu1",
+            cluster="private",
+            effective_req="select[type == local]",
+            gpu_unrequested=gpu_unrequested,
+            user="ann",
+            hostfile="/spool/hostfile",
+            earlier_runs=attempt - 1,
+            fenced=fenced,
+            cuda_numbers=cuda_numbers,
+        ),
     )
 
 
@@ -224,16 +227,18 @@ def test_a_job_with_affinity_is_told_its_cpus_and_those_of_all_tasks() -> None:
     allocation = Allocation(hosts=(bound("gpu1", (0, 1), (4, 5)), bound("gpu2", (2,))))
     found = job_environment(
         b"LSB_BIND_MEM_POLICY=localonly\0",
-        17,
-        1,
-        SPEC,
-        allocation,
-        "gpu1",
-        cluster="private",
-        effective_req="",
-        gpu_unrequested="hide",
-        user="ann",
-        affinity_hostfile="/spool/affinity",
+        EnvironmentFacts(
+            job_id=17,
+            attempt=1,
+            spec=SPEC,
+            allocation=allocation,
+            host="gpu1",
+            cluster="private",
+            effective_req="",
+            gpu_unrequested="hide",
+            user="ann",
+            affinity_hostfile="/spool/affinity",
+        ),
     )
     assert (found["LSB_BIND_CPU_LIST"], found["LSB_AFFINITY_HOSTFILE"]) == ("0,1,4,5", "/spool/affinity")
     assert "LSB_BIND_MEM_POLICY" not in found and "LSB_BIND_MEM_LIST" not in found
@@ -268,17 +273,19 @@ def test_a_job_with_a_script_is_told_its_file_and_takes_no_others() -> None:
 def with_places(block: bytes, places: dict[str, str], script_file: str = "") -> dict[str, str]:
     return job_environment(
         block,
-        17,
-        1,
-        SPEC,
-        Allocation(hosts=(HostAllocation(host="gpu1", slots=1),)),
-        "gpu1",
-        cluster="private",
-        effective_req="",
-        gpu_unrequested="hide",
-        user="ann",
-        script_file=script_file,
-        places=places,
+        EnvironmentFacts(
+            job_id=17,
+            attempt=1,
+            spec=SPEC,
+            allocation=Allocation(hosts=(HostAllocation(host="gpu1", slots=1),)),
+            host="gpu1",
+            cluster="private",
+            effective_req="",
+            gpu_unrequested="hide",
+            user="ann",
+            script_file=script_file,
+            places=places,
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from gsched.base.errors import Unavailable
 from gsched.cli.session.call import Cancelled
 from gsched.model.view import Control
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 
 NewCall = Callable[..., FakeCall]
 
@@ -19,7 +20,7 @@ NewCall = Callable[..., FakeCall]
 def breaking(monkeypatch: pytest.MonkeyPatch, call: FakeCall, *, cancels: bool) -> None:
     """Commands are broken off after two jobs, one of which could not be killed."""
 
-    def control(self: Client, action: str, *_: Any, done: list[Control], **__: Any) -> list[Control]:
+    def control(self: Client, what: ControlAction, *_: Any, done: list[Control], **__: Any) -> list[Control]:
         done += [Control(job_id=7), Control(job_id=8, error="Job has already finished")]
         if cancels:
             call.cancel()

@@ -18,6 +18,7 @@ from gsched.model.view import Control, JobFilter, Submission
 from gsched.wire import calling
 from gsched.wire.calling import BrokenOff, Silent
 from gsched.wire.client import Client
+from gsched.wire.control_action import ControlAction
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 ALL = JobFilter()
@@ -101,7 +102,7 @@ def test_what_was_done_is_known_when_the_master_goes_away(master: Master, client
     master.acts = [breaks_off(part((0, 10)), part((1, 20)))]
     done: list[Control] = []
     with pytest.raises(BrokenOff):
-        client.control("post", wanted=ALL, text="a note", done=done)
+        client.control(ControlAction(action="post", text="a note"), wanted=ALL, done=done)
     assert [each.job_id for each in done] == [10, 20], "a note would be posted twice"
 
 
@@ -138,7 +139,7 @@ def test_a_master_that_says_nothing_more_is_given_up(
     master.acts = [silent] * 9
     done: list[Control] = []
     with Client(f"unix:{tmp_path}/m", wait_s=2) as client, pytest.raises(Silent, match="nothing for 2 s"):
-        client.control("post", wanted=ALL, text="a note", done=done)
+        client.control(ControlAction(action="post", text="a note"), wanted=ALL, done=done)
     assert [each.job_id for each in done] in ([10], []), "whatever had come by then"
 
 

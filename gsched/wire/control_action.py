@@ -1,0 +1,52 @@
+"""What is to be done to jobs, as commands ask it of the master. It says what, never to which jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.wire.v1 import scheduler_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAction:
+    """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post`, and what it needs to know."""
+
+    action: str
+    signal: int = 0
+    position: int = 1
+    """Of top and bottom, from 1."""
+    hosts: Sequence[str] = ()
+    """Where to run."""
+    hold: bool = False
+    """Of requeue: the jobs wait as PSUSP."""
+    states: Sequence[str] = ()
+    """Of requeue: the states of those that are meant."""
+    text: str = ""
+    """The message (post), or why jobs are ended (kill)."""
+    box: int = 0
+    """Where the message goes."""
+    attachment: bytes | None = None
+    """What goes with the message."""
+    as_done: bool = False
+    """A job that is killed counts as DONE."""
+    hangup: bool = False
+    """It gets SIGHUP and soon afterwards SIGKILL."""
+
+    def request(self, job_ids: Sequence[int]) -> Any:
+        """The message that asks it for these jobs."""
+        return scheduler_pb2.ControlRequest(
+            action=self.action,
+            job_ids=job_ids,
+            signal=self.signal,
+            position=self.position,
+            hosts=self.hosts,
+            hold=self.hold,
+            states=self.states,
+            text=self.text,
+            box=self.box,
+            attachment=self.attachment,
+            as_done=self.as_done,
+            hangup=self.hangup,
+        )
