@@ -29,7 +29,7 @@ import msgspec
 import psutil
 from private_cluster import BIN, end_in_good_order, report, set_plain, submission
 
-from gsched.app.authority import make_authority, make_host
+from gsched.app.installation.authority import make_authority, make_host
 from gsched.config.files import load
 from gsched.config.template import write_private
 from gsched.model.config import Locations

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import grpc
 import grpc.aio
 
-from gsched.app.authority import Authority, make_authority, make_host
+from gsched.app.installation.authority import Authority, make_authority, make_host
 from gsched.base.errors import PermissionDenied
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.request_gate import Gate, LetIn

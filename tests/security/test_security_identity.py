@@ -20,7 +20,7 @@ import pytest
 from certificates import write_certificate
 from shared_master import HOSTS, MASTER, SharedMaster
 
-from gsched.app.authority import make_authority, make_host, revoke
+from gsched.app.installation.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
 from gsched.master.agents.agent_service import AgentServicer
 from gsched.wire.auth import OwnerOnly, ProvenCaller

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from shared_master import MASTER, SharedMaster
 
-from gsched.app.authority import make_host, revoke
+from gsched.app.installation.authority import make_host, revoke
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.certificates import BadCertificate, fingerprint, read_credentials

@@ -17,7 +17,7 @@ import msgspec
 import psutil
 from live_cluster import PATIENCE_S, Cluster
 
-from gsched.app import daemons
+from gsched.app.clusters import daemons
 from gsched.base.errors import GschedError
 from gsched.config.files import load
 from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobStarted, JobSubmitted, decode_event

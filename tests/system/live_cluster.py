@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reports import has_report, printed_in
 
-from gsched.app import daemons
+from gsched.app.clusters import daemons
 from gsched.config.files import load
 from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter, JobView

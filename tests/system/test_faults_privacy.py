@@ -15,7 +15,7 @@ import pytest
 from fault_tools import end_of, kill_everything, lent, run_dir
 from live_cluster import PATIENCE_S, Cluster
 
-from gsched.app import daemons
+from gsched.app.clusters import daemons
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 SECRET = "tell-nobody-4711"
@@ -126,7 +126,7 @@ def test_up_twice_at_the_same_time_makes_one_of_each(cluster: Cluster):
 def test_looking_whether_a_daemon_runs_never_keeps_it_from_starting(folder: Path):
     with daemons.holding_lock(str(folder), "master"):
         pass
-    code = f"from gsched.app.daemons import running_pid\nwhile True: running_pid({str(folder)!r}, 'master')"
+    code = f"from gsched.app.clusters.daemons import running_pid\nwhile True: running_pid({str(folder)!r}, 'master')"
     looker = subprocess.Popen([sys.executable, "-c", code])
     try:
         for _ in range(2000):

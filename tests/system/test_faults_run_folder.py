@@ -12,7 +12,7 @@ import psutil
 import pytest
 from live_cluster import Cluster
 
-from gsched.app import daemons
+from gsched.app.clusters import daemons
 from gsched.wire.address import MASTER_FILE
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]

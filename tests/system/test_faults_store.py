@@ -26,8 +26,8 @@ from fault_tools import (
 )
 from live_cluster import PATIENCE_S, Cluster
 
-from gsched.app import daemons
-from gsched.app.private import Home
+from gsched.app.clusters import daemons
+from gsched.app.clusters.private import Home
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"

@@ -11,8 +11,12 @@ from dataclasses import dataclass, replace
 
 import click
 
+from gsched.app.commands import groups
+from gsched.app.commands.lsf_startup import lsf_daemons, lsfshutdown, lsfstartup
+from gsched.app.commands.word_group import WordGroup
 from gsched.cli.registry import ALIASES, COMMANDS, LOCAL_ONLY, table_of
 from gsched.dialect.options import Option, OptionTable
+from gsched.probe.elim_gpu import USAGE
 
 HELP = ("-h", "--help")
 
@@ -65,19 +69,15 @@ class CommandEntry:
             yield from word.every()
 
 
-def entries(gsched: click.Command) -> list[CommandEntry]:
-    """Every command by name; `gsched` is the one whose words are those of `gsched`."""
-    from gsched.app.administration import gadmin, lsadmin
-    from gsched.app.lsf_startup import lsf_daemons, lsfshutdown, lsfstartup
-    from gsched.probe.elim_gpu import USAGE
-
+def entries() -> list[CommandEntry]:
+    """Every command by name."""
     found = [_of_usage("elim.gpu", USAGE)]
     for name in sorted(COMMANDS.keys() - LOCAL_ONLY):
         aliases = tuple(alias for alias, command in ALIASES.items() if command == name)
         found.append(replace(of_table(name, table_of(name)), aliases=aliases))
-    found.append(of_click("gsched", gsched))
-    found.append(replace(of_click("gadmin", gadmin), aliases=("badmin",)))
-    for name, command in (("lsadmin", lsadmin), ("lsfstartup", lsfstartup), ("lsfshutdown", lsfshutdown)):
+    found.append(of_click("gsched", groups.gsched))
+    found.append(replace(of_click("gadmin", groups.gadmin), aliases=("badmin",)))
+    for name, command in (("lsadmin", groups.lsadmin), ("lsfstartup", lsfstartup), ("lsfshutdown", lsfshutdown)):
         found.append(of_click(name, command))
     found.append(of_click("lsf_daemons", lsf_daemons))
     return sorted(found, key=lambda entry: entry.name)
@@ -112,7 +112,8 @@ def of_click(name: str, command: click.Command) -> CommandEntry:
     words: tuple[CommandEntry, ...] = ()
     operands: list[str] = []
     if isinstance(command, click.Group):
-        words = tuple(of_click(f"{name} {word}", each) for word, each in sorted(command.commands.items()))
+        below = command.words() if isinstance(command, WordGroup) else command.commands
+        words = tuple(of_click(f"{name} {word}", each) for word, each in sorted(below.items()))
         operands.append("COMMAND")
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     operands += [_operand(argument) for argument in arguments]

@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gsched.app import lsf_words
-from gsched.app.administration import gadmin, lsadmin
+from gsched.app.commands import command_options, groups
+from gsched.app.commands.groups import gadmin, lsadmin
 from gsched.base.errors import BadRequest
 
 
@@ -26,7 +26,7 @@ def test_what_is_missing_is_refused_by_name(group: click.Group, word: str) -> No
 
 
 def test_nothing_is_both_there_and_refused() -> None:
-    assert not lsf_words.UNSUPPORTED.keys() & {*gadmin.commands, *lsadmin.commands}
+    assert not groups.UNSUPPORTED.keys() & {*gadmin.words(), *lsadmin.words()}
 
 
 @pytest.mark.parametrize(("answer", "yes"), [("y\n", True), ("Yes\n", True), ("n\n", False), ("", False)])
@@ -34,8 +34,8 @@ def test_a_question_and_its_answer(answer: str, yes: bool, monkeypatch: pytest.M
     import io
 
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-    assert lsf_words.asked("Do you?", force=False) is yes
-    assert lsf_words.asked("Do you?", force=True)
+    assert command_options.asked("Do you?", force=False) is yes
+    assert command_options.asked("Do you?", force=True)
 
 
 def test_help_is_a_word() -> None:

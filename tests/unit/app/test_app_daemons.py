@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app import daemons
+from gsched.app.clusters import daemons
 from gsched.base.errors import Conflict, Unavailable
 
 PATIENCE_S = 120.0

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from gsched.app import fleet_control, lsf_startup
+from gsched.app.clusters import fleet_control
+from gsched.app.commands import lsf_startup
 from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.model.host import HostConfig
 from gsched.model.queue import Queue

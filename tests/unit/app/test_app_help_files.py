@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 from test_app_install import PYTHON, put
 
-from gsched.app import fleet_words, help_files, install
-from gsched.app.administration import gadmin
-from gsched.app.install import InstallPlace
+from gsched.app.commands import fleet_words
+from gsched.app.commands.groups import gadmin
+from gsched.app.installation import help_files, install
+from gsched.app.installation.install import InstallPlace
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
 EVERY_DAY = GUIDE.partition("## Every day\n")[2].partition("\n## ")[0]
@@ -25,7 +26,7 @@ def test_every_word_of_every_day_exists_without_other_names() -> None:
     commands = [command.split() for row in rows for command in re.findall(r"`([^`]+)`", row)]
     assert len(commands) >= 10
     assert {words[0] for words in commands} == {"gadmin"}
-    assert {words[1] for words in commands} <= set(gadmin.commands)
+    assert {words[1] for words in commands} <= set(gadmin.words())
     assert {"startup", "shutdown", "versions", "drain", "hopen", "hrestart", "mbdrestart"} <= {
         words[1] for words in commands
     }
@@ -35,13 +36,13 @@ def test_every_word_of_every_day_exists_without_other_names() -> None:
 def test_all_daemons_have_a_word_of_gadmin(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do what lsfstartup and lsfshutdown do, which ask first."""
     asked: list[object] = []
-    monkeypatch.setattr("gsched.app.lsf_startup._start", lambda: asked.append("startup"))
-    monkeypatch.setattr("gsched.app.lsf_startup._stop", lambda: asked.append("shutdown"))
+    monkeypatch.setattr("gsched.app.commands.lsf_startup._start", lambda: asked.append("startup"))
+    monkeypatch.setattr("gsched.app.commands.lsf_startup._stop", lambda: asked.append("shutdown"))
     done = CliRunner().invoke(gadmin, [word], input="n\n")
     assert done.exit_code != 0 and not asked, done.output
     done = CliRunner().invoke(gadmin, [word, "-f"])
     assert done.exit_code == 0 and asked == [word], done.output
-    assert getattr(fleet_words, word) is gadmin.commands[word]
+    assert getattr(fleet_words, word) is gadmin.words()[word]
 
 
 def test_pages_and_completion_are_installed_for_everybody(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gsched.app.hostfiles import pack_host
+from gsched.app.installation.host_files import pack_host
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.files import load
 from gsched.config.template import write_private

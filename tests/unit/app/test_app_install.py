@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gsched.app import install, units
-from gsched.app.administration import gadmin
-from gsched.app.install import InstallPlace, NewCluster
+from gsched.app.commands.groups import gadmin
+from gsched.app.installation import install, units
+from gsched.app.installation.install import InstallPlace, NewCluster
 from gsched.base.errors import BadRequest, ConfigError, Conflict, PermissionDenied
 
 PYTHON, PACKAGE = "/bin/sh", "/usr/lib/__init__.py"

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from gsched.app.journal import JOURNAL_FORMAT, JournalFormatter
+from gsched.app.clusters.journal import JOURNAL_FORMAT, JournalFormatter
 
 PROGRAM = """
 import logging, os, sys
-from gsched.app.journal import setup_logging
+from gsched.app.clusters.journal import setup_logging
 status = os.fstat(2)
 if sys.argv[1] == "journal":
     os.environ["JOURNAL_STREAM"] = f"{status.st_dev}:{status.st_ino}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gsched.app import lostlocks
+from gsched.app.clusters import lost_locks
 
 HOLDS = 'exec 9>"$HELD"; echo ready; read end'
 ENDS = "echo ready; read end"
@@ -35,14 +35,14 @@ def shell(folder: Path, script: str, *words: str) -> Iterator[int]:
 
 def test_one_whose_lock_file_is_gone_is_found_and_ended(tmp_path: Path) -> None:
     with shell(tmp_path, HOLDS, "master") as pid:
-        assert lostlocks.find(tmp_path / "conf", str(tmp_path / "run")) == {}
+        assert lost_locks.find(tmp_path / "conf", str(tmp_path / "run")) == {}
         shutil.rmtree(tmp_path / "run")
-        assert lostlocks.find(tmp_path / "conf", str(tmp_path / "run")) == {pid: "master"}
-        assert lostlocks.find(tmp_path / "other", str(tmp_path / "run")) == {}
-        assert lostlocks.end(tmp_path / "conf", str(tmp_path / "run")) == {pid: "master"}
-        assert lostlocks.find(tmp_path / "conf", str(tmp_path / "run")) == {}
+        assert lost_locks.find(tmp_path / "conf", str(tmp_path / "run")) == {pid: "master"}
+        assert lost_locks.find(tmp_path / "other", str(tmp_path / "run")) == {}
+        assert lost_locks.end(tmp_path / "conf", str(tmp_path / "run")) == {pid: "master"}
+        assert lost_locks.find(tmp_path / "conf", str(tmp_path / "run")) == {}
 
 
 def test_one_that_is_about_to_end_or_has_just_begun_is_left_alone(tmp_path: Path) -> None:
     with shell(tmp_path, ENDS, "master"):
-        assert lostlocks.find(tmp_path / "conf", str(tmp_path / "run")) == {}
+        assert lost_locks.find(tmp_path / "conf", str(tmp_path / "run")) == {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app.entry import LSF_NAMES, _gsched
+from gsched.app.entry import LSF_NAMES
 from gsched.app.manual.entries import CommandEntry, entries, of_table
 from gsched.app.manual.facts import ENVIRONMENT, OWN_ENVIRONMENT, related
 from gsched.app.manual.roff import page, write_pages
@@ -20,7 +20,7 @@ from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS
 from gsched.dialect.options import Option, OptionTable
 
-ENTRIES = entries(_gsched)
+ENTRIES = entries()
 SHELLS = ("bash", "zsh", "fish")
 
 

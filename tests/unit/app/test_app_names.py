@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gsched
-from gsched.app.names import PROFILE, write_lsf_names
+from gsched.app.installation.lsf_names import PROFILE, write_lsf_names
 from gsched.base.errors import BadRequest, Conflict
 from gsched.cli.registry import ALIASES, LOCAL_ONLY
 from gsched.config.template import write_private

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app.private import Home, up
+from gsched.app.clusters.private import Home, up
 from gsched.base.errors import BadRequest, ConfigError, GschedError
 from gsched.config.template import write_private
 from gsched.model.config import Locations

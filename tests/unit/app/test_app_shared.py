@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gsched.app import private
-from gsched.app.administration import gadmin
+from gsched.app.clusters import private
+from gsched.app.commands.groups import gadmin
 from gsched.base.errors import BadRequest, Conflict
 from gsched.config.template import private_texts
 from gsched.model.config import Locations

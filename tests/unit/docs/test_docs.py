@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app import administration, entry
+from gsched.app.commands import groups
 from gsched.cli.registry import ALIASES, COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -75,7 +75,7 @@ def test_what_the_guide_offers_for_what_one_knows_is_there() -> None:
     assert {"gsched", "gadmin", "ghist", "gacct", "gjobs", "gsub"} <= {name for name, _ in named}
     for name, word in named:
         assert name in COMMANDS or name in ("gsched", "gadmin"), name
-        known = {"gsched": set(entry._gsched.commands), "gadmin": set(administration.gadmin.commands)}.get(name, {word})
+        known = {"gsched": set(groups.gsched.words()), "gadmin": set(groups.gadmin.words())}.get(name, {word})
         assert word in known, (name, word)
 
 

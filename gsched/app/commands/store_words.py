@@ -6,9 +6,13 @@ import os
 
 import click
 
-from gsched.app.entry import OPTION_ENVDIR
+from gsched.app.clusters.private import host_name
+from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
+from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.config.files import load
 from gsched.model.view import OrphanView
+from gsched.wire.auth import user_name
 
 
 @click.command("newstore")
@@ -20,10 +24,6 @@ def newstore(envdir: str | None) -> None:
     `gadmin orphans --end`. Job numbers are never used again. Files are renamed, not removed. A store that is whole is
     left as it is. Run it on the master's host, as the user that the master runs as.
     """
-    from gsched.app.administration import conf_of
-    from gsched.app.private import host_name
-    from gsched.config.files import load
-
     config = load(conf_of(envdir), host_name()).required()
     state_dir = config.locations.state_dir
     try:
@@ -32,12 +32,10 @@ def newstore(envdir: str | None) -> None:
         where = f"{state_dir}: {error.strerror}"
         raise BadRequest(f"{where}; the store is on the master's host, {config.master_host}") from None
     if owner != os.geteuid():
-        from gsched.wire.auth import user_name
-
         name = user_name(owner)
         words = f"sudo -u {name} gadmin newstore --envdir {conf_of(envdir)}"
         raise PermissionDenied(f"{state_dir} belongs to {name}: {words}")
-    from gsched.app.renewal import renew_store
+    from gsched.app.clusters.renewal import renew_store  # the master's code, which other words start faster without
 
     renew_store(config, click.echo)
 
@@ -51,8 +49,6 @@ def orphans(envdir: str | None, ends: bool, names: tuple[str, ...]) -> None:
 
     They are there when the store was lost, or put back from an older copy. What they hold is given to nobody else.
     """
-    from gsched.app.administration import connect
-
     if ends and not names:
         raise BadRequest("say which: gadmin orphans --end all, or hosts, or JOB.ATTEMPT as they are listed")
     with connect(envdir) as client:
@@ -78,6 +74,3 @@ def orphans(envdir: str | None, ends: bool, names: tuple[str, ...]) -> None:
 def _row(host: str, orphan: OrphanView) -> tuple[str, ...]:
     gpus = " ".join(map(str, orphan.gpus)) or "-"
     return (host, orphan.name, "over" if orphan.over else "runs", str(orphan.slots), gpus)
-
-
-OF_STORE = (newstore, orphans)

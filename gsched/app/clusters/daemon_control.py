@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsched.app import daemons
-from gsched.app.private import Home, host_name, start_missing
+from gsched.app.clusters import daemons
+from gsched.app.clusters.private import Home, host_name, start_missing
 from gsched.base.errors import BadRequest, GschedError
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gsched
-from gsched.app import help_files, units
-from gsched.app.draining import Say
-from gsched.app.units import Installation
+from gsched.app.clusters.draining import Say
+from gsched.app.installation import help_files, units
+from gsched.app.installation.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.base.gpulock import ROOTS_FOLDER
 from gsched.config.files import load

@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-from gsched.app.units import USER
+from gsched.app.installation.units import USER
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.certificates import REVOKED_FILE

@@ -7,9 +7,18 @@ import sys
 
 import click
 
-from gsched.app.entry import FAILURE, OPTION_ENVDIR
+from gsched.app.clusters import draining
+from gsched.app.clusters.private import host_name
+from gsched.app.commands.command_options import FAILURE, OPTION_ENVDIR, conf_of
+from gsched.app.commands.lsf_startup import start_cluster, stop_cluster
+from gsched.app.commands.master_client import connect
+from gsched.app.installation import install
+from gsched.app.installation.host_files import pack_host
 from gsched.base.envdir import SITE_CONF_DIR
 from gsched.base.errors import BadRequest
+from gsched.cli.render.hosts.versions import render_versions
+from gsched.cli.session.time_zone import zone_of
+from gsched.config.files import load
 
 OPTION_ROOT = click.option("--root", metavar="DIR", default="", help="Write below DIR, for another machine.")
 OPTION_FORCE = click.option("--force", is_flag=True, help="Also what somebody has changed.")
@@ -44,9 +53,6 @@ def install_units(
     force: bool,
 ) -> None:
     """Make this installation services of systemd: those that the configuration gives this host, or those named."""
-    from gsched.app import install
-    from gsched.app.private import host_name
-
     place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
     new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
     chosen = {"master": master, "door": door, "agent": agent}
@@ -63,9 +69,6 @@ def _names(text: str) -> tuple[str, ...]:
 @OPTION_FORCE
 def uninstall_units(root: str, envdir: str, force: bool) -> None:
     """Stop the services of this host and remove their units; jobs go on, configuration and state are kept."""
-    from gsched.app import install
-    from gsched.app.private import host_name
-
     place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host_name())
     install.uninstall(place, force=force, say=click.echo)
 
@@ -78,10 +81,6 @@ def host_files(envdir: str | None, host: str) -> None:
 
     gadmin host-files HOST | ssh HOST tar -x -C /etc
     """
-    from gsched.app.administration import conf_of
-    from gsched.app.hostfiles import pack_host
-    from gsched.config.files import load
-
     if sys.stdout.isatty():
         raise BadRequest(f"a key is not for a screen: gadmin host-files {host} | ssh {host} tar -x -C /etc")
     pack_host(load(conf_of(envdir)).required(), host, sys.stdout.buffer)
@@ -91,10 +90,6 @@ def host_files(envdir: str | None, host: str) -> None:
 @OPTION_ENVDIR
 def versions(envdir: str | None) -> None:
     """Show the master and the agents of all hosts: version, protocol, since when; exit code 1 when one is refused."""
-    from gsched.app.administration import connect
-    from gsched.cli.render.hosts.versions import render_versions
-    from gsched.cli.session.time_zone import zone_of
-
     with connect(envdir) as client:
         found = client.fleet.versions()
     click.echo(render_versions(found, zone_of(os.environ)), nl=False)
@@ -113,10 +108,6 @@ def drain(
     envdir: str | None, queues: tuple[str, ...], comment: str, wait: bool, limit: float | None, hosts: tuple[str, ...]
 ) -> None:
     """Close hosts (none named: this one) or queues, and say which of their jobs are left; no job is ended."""
-    from gsched.app import draining
-    from gsched.app.administration import connect
-    from gsched.app.private import host_name
-
     names = hosts or (() if queues else (host_name(),))
     with connect(envdir) as client:
         for problem in draining.close(client, names, queues, comment):
@@ -130,8 +121,6 @@ def drain(
 @click.option("-f", "force", is_flag=True, help="Does not ask.")
 def startup(force: bool) -> None:
     """Start the daemons of the cluster that do not run: on other hosts by LSF_RSH (ssh). LSF's lsfstartup."""
-    from gsched.app.lsf_startup import start_cluster
-
     start_cluster(force=force)
 
 
@@ -139,9 +128,4 @@ def startup(force: bool) -> None:
 @click.option("-f", "force", is_flag=True, help="Does not ask.")
 def shutdown(force: bool) -> None:
     """Stop the daemons of the cluster, doors of other hosts by LSF_RSH (ssh); jobs go on. LSF's lsfshutdown."""
-    from gsched.app.lsf_startup import stop_cluster
-
     stop_cluster(force=force)
-
-
-OF_FLEET = (install_units, uninstall_units, host_files, versions, drain, startup, shutdown)

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gsched.app.private import host_name
-from gsched.app.units import AGENT_UNIT, DOOR_UNIT, MASTER_UNIT
+from gsched.app.clusters.private import host_name
+from gsched.app.installation.units import AGENT_UNIT, DOOR_UNIT, MASTER_UNIT
 from gsched.base.envdir import read_setting
 from gsched.model.config import ClusterConfig
 from gsched.model.fleet import STOP

@@ -7,27 +7,24 @@ Source of words and questions: lsfstartup(8), lsfshutdown(8), lsf_daemons(8) of 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 
 import click
 
-from gsched.app import private
-from gsched.app.administration import connect
-from gsched.app.daemon_control import cluster_of
-from gsched.app.entry import FAILURE
-from gsched.app.fleet_control import here, start_all, stop_all, stop_doors
-from gsched.app.lsf_words import asked
-from gsched.app.private import Home
-from gsched.base.envdir import conf_dir
+from gsched.app.clusters import private
+from gsched.app.clusters.daemon_control import cluster_of
+from gsched.app.clusters.fleet_control import here, start_all, stop_all, stop_doors
+from gsched.app.clusters.private import Home
+from gsched.app.commands.command_options import FAILURE, asked, conf_of
+from gsched.app.commands.master_client import connect
 from gsched.base.errors import LSF_FAILURE
 
 OPTION_FORCE = click.option("-f", "force", is_flag=True, help="Does not ask.")
 
 
 def _home() -> Home:
-    return cluster_of(os.path.abspath(conf_dir(os.environ)))
+    return cluster_of(conf_of(None))
 
 
 def _start() -> None:

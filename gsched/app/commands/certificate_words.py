@@ -10,9 +10,14 @@ from pathlib import Path
 
 import click
 
-from gsched.app.entry import OPTION_ENVDIR
+from gsched.app.clusters.private import host_name
+from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
+from gsched.app.installation import authority
+from gsched.app.installation.install import share_key
 from gsched.base.errors import BadRequest
+from gsched.config.files import load
 from gsched.model.config import ClusterConfig
+from gsched.wire.address import DOOR_FILE, write_address
 
 CA_DAYS, HOST_DAYS = 3650, 825
 OPTION_DAYS = click.option(
@@ -34,10 +39,6 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
 
     The files lie in GSCHED_TLSDIR of this machine; nothing that is there already is replaced.
     """
-    from gsched.app import authority
-    from gsched.app.install import share_key
-    from gsched.app.private import host_name
-
     config = _config(envdir)
     folder = config.network.tls_dir
     signer = authority.make_authority(folder, config.cluster, ca_days)
@@ -57,10 +58,6 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
 @click.argument("hosts", nargs=-1, required=True)
 def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: Sequence[str]) -> None:
     """Make the certificates of more hosts, or new ones for hosts whose certificates end soon."""
-    from gsched.app import authority
-    from gsched.app.install import share_key
-    from gsched.app.private import host_name
-
     if revoke and not renew:
         raise BadRequest("--revoke is for what --renew replaces")
 
@@ -80,10 +77,7 @@ def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: S
 
 
 def _config(envdir: str | None) -> ClusterConfig:
-    from gsched.base.envdir import conf_dir
-    from gsched.config.files import load
-
-    config = load(os.path.abspath(envdir or conf_dir(os.environ))).required()
+    config = load(conf_of(envdir)).required()
     if not config.is_shared:
         raise BadRequest("a private cluster needs no certificates: LSB_MBD_PORT in lsf.conf makes it a shared one")
     return config
@@ -91,8 +85,6 @@ def _config(envdir: str | None) -> ClusterConfig:
 
 def _name_the_door(config: ClusterConfig) -> None:
     """Launchers trust a door of another user when it is root who named it: the file is copied with the rest."""
-    from gsched.wire.address import DOOR_FILE, write_address
-
     folder = config.locations.conf_dir
     write_address(folder, DOOR_FILE, f"{config.folder_of('door')}/door.sock")
     (Path(folder) / DOOR_FILE).chmod(0o644)

@@ -1,11 +1,15 @@
 """Manual pages and completion as files of an installation, for everybody on the host.
 
-It says what belongs where; writing and removing is `gsched.app.install`'s. Imports every command.
+It says what belongs where; writing and removing is `gsched.app.installation.install`'s. Imports every command.
 """
 
 from __future__ import annotations
 
 import os
+
+from gsched.app.manual import roff
+from gsched.app.manual.entries import entries
+from gsched.app.manual.shells import completion
 
 BASH_COMPLETION = "etc/bash_completion.d/gsched"
 FISH_COMPLETION = "etc/fish/conf.d/gsched.fish"
@@ -21,19 +25,11 @@ def manual_folder(python: str) -> str:
 
 def completions() -> dict[str, str]:
     """Path, without its first /, -> script."""
-    from gsched.app.entry import words_of_gsched
-    from gsched.app.manual.entries import entries
-    from gsched.app.manual.shells import completion
-
-    found = entries(words_of_gsched())
+    found = entries()
     return {path: completion(shell, found) for path, shell in COMPLETIONS.items()}
 
 
 def pages(python: str) -> dict[str, str]:
     """Path of each manual page, without its first /, -> text."""
-    from gsched.app.entry import words_of_gsched
-    from gsched.app.manual import roff
-    from gsched.app.manual.entries import entries
-
     folder = manual_folder(python).lstrip("/")
-    return {f"{folder}/man1/{name}": text for name, text in roff.pages(entries(words_of_gsched())).items()}
+    return {f"{folder}/man1/{name}": text for name, text in roff.pages(entries()).items()}

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsched.app import daemons, lostlocks
-from gsched.app.draining import Say
+from gsched.app.clusters import daemons, lost_locks
+from gsched.app.clusters.draining import Say
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
@@ -121,7 +121,7 @@ def up(
                 raise GschedError(f"the cluster cannot be made: {where}: {error.strerror}") from None
         config = home.config()
         private_folder(Path(config.locations.run_dir))
-        for pid, name in lostlocks.end(home.conf, config.locations.run_dir).items():
+        for pid, name in lost_locks.end(home.conf, config.locations.run_dir).items():
             say(f"the {name} (process {pid}) had lost its files in {config.locations.run_dir}: it is started anew")
         if new_store:
             _renew(config, say)
@@ -132,7 +132,7 @@ def up(
 
 
 def _renew(config: ClusterConfig, say: Say) -> None:
-    from gsched.app.renewal import renew_store  # loads the master's modules
+    from gsched.app.clusters.renewal import renew_store  # loads the master's modules
 
     if daemons.running_pid(config.locations.run_dir, "master"):
         raise Conflict("the master runs: --new-store is for one whose store is lost (gsched down ends it)")
@@ -310,7 +310,7 @@ def _down(home: Home, run_dir: str, kill: bool, say: Say) -> None:
     if closed:
         _open_hosts(home, closed, say)
     stopped += ["master"] if daemons.stop(run_dir, "master") else []
-    lost = lostlocks.end(home.conf, run_dir)
+    lost = lost_locks.end(home.conf, run_dir)
     if kill and "master" in lost.values():
         say("nothing reached the master: running jobs go on; `gsched up` and `gsched down --kill` end them")
     stopped += lost.values()
@@ -377,7 +377,7 @@ def status(home: Home, say: Say) -> bool:
         pid = daemons.running_pid(run_dir, name)
         whole = whole and bool(pid)
         say(f"{name:<20} {f'running (process {pid})' if pid else 'not running'}")
-    for pid, name in lostlocks.find(home.conf, run_dir).items():
+    for pid, name in lost_locks.find(home.conf, run_dir).items():
         say(f"attention: the {name} of process {pid} has lost its files in {run_dir}: `gsched up` starts it anew")
         whole = False
     if _is_starting(home, run_dir):

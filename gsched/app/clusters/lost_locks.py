@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gsched.app.daemons import KILL_TIMEOUT_S, STOP_TIMEOUT_S, lock_path, running_pid
+from gsched.app.clusters.daemons import KILL_TIMEOUT_S, STOP_TIMEOUT_S, lock_path, running_pid
 from gsched.base.errors import GschedError
 
 PROC = Path("/proc")

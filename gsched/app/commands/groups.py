@@ -1,0 +1,95 @@
+"""`gsched`, `gadmin` (badmin) and `lsadmin`: which words they have, and where each lies.
+
+Source of LSF's words: badmin(8), lsadmin(8) of LSF 10.1; `frag` and those of stores and fleets are gsched's own.
+"""
+
+from __future__ import annotations
+
+import click
+
+from gsched import __version__
+from gsched.app.commands.word_group import AdministrationGroup, WordGroup
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_OF_GSCHED = {
+    "up": "private_cluster_words:up",
+    "down": "private_cluster_words:down",
+    "status": "private_cluster_words:status",
+    "sim-gpu": "private_cluster_words:sim_gpu",
+    "names": "help_words:names",
+    "man": "help_words:man",
+    "completion": "help_words:completion",
+    "master": "daemon_words:master",
+    "agent": "daemon_words:agent",
+    "door": "daemon_words:door",
+}
+_OF_GADMIN = {
+    "ckconfig": "configuration_words:ckconfig",
+    "reconfig": "configuration_words:reconfig",
+    "showconf": "configuration_words:showconf",
+    "hclose": "host_and_queue_words:hclose",
+    "hopen": "host_and_queue_words:hopen",
+    "qclose": "host_and_queue_words:qclose",
+    "qopen": "host_and_queue_words:qopen",
+    "qinact": "host_and_queue_words:qinact",
+    "qact": "host_and_queue_words:qact",
+    "frag": "host_and_queue_words:frag",
+    "hist": "history_words:hist",
+    "mbdhist": "history_words:mbdhist",
+    "qhist": "history_words:qhist",
+    "hhist": "history_words:hhist",
+    "showstatus": "history_words:showstatus",
+    "mbdrestart": "restart_words:mbdrestart",
+    "hrestart": "restart_words:hrestart",
+    "hshutdown": "restart_words:hshutdown",
+    "hstartup": "restart_words:hstartup",
+    "install-units": "fleet_words:install_units",
+    "uninstall-units": "fleet_words:uninstall_units",
+    "host-files": "fleet_words:host_files",
+    "versions": "fleet_words:versions",
+    "drain": "fleet_words:drain",
+    "startup": "fleet_words:startup",
+    "shutdown": "fleet_words:shutdown",
+    "newstore": "store_words:newstore",
+    "orphans": "store_words:orphans",
+    "init-ca": "certificate_words:init_ca",
+    "host-cert": "certificate_words:host_cert",
+}
+_OF_LSADMIN = {
+    "ckconfig": "configuration_words:ckconfig",
+    "reconfig": "configuration_words:reconfig_of_lim",
+    "showconf": "configuration_words:showconf_of_lim",
+}
+UNSUPPORTED = {
+    **dict.fromkeys(("perfmon", "rc", "diagnose", "security", "hpower", "lsfproxyd", "gpd", "switcheventfile"), ""),
+    **dict.fromkeys(
+        ("mbddebug", "mbdtime", "sbddebug", "sbdtime", "schddebug", "schdtime"), "daemons log to LSF_LOGDIR"
+    ),
+    **dict.fromkeys(
+        ("limdebug", "limtime", "resdebug", "restime", "reslogon", "reslogoff"), "daemons log to LSF_LOGDIR"
+    ),
+    **dict.fromkeys(("hghostadd", "hghostdel"), "groups are changed in lsb.hosts, then badmin reconfig"),
+    **dict.fromkeys(("limrestart", "resrestart"), "one agent is LIM, RES and sbatchd: badmin hrestart"),
+    **dict.fromkeys(("limshutdown", "resshutdown"), "one agent is LIM, RES and sbatchd: badmin hshutdown"),
+    **dict.fromkeys(("limstartup", "resstartup"), "one agent is LIM, RES and sbatchd: badmin hstartup"),
+    **dict.fromkeys(("limlock", "limunlock"), "badmin hclose and hopen keep jobs off a host"),
+}
+"""Words of LSF that are refused by name, and what does the same."""
+
+
+@click.group("gsched", cls=WordGroup, places=_OF_GSCHED, context_settings=_HELP)
+@click.version_option(__version__, "-V", "--version", prog_name="gsched")
+def gsched() -> None:
+    """A GPU-aware batch scheduler. `gsched up` starts a private cluster on this machine; no root needed."""
+
+
+@click.group("gadmin", cls=AdministrationGroup, places=_OF_GADMIN, unsupported=UNSUPPORTED, context_settings=_HELP)
+@click.version_option(__version__, "-V", "--version", prog_name="gadmin")
+def gadmin() -> None:
+    """Administer a cluster: its configuration, its hosts and queues, and what fragments its GPUs."""
+
+
+@click.group("lsadmin", cls=AdministrationGroup, places=_OF_LSADMIN, unsupported=UNSUPPORTED, context_settings=_HELP)
+@click.version_option(__version__, "-V", "--version", prog_name="lsadmin")
+def lsadmin() -> None:
+    """What LSF's lsadmin does of the things that gadmin does."""

@@ -1,0 +1,29 @@
+"""A client of the cluster's master for the commands of administrators."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from gsched.base.envdir import conf_dir, read_setting
+from gsched.base.errors import BadRequest
+from gsched.wire.client import Client
+from gsched.wire.patience import DEFAULT_WAIT_S
+from gsched.wire.ways import way_to_master
+
+
+def connect(envdir: str | None) -> Client:
+    """It says once on standard error that it waits. Raises BadRequest, and what `way_to_master` raises."""
+
+    def waiting(silent: str) -> None:
+        click.echo(f"gsched: {silent} is not responding. Please wait ...", err=True)
+
+    folder = envdir or conf_dir(os.environ)
+    text = os.environ.get("GSCHED_COMMAND_WAIT") or read_setting(folder, "GSCHED_COMMAND_WAIT")
+    try:
+        wait_s = float(text or DEFAULT_WAIT_S)
+    except ValueError:
+        raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
+    way = way_to_master(folder, as_root=True)
+    return Client(way.address, wait_s=wait_s, on_wait=waiting, channel=way.channel())

@@ -1,0 +1,83 @@
+"""`gsched up`, `down`, `status` and `sim-gpu`: a private cluster on this machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gsched.app.clusters import private
+from gsched.app.commands.command_options import FAILURE, OPTION_DIR
+from gsched.base.errors import BadRequest
+from gsched.base.idset import parse_idset
+from gsched.probe.inventory import change
+
+
+@click.command()
+@OPTION_DIR
+@click.option(
+    "--sim-gpus",
+    metavar="SPEC",
+    help="Simulate GPUs on every host: a count and a mode (4:exclusive_process, 4:shared) or an inventory file.",
+)
+@click.option("--hosts", metavar="A,B", default="", help="Names of several hosts, all on this machine (for tests).")
+@click.option(
+    "--bare", is_flag=True, help="Leave the GPU resources undefined, as in a cluster that has just been set up."
+)
+@click.option(
+    "--new-store",
+    is_flag=True,
+    help="Where the store is lost, begin a new generation: jobs that are not in what is left are given up.",
+)
+def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool, new_store: bool) -> None:
+    """Start a private cluster in the background, or complete one that is partly up."""
+    names = [name.strip() for name in hosts.split(",") if name.strip()]
+    private.up(
+        private.Home.find(folder),
+        sim_gpus=sim_gpus,
+        hosts=names,
+        gpu_resources=not bare,
+        new_store=new_store,
+        say=click.echo,
+    )
+
+
+@click.command()
+@OPTION_DIR
+@click.option("--kill", is_flag=True, help="End the running jobs as well; without it they go on.")
+def down(folder: str | None, kill: bool) -> None:
+    """Stop the daemons of a private cluster."""
+    private.down(private.Home.find(folder), kill=kill, say=click.echo)
+
+
+@click.command()
+@OPTION_DIR
+def status(folder: str | None) -> None:
+    """Show which daemons run; exit code 1 when one is missing."""
+    if not private.status(private.Home.find(folder), say=click.echo):
+        sys.exit(FAILURE)
+
+
+@click.command("sim-gpu")
+@click.argument("indexes")
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@click.option("--host", metavar="HOST", help="Which simulated host (default: the only one).")
+@OPTION_DIR
+def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: str | None) -> None:
+    """Change simulated GPUs: gsched sim-gpu 0-3 compute_mode=exclusive_process
+
+    Names: compute_mode; problem and fault (a text, empty for none; a GPU with a fault has failed); xid (an error that
+    the driver tells of); and the readings used_mib, utilization_percent, memory_utilization_percent, temperature_c,
+    power_w, ecc_errors, pstate (- for not known).
+    """
+    config = private.Home.find(folder).config()
+    if host is None and len(config.hosts) > 1:
+        raise BadRequest(f"say which host with --host: {', '.join(config.hosts)}")
+    name = host or next(iter(config.hosts))
+    wanted: dict[str, str] = {}
+    for item in settings:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise BadRequest(f"'{item}' is not NAME=VALUE, as in compute_mode=default")
+        wanted[key] = value
+    change(private.inventory_of(config, name), name, parse_idset(indexes), wanted)
