@@ -1,4 +1,4 @@
-"""From the master's answers to what the layouts print, and the lines that commands on jobs answer with.
+"""What several commands make of the master's answers, and the lines that commands on jobs answer with.
 
-Start with `projection`. Nothing is computed anew that the master has said.
+Start with `job_control`. Nothing is computed anew that the master has said.
 """

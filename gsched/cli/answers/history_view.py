@@ -12,14 +12,14 @@ import msgspec
 
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
-from gsched.cli.answers.projection import placed, shown_with_gpus, submitted_record
-from gsched.cli.options.size_units import shown_in
 from gsched.cli.render.jobs import history, job_lines
 from gsched.cli.render.jobs.history import HistoryEvent, HistoryRecord, Remark
+from gsched.cli.render.jobs.shown_job import ShownJob
+from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.left_running import left_running_text
-from gsched.model.view import EventRecord, JobHistory
+from gsched.model.view import EventRecord, JobHistory, JobView
 
 REQUEUED = "Job has been requeued"
 MOST_LEFT_NAMED = 10
@@ -43,8 +43,9 @@ def history_record(stored: JobHistory, unit: str = "M") -> HistoryRecord:
     told = tuple(remark for record in stored.events for remark in teller.tell(record))
     if teller.submitted is None:
         raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
-    job = submitted_record(stored.job_id, teller.submitted.spec, teller.submitted.at, teller.usage)
-    return HistoryRecord(job=job, events=told)
+    told_of, at = teller.submitted.spec, teller.submitted.at
+    view = JobView(job_id=stored.job_id, spec=told_of, state="", submitted_at=at, usage=teller.usage)
+    return HistoryRecord(job=ShownJob(view=view), events=told)
 
 
 class _Teller:
@@ -81,7 +82,7 @@ class _Teller:
         match event:
             case events.JobDispatched():
                 yield history.Dispatched(
-                    at=event.at, placed=placed(event.allocation), effective_req=self._effective(event.effective_req)
+                    at=event.at, placed=event.allocation.hosts, effective_req=self._effective(event.effective_req)
                 )
             case events.JobStarted():
                 yield history.Starting(at=event.at, pid=event.pid)

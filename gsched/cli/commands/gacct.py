@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
-from gsched.cli.answers.projection import job_record
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.jobs import accounts
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
 from gsched.cli.session.session import connected
@@ -112,7 +111,7 @@ def _record(account: Account, unit: str) -> ShownJob:
     view = account.job
     if view is None:
         raise BadRequest("the master gave no account of the job itself")
-    return job_record(view, unit=unit)
+    return ShownJob(view=view, unit=unit)
 
 
 def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:

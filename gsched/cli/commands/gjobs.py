@@ -15,16 +15,16 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.answers.job_thresholds import JobThresholds
-from gsched.cli.answers.projection import affinity_units, gpus_of, job_record
 from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, chosen_filter
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.jobs import job_table, jobs_long
 from gsched.cli.render.jobs.arrays import render_arrays
+from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
 from gsched.cli.render.jobs.pending_summary import render_summary
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.jobs.slot_sums import render_slot_sums, slots_by_state
-from gsched.cli.render.text.layout_records import ShownJob
 from gsched.cli.render.text.output_formats import Format, FormatSetting, render_json, render_text
 from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL
 from gsched.cli.session.call import Call
@@ -224,26 +224,23 @@ class _Listing:
             if self._is_long and thresholds is None:
                 external = self._client.cluster().external_resources
                 thresholds = JobThresholds(self._client)
-            record = job_record(
-                view,
-                external or (),
+            yield ShownJob(
+                view=view,
+                external_indices=external or (),
                 level=self._level,
                 with_hosts=self._is_long,
                 unit=self._unit,
                 now=time.time() if self._is_long else None,
-                thresholds=thresholds.of(view) if thresholds is not None else None,
+                thresholds=thresholds.of(view) if thresholds is not None else {},
+                affinity=affinity_units(view) if self._with_affinity else None,
+                gpus_held=gpus_of(view, self._known_gpus()) if self._with_gpus else (),
             )
-            yield self._in_detail(record, view)
 
-    def _in_detail(self, record: ShownJob, view: JobView) -> ShownJob:
-        """With the tables of -aff and -gpu."""
-        if self._with_affinity:
-            record = msgspec.structs.replace(record, affinity=affinity_units(view))
-        if self._with_gpus and record.gpus:
-            if not self._gpus:
-                self._gpus = {each.gpu.uuid: each.gpu for host in self._client.hosts() for each in host.gpus}
-            record = msgspec.structs.replace(record, gpus_held=gpus_of(view, self._gpus))
-        return record
+    def _known_gpus(self) -> dict[str, Gpu]:
+        """Of all hosts, by UUID; asked for once."""
+        if not self._gpus:
+            self._gpus = {each.gpu.uuid: each.gpu for host in self._client.hosts() for each in host.gpus}
+        return self._gpus
 
     def missing(self) -> list[int]:
         """Jobs that were named and not found, once all records have been gone through."""

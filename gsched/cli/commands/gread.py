@@ -7,7 +7,6 @@ import os
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.job_control import FILTER_OPTIONS
-from gsched.cli.answers.projection import job_record
 from gsched.cli.commands.gpost import box_number
 from gsched.cli.options.job_selection import not_found, parse_job_ids
 from gsched.cli.render.jobs.jobs_long import message_table
@@ -61,7 +60,7 @@ def main(call: Call) -> int:
     if view is None:
         call.error(not_found(job_ids) or "No matching job found\n")
         return LSF_FAILURE
-    messages = [each for each in job_record(view).messages if box is None or each.box == box]
+    messages = [each for each in view.messages if box is None or each.box == box]
     if not messages:
         where = "" if box is None else f" in message box {box}"
         call.error(f"Job <{show_job(view.job_id)}>: No message available{where}\n")

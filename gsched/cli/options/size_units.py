@@ -7,7 +7,7 @@ nothing heavy: most commands ask for the unit, few read requirements.
 from __future__ import annotations
 
 from gsched.base.envdir import read_setting
-from gsched.base.errors import BadRequest, PermissionDenied, RequirementError
+from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.units import unit_letter
 from gsched.cli.session.call import Call
 from gsched.cli.session.master_links import folder_of
@@ -34,21 +34,6 @@ def requirement_in(call: Call, text: str) -> str:
     from gsched.resreq.syntax import with_unit  # only now: the language takes long to import
 
     return with_unit(text, unit)
-
-
-def shown_in(unit: str, text: str) -> str:
-    """A combined requirement, whose sizes are MiB, with sizes in `unit`, a letter, as that cluster's users read them.
-
-    A text that cannot be read is given back as it is.
-    """
-    if not text or unit == "M":
-        return text
-    from gsched.resreq.syntax import in_unit
-
-    try:
-        return in_unit(text, unit)
-    except RequirementError:
-        return text
 
 
 def _of_cluster(call: Call) -> str:

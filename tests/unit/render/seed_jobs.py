@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
+from gsched.base.ids import element_id
 from gsched.cli.render.jobs.history import (
     Dispatched,
     Executing,
@@ -15,14 +18,16 @@ from gsched.cli.render.jobs.history import (
     Starting,
     post_done,
 )
-from gsched.cli.render.text.layout_records import HostSlots, MessageRow, ShownJob
-from gsched.model.job import Usage
-from gsched.model.view import HostView, ResourceValue
+from gsched.cli.render.jobs.shown_job import ShownJob
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.reason import PendingReason
+from gsched.model.view import HostView, JobView, Message, ResourceValue
 
 GOLDEN = Path(__file__).parent / "golden"
 COUNTERS = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p")
 CAFFE = "sudo LD_LIBRARY_PATH=/opt/DL/openblas/lib:/opt/DL/nccl/lib:/opt/DL/caffe-nv/lib time ./examples/cifar10/"
-HERE = (HostSlots("ubuntu02"),)
+HERE = (HostAllocation(host="ubuntu02", slots=1),)
 
 
 def golden(name: str) -> str:
@@ -39,19 +44,43 @@ def at(day: int, clock: str) -> float:
     return datetime.strptime(f"2017-07-{day:02d} {clock} +0000", "%Y-%m-%d %H:%M:%S %z").astimezone(UTC).timestamp()
 
 
-def job(job_id: int, submitted: float, script: str = "train_quick.sh", **more: object) -> ShownJob:
-    fields: dict[str, object] = {
-        "job_id": job_id,
+def job(
+    job_id: int,
+    submitted: float,
+    script: str = "train_quick.sh",
+    *,
+    index: int = 0,
+    placed: tuple[HostAllocation, ...] = (),
+    end: AttemptResult | None = None,
+    pending: tuple[str, ...] = (),
+    usage: Usage | None = None,
+    external_indices: tuple[str, ...] = (),
+    **more: object,
+) -> ShownJob:
+    """A job of the transcripts; further values are fields of its view or of its spec."""
+    spec: dict[str, object] = {
         "user": "test",
-        "stat": "RUN",
         "queue": "normal",
         "command": CAFFE + script,
         "submit_host": "ubuntu02",
-        "submitted_at": submitted,
         "cwd": "/opt/DL/caffe-nv",
         "home": "/home/test",
+        "project": "default",
     }
-    return ShownJob(**{**fields, **more})  # type: ignore[arg-type]
+    view: dict[str, object] = {"state": "RUN"}
+    for name, value in more.items():
+        (spec if name in JobSpec.__struct_fields__ else view)[name] = value
+    shown = JobView(
+        job_id=element_id(job_id, index) if index else job_id,
+        spec=JobSpec(**spec),  # type: ignore[arg-type]
+        submitted_at=submitted,
+        allocation=Allocation(hosts=placed) if placed else None,
+        result=end if end is None or usage is None else msgspec.structs.replace(end, usage=usage),
+        usage=usage,
+        pending_reasons=tuple(PendingReason(text=text) for text in pending),
+        **view,  # type: ignore[arg-type]
+    )
+    return ShownJob(view=shown, external_indices=external_indices)
 
 
 def memory(most: int, mean: int) -> Usage:
@@ -129,12 +158,12 @@ def gpu_job(job_id: int, submitted: float, gpus: str, script: str, claim: int, *
         "script": script,
         "share_group": "/test",
         "res_req": f"select[ngpus>0] rusage[ngpus_excl_p={claim}]",
-        "started_at": submitted,
+        "dispatched_at": submitted,
         "placed": HERE,
         "exec_home": "/home/test",
         "exec_cwd": "/opt/DL/caffe-nv",
         "external_indices": COUNTERS,
-        "messages": (MessageRow(user="test", posted_at=submitted, text=f"ubuntu02:gpus={gpus};"),),
+        "messages": (Message(box=0, user="test", posted_at=submitted, text=f"ubuntu02:gpus={gpus};"),),
         "combined_req": req,
         "effective_req": req,
     }

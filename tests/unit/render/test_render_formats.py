@@ -13,14 +13,16 @@ from seed_jobs import HERE, at, host, job
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS
-from gsched.cli.render.text.layout_records import HostSlots, ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.output_formats import FormatSetting, field_list, parse_format, render_json, render_text
 from gsched.cli.render.text.text_columns import width
-from gsched.model.job import Usage
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.job import AttemptResult, Usage
 from gsched.model.view import QueueView
 
 NOON = at(7, "12:00:00")
 SETTING = FormatSetting(zone=UTC, now=NOON + 100)
+RESERVED = (HostAllocation(host="h", slots=1, amounts={"mem": 4096.0}),)
 
 
 def shown(chosen: str, *jobs: ShownJob, header: bool = False, setting: FormatSetting = SETTING) -> str:
@@ -31,12 +33,15 @@ RUNNING = job(
     17,
     NOON,
     name="한글_작업_이름",
-    started_at=NOON + 10,
-    placed=(HostSlots("h1", 4), HostSlots("h2")),
+    dispatched_at=NOON + 10,
+    placed=(
+        HostAllocation(
+            host="h1", slots=4, gpus=tuple(HeldGpu(index=each, uuid=str(each), claim="ngpus_shared") for each in (0, 1))
+        ),
+        HostAllocation(host="h2", slots=1),
+    ),
     run_limit_s=600,
     usage=Usage(cpu_s=3.25, mem_mib=1536.0, max_mem_mib=2048.0, sampled_at=NOON + 90, pids=(5, 6), threads=2),
-    gpus="h1:gpus=0,1;",
-    gpu_count=2,
     slots=5,
 )
 
@@ -61,7 +66,7 @@ def test_the_columns_of_aiida() -> None:
     assert shown(chosen, RUNNING) == (
         "17|RUN|-|4*h1:h2|test|5|5|4*h1:h2|normal|Jul  7 12:10 L|Jul  7 12:00|15.00% L|Jul  7 12:00|한글_작업_이름\n"
     )
-    unlimited = job(18, NOON, name="n", started_at=NOON, placed=HERE)
+    unlimited = job(18, NOON, name="n", dispatched_at=NOON, placed=HERE)
     assert shown("finish_time %complete time_left", unlimited) == "- - -\n"
 
 
@@ -72,16 +77,16 @@ def test_times_sizes_and_gpus() -> None:
     )
     clock = FormatSetting(zone=UTC, now=NOON + 100, hms=True)
     assert shown("run_time cpu_used pend_time", RUNNING, setting=clock) == "00:01:30 00:00:04 00:00:10\n"
-    assert shown("run_time", job(1, NOON, stat="PEND")) == "0 second(s)\n"
-    assert shown("ertime run_time", job(1, NOON, estimate_s=90, started_at=NOON)) == "90 100 second(s)\n"
+    assert shown("run_time", job(1, NOON, state="PEND")) == "0 second(s)\n"
+    assert shown("ertime run_time", job(1, NOON, estimate_s=90, dispatched_at=NOON)) == "90 100 second(s)\n"
     assert shown("idle_factor average_cpu_efficiency", RUNNING) == "0.04 0.72%\n"
     assert shown("idle_factor average_cpu_efficiency", job(1, NOON)) == "- -\n"
 
 
 def test_memory_that_was_used_of_what_was_reserved() -> None:
-    frugal = job(1, NOON, started_at=NOON, reserved_mem_mib=4096.0, usage=Usage(max_mem_mib=1024.5))
+    frugal = job(1, NOON, dispatched_at=NOON, placed=RESERVED, usage=Usage(max_mem_mib=1024.5))
     assert shown("mem_efficiency", frugal) == "25.01%\n"
-    unknown = (job(2, NOON, reserved_mem_mib=4096.0), job(3, NOON, usage=Usage(max_mem_mib=1.0)))
+    unknown = (job(2, NOON, placed=RESERVED), job(3, NOON, usage=Usage(max_mem_mib=1.0)))
     assert shown("mem_efficiency", *unknown) == "-\n-\n"
 
 
@@ -101,10 +106,12 @@ def test_fields_without_a_value_here_are_refused_with_the_reason(name: str) -> N
 
 
 def test_ends() -> None:
-    ended = {"started_at": NOON, "ended_at": NOON + 60}
-    failed = job(1, NOON, stat="EXIT", exit_code=134, **ended)
-    killed = job(2, NOON, stat="EXIT", signal=9, term_reason="TERM_RUNLIMIT", kill_reason="enough", **ended)
-    done = job(3, NOON, stat="DONE", exit_code=0, **ended)
+    ended = {"dispatched_at": NOON, "finished_at": NOON + 60}
+    failed = job(1, NOON, state="EXIT", end=AttemptResult(exit_code=134), **ended)
+    killed = job(
+        2, NOON, state="EXIT", end=AttemptResult(signal=9, term_reason="TERM_RUNLIMIT"), kill_reason="enough", **ended
+    )
+    done = job(3, NOON, state="DONE", end=AttemptResult(exit_code=0), **ended)
     chosen = "exit_code exit_reason kill_reason suspend_reason delimiter=','"
     assert shown(chosen, failed, killed, done).splitlines() == [
         "134,-,-,-",
@@ -114,10 +121,10 @@ def test_ends() -> None:
 
 
 def test_the_end_that_its_owner_made_is_told_in_text_and_not_in_json() -> None:
-    ended = {"started_at": NOON, "ended_at": NOON + 60, "stat": "EXIT", "signal": 9}
+    ended = {"dispatched_at": NOON, "finished_at": NOON + 60, "state": "EXIT"}
     by_owner, by_limit = (
-        job(1, NOON, term_reason="TERM_OWNER", **ended),
-        job(2, NOON, term_reason="TERM_MEMLIMIT", **ended),
+        job(1, NOON, end=AttemptResult(signal=9, term_reason="TERM_OWNER"), **ended),
+        job(2, NOON, end=AttemptResult(signal=9, term_reason="TERM_MEMLIMIT"), **ended),
     )
     assert shown("exit_reason", by_owner) == "TERM_OWNER: job killed by owner\n"
     text = render_json(
@@ -128,7 +135,7 @@ def test_the_end_that_its_owner_made_is_told_in_text_and_not_in_json() -> None:
 
 
 def test_one_pending_reason() -> None:
-    waiting = job(1, NOON, stat="PEND", pending_reasons=("New job is waiting for scheduling", "second"))
+    waiting = job(1, NOON, state="PEND", pending=("New job is waiting for scheduling", "second"))
     assert shown("stat pend_reason exec_host", waiting) == "PEND New job is waiting for scheduling; -\n"
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import UTC
 
 import pytest
-from seed_jobs import at, golden, gpu_job, histories, host, job, stripped
+from seed_jobs import HERE, at, golden, gpu_job, histories, host, job, stripped
 
 from gsched.cli.render.hosts import host_tables
 from gsched.cli.render.jobs import job_table, jobs_long
 from gsched.cli.render.jobs.history import render_history
-from gsched.cli.render.text.layout_records import HostSlots
-from gsched.model.job import Usage
-
-HERE = (HostSlots("ubuntu02"),)
+from gsched.model.job import AttemptResult, Usage
 
 
 @pytest.mark.parametrize("job_id", sorted(histories()))
@@ -41,7 +38,14 @@ def test_bjobs_long_of_a_running_gpu_job() -> None:
 def test_bjobs_long_of_a_failed_gpu_job() -> None:
     """The transcript leaves the middle out with `...`; what stands before and after it must agree."""
     record = gpu_job(
-        1154, at(7, "17:34:04"), "3", "train_quick.sh", 1, stat="EXIT", ended_at=at(7, "17:34:05"), exit_code=134
+        1154,
+        at(7, "17:34:04"),
+        "3",
+        "train_quick.sh",
+        1,
+        state="EXIT",
+        finished_at=at(7, "17:34:05"),
+        end=AttemptResult(exit_code=134),
     )
     text = stripped(jobs_long.render_long([record], UTC))
     before, after = golden("bjobs_1154.txt").split("...\n")
@@ -71,6 +75,6 @@ def test_bjobs_list() -> None:
     three = [
         job(1269, at(7, "18:02:07"), "train_01.sh", placed=HERE),
         job(1270, at(7, "18:02:11"), "train_01.sh", placed=HERE),
-        job(1271, at(7, "18:02:15"), "train_01.sh", stat="PEND"),
+        job(1271, at(7, "18:02:15"), "train_01.sh", state="PEND"),
     ]
     assert job_table.render_short(three, UTC) == golden("bjobs_list_3.txt")

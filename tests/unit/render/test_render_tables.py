@@ -12,19 +12,19 @@ from seed_jobs import HERE, at, gpu_job, host, job
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts import host_tables, load
 from gsched.cli.render.jobs import history, job_table, jobs_long
-from gsched.cli.render.text.layout_records import HostSlots, MessageRow
 from gsched.cli.render.text.size_texts import in_unit, in_words
 from gsched.cli.render.text.text_columns import width
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, packed_cpu
-from gsched.model.job import Usage
-from gsched.model.view import HostView, QueueView
+from gsched.model.allocation import HostAllocation
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.view import HostView, Message, QueueView
 
 NOON = at(7, "12:00:00")
 
 
 def test_short_list_puts_further_hosts_on_lines_of_their_own() -> None:
-    record = job(17, NOON, placed=(HostSlots("ubuntu02", 4), HostSlots("ubuntu03")))
+    record = job(17, NOON, placed=(HostAllocation(host="ubuntu02", slots=4), HostAllocation(host="ubuntu03", slots=1)))
     assert job_table.render_short([record], UTC, header=False) == (
         "17      test    RUN   normal     ubuntu02    4*ubuntu02  *_quick.sh Jul  7 12:00\n"
         "                                             ubuntu03\n"
@@ -41,13 +41,13 @@ def test_short_list_aligns_korean_names() -> None:
 
 
 def test_wide_list_cuts_nothing_and_leaves_no_empty_column() -> None:
-    record = job(1, NOON, name="a_long_name_of_a_job", stat="PEND", index=3)
+    record = job(1, NOON, name="a_long_name_of_a_job", state="PEND", index=3)
     (row,) = job_table.render_wide([record], UTC, header=False).splitlines()
     assert row.split()[:7] == ["1", "test", "PEND", "normal", "ubuntu02", "-", "a_long_name_of_a_job[3]"]
 
 
 def test_all_columns_are_one_word_each() -> None:
-    record = job(9, NOON, name="n", started_at=NOON + 1, placed=HERE, usage=Usage(cpu_s=183.6, mem_mib=2.0))
+    record = job(9, NOON, name="n", dispatched_at=NOON + 1, placed=HERE, usage=Usage(cpu_s=183.6, mem_mib=2.0))
     header, row = job_table.render_all_columns([record], UTC).splitlines()
     assert dict(zip(header.split(), row.split(), strict=True)) == {
         "JOBID": "9",
@@ -70,14 +70,14 @@ def test_all_columns_are_one_word_each() -> None:
 
 
 def test_pending_reasons_follow_the_row_and_the_submission() -> None:
-    record = job(1, NOON, stat="PEND", pending_reasons=("New job is waiting for scheduling",))
+    record = job(1, NOON, state="PEND", pending=("New job is waiting for scheduling",))
     assert job_table.render_short([record], UTC, reasons=True).endswith("\n New job is waiting for scheduling;\n")
     text = jobs_long.render_long([record], UTC)
     assert "caffe-nv>;\n PENDING REASONS:\n New job is waiting for scheduling;\n\n SCHEDULING PARAMETERS:\n" in text
 
 
 def test_long_records_are_separated_by_dashes_and_unfolded_on_request() -> None:
-    record = job(1, NOON, name="n", slots=4, run_limit_s=28800, output_file="out.%J", hosts_asked=("a", "b"))
+    record = job(1, NOON, name="n", slots=4, run_limit_s=28800, output_file="out.%J", hosts=("a", "b"))
     text = jobs_long.render_long([record, record], UTC, unfolded=True)
     assert text.count("\n" + "-" * 78 + "\n") == 1
     assert "\n\n RUNLIMIT                \n 480.0 min\n" in text
@@ -86,33 +86,34 @@ def test_long_records_are_separated_by_dashes_and_unfolded_on_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "expected"),
+    ("state", "end", "expected"),
     [
-        ({"stat": "DONE", "exit_code": 0}, "Done successfully. The CPU time used is 2.1 seconds."),
-        ({"stat": "EXIT", "signal": 9}, "Exited by signal 9. The CPU time used is 2.1 seconds.\n"),
-        ({"stat": "EXIT", "ran": False}, "Exited. The CPU time used is unknown.\n"),
+        ("DONE", AttemptResult(exit_code=0), "Done successfully. The CPU time used is 2.1 seconds."),
+        ("EXIT", AttemptResult(signal=9), "Exited by signal 9. The CPU time used is 2.1 seconds.\n"),
+        ("EXIT", None, "Exited. The CPU time used is unknown.\n"),
         (
-            {"stat": "EXIT", "exit_code": 130, "term_reason": "TERM_OWNER"},
+            "EXIT",
+            AttemptResult(exit_code=130, term_reason="TERM_OWNER"),
             "\nFri Jul  7 12:01:00: Completed <exit>; TERM_OWNER: job killed by owner.\n",
         ),
     ],
 )
-def test_ends(end: dict[str, object], expected: str) -> None:
-    record = job(1, NOON, ended_at=NOON + 60, usage=Usage(cpu_s=2.1), **end)
+def test_ends(state: str, end: AttemptResult | None, expected: str) -> None:
+    record = job(1, NOON, state=state, finished_at=NOON + 60, usage=Usage(cpu_s=2.1), end=end)
     assert expected in jobs_long.render_long([record], UTC)
 
 
 def test_messages_lose_what_is_for_the_history_only() -> None:
     text = "ubuntu02:gpus=2;EFFECTIVE GPU REQ: num=1;"
     record = gpu_job(
-        1, NOON, "2", "x", 1, messages=(MessageRow(user="test", posted_at=NOON, text=text, attached=True),)
+        1, NOON, "2", "x", 1, messages=(Message(box=0, user="test", posted_at=NOON, text=text, attachment="id"),)
     )
     row = " 0      test       Jul  7 12:00   ubuntu02:gpus=2;                        Y\n"
     assert row in jobs_long.render_long([record], UTC)
 
 
 def test_warnings_are_said_again() -> None:
-    record = job(1, NOON, warnings=("sudo drops CUDA_VISIBLE_DEVICES",))
+    record = job(1, NOON, notes=("sudo drops CUDA_VISIBLE_DEVICES",))
     assert jobs_long.render_long([record], UTC).endswith("\n WARNINGS:\n sudo drops CUDA_VISIBLE_DEVICES;\n")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gsched.cli.answers.projection import affinity_units
 from gsched.cli.render.hosts.host_tables import render_long
 from gsched.cli.render.hosts.topology import affinity_table, render_topologies
+from gsched.cli.render.jobs.job_devices import affinity_units
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
 from gsched.model.topology import MemoryNode, Processor, Topology

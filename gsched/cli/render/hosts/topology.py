@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.idset import format_idset
 from gsched.base.units import format_scaled_mib
-from gsched.cli.render.text.layout_records import AffinityUnit
+from gsched.cli.render.jobs.job_devices import AffinityUnit
 from gsched.cli.render.text.text_columns import left, printable
 from gsched.model.topology import Processor, Topology
 from gsched.model.view import HostView

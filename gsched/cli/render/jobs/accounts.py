@@ -11,7 +11,7 @@ from datetime import tzinfo
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp, short_stamp
 from gsched.model.catalogue import Account, AccountFilter, TimeSpan
@@ -178,7 +178,7 @@ def render_job(account: Account, job: ShownJob, zone: tzinfo, *, unfolded: bool 
         return line(f"{long_stamp(at, zone, year=year)}: {text}")
 
     parts = [line(job_lines.header(job, with_state=True))]
-    parts.append(event(job.submitted_at, job_lines.submission(job, with_queue=False, zone=zone)))
+    parts.append(event(job.view.submitted_at, job_lines.submission(job, with_queue=False, zone=zone)))
     if account.dispatched_at is not None and job.placed:
         text = job_lines.placement("Dispatched", job.placed)
         if job.effective_req:
@@ -187,8 +187,8 @@ def render_job(account: Account, job: ShownJob, zone: tzinfo, *, unfolded: bool 
     how = "Completed <done>" if account.state == "DONE" else job_lines.completion(job.term_reason)
     parts.append(event(account.finished_at, how + "."))
     parts.append("\nAccounting information about this job:\n")
-    if job.share_group:
-        parts.append(f"     Share group charged <{job.share_group}>\n")
+    if job.view.share_group:
+        parts.append(f"     Share group charged <{job.view.share_group}>\n")
     parts.append(_TABLE + _values(account, job))
     if account.gpu_s:
         parts.append(f"     GPUs: {job.gpu_count};  GPU time: {account.gpu_s / 3600:.4f} hours\n")
@@ -215,8 +215,9 @@ def render_brief(rows: Iterable[tuple[Account, ShownJob]], zone: tzinfo, *, wide
         hosts = job.placed[0].host if job.placed else "-"
         name = printable(job.display_name)
         lay, named = (left, name) if wide else (cell, cut_head(name, 10))
+        spec, at = job.spec, short_stamp(job.view.submitted_at, zone)
         lines.append(
-            f"{lay(job.user, 9)} {lay(job.queue, 9)} {short_stamp(job.submitted_at, zone)} {account.cpu_s:6.2f} "
-            f"{wait_s(account):8.0f} {turnaround_s(account):10.0f}  {lay(job.submit_host, 9)} {lay(hosts, 9)} {named}\n"
+            f"{lay(spec.user, 9)} {lay(spec.queue, 9)} {at} {account.cpu_s:6.2f} {wait_s(account):8.0f} "
+            f"{turnaround_s(account):10.0f}  {lay(spec.submit_host, 9)} {lay(hosts, 9)} {named}\n"
         )
     return "".join(lines)

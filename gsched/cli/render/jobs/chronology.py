@@ -36,7 +36,7 @@ def render_chronology(
 def _lines(record: HistoryRecord, zone: tzinfo) -> Iterator[tuple[float, str]]:
     job = record.job
     header = job_lines.header(job, with_state=False)
-    yield job.submitted_at, f"{header}, {job_lines.submission(job, with_queue=True, zone=zone)}"
+    yield job.view.submitted_at, f"{header}, {job_lines.submission(job, with_queue=True, zone=zone)}"
     for event in record.events:
         for text in event.lines():
             yield event.at, f"Job <{job.label}> {text}"

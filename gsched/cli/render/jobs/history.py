@@ -15,9 +15,10 @@ import msgspec
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
-from gsched.cli.render.text.layout_records import HostSlots, ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.allocation import HostAllocation
 from gsched.model.past import JobTimes
 
 STATES = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN")
@@ -43,7 +44,7 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
 class Dispatched(HistoryEvent, frozen=True, kw_only=True):
     """The scheduler chose hosts."""
 
-    placed: tuple[HostSlots, ...]
+    placed: tuple[HostAllocation, ...]
     effective_req: str
     state: str = "RUN"
 
@@ -194,7 +195,7 @@ class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True):
 def state_seconds(record: HistoryRecord, now: float) -> dict[str, int]:
     """Whole seconds per state of STATES up to the end of the job, or `now`."""
     seconds = dict.fromkeys(STATES, 0)
-    state, since = ("PSUSP" if record.job.hold else "PEND"), int(record.job.submitted_at // 1)
+    state, since = ("PSUSP" if record.job.spec.hold else "PEND"), int(record.job.view.submitted_at // 1)
     for event in record.events:
         if not event.state:
             continue
@@ -227,7 +228,7 @@ def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, 
 
     submitted = job_lines.submission(job, with_queue=True, zone=zone)
     yield "\n" + line(job_lines.header(job, with_state=False))
-    yield line(f"{long_stamp(job.submitted_at, zone, year=year)}: {submitted}")
+    yield line(f"{long_stamp(job.view.submitted_at, zone, year=year)}: {submitted}")
     for event in record.events:
         stamp = long_stamp(event.at, zone, year=year)
         for text in event.lines():
@@ -296,7 +297,7 @@ def summary_row(told: HistoryRecord | JobTimes, now: float, *, wide: bool = Fals
             return _plain_row(told, now)
         label, user, name, seconds = show_job(told.job_id), told.user, told.name, seconds_of_times(told, now)
     else:
-        label, user, name = told.job.label, told.job.user, told.job.display_name
+        label, user, name = told.job.label, told.job.spec.user, told.job.display_name
         seconds = state_seconds(told, now)
     name = printable(name)
     if wide:

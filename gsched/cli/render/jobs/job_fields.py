@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.time_texts import hms, hours_minutes, short_stamp
 from gsched.model.job import TERM_TEXTS
@@ -35,10 +35,10 @@ def _seconds(value: float, setting: FormatSetting) -> str:
 
 
 def _run_seconds(job: ShownJob, setting: FormatSetting) -> float | None:
-    if job.started_at is None:
+    if job.view.dispatched_at is None:
         return None
     end = setting.now if job.ended_at is None else job.ended_at
-    return max(0.0, end // 1 - job.started_at // 1)
+    return max(0.0, end // 1 - job.view.dispatched_at // 1)
 
 
 def _run_time(job: ShownJob, setting: FormatSetting) -> str:
@@ -48,8 +48,8 @@ def _run_time(job: ShownJob, setting: FormatSetting) -> str:
 
 
 def _pend_time(job: ShownJob, setting: FormatSetting) -> str:
-    ends = [at for at in (job.started_at, job.ended_at, setting.now) if at is not None]
-    return _seconds(max(0.0, ends[0] // 1 - job.submitted_at // 1), setting)
+    ends = [at for at in (job.view.dispatched_at, job.ended_at, setting.now) if at is not None]
+    return _seconds(max(0.0, ends[0] // 1 - job.view.submitted_at // 1), setting)
 
 
 def _cpu_used(job: ShownJob, setting: FormatSetting) -> str | None:
@@ -91,9 +91,9 @@ def _finish_time(job: ShownJob, setting: FormatSetting) -> str | None:
 
 
 def _limit_ends(job: ShownJob) -> float | None:
-    if job.started_at is None or job.run_limit_s is None or job.ended_at is not None:
+    if job.view.dispatched_at is None or job.spec.run_limit_s is None or job.ended_at is not None:
         return None
-    return job.started_at + job.run_limit_s
+    return job.view.dispatched_at + job.spec.run_limit_s
 
 
 def _time_left(job: ShownJob, setting: FormatSetting) -> str | None:
@@ -109,9 +109,9 @@ def _complete(job: ShownJob, setting: FormatSetting) -> str | None:
     if job.ended_at is not None:
         return "100.00%"
     seconds = _run_seconds(job, setting)
-    if _limit_ends(job) is None or seconds is None or not job.run_limit_s:
+    if _limit_ends(job) is None or seconds is None or not job.spec.run_limit_s:
         return None
-    return f"{min(100.0, 100.0 * seconds / job.run_limit_s):.2f}% L"
+    return f"{min(100.0, 100.0 * seconds / job.spec.run_limit_s):.2f}% L"
 
 
 def _exit_code(job: ShownJob) -> str | None:
@@ -139,9 +139,10 @@ def _pend_reason(job: ShownJob) -> str | None:
 
 def _pend_state(job: ShownJob) -> str:
     """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
-    if job.stat not in ("PEND", "PSUSP"):
+    if job.view.state not in ("PEND", "PSUSP"):
         return "NOTPEND"
-    return "IPEND" if job.stat == "PSUSP" or (job.pending_reasons or ("",))[0].startswith(_INELIGIBLE) else "EPEND"
+    is_ineligible = job.view.state == "PSUSP" or (job.pending_reasons or ("",))[0].startswith(_INELIGIBLE)
+    return "IPEND" if is_ineligible else "EPEND"
 
 
 _INELIGIBLE = (
@@ -153,30 +154,30 @@ _INELIGIBLE = (
 
 
 def _exec_host(job: ShownJob) -> str:
-    return ":".join(str(host) for host in job.placed)
+    return ":".join(slots_on_host(host) for host in job.placed)
 
 
 def _slots(job: ShownJob) -> str:
-    return str(sum(host.slots for host in job.placed) or job.slots)
+    return str(sum(host.slots for host in job.placed) or job.spec.slots)
 
 
 def _estimated_run_time(job: ShownJob, setting: FormatSetting) -> str | None:
-    return None if job.estimate_s is None else _seconds(job.estimate_s, setting)
+    return None if job.spec.estimate_s is None else _seconds(job.spec.estimate_s, setting)
 
 
 def _mib(job: ShownJob, limit: str) -> float | None:
-    value = job.limits.get(limit)
+    value = job.spec.limits.get(limit)
     return None if value is None else value / 1024
 
 
 def _count(job: ShownJob, limit: str) -> str | None:
-    value = job.limits.get(limit)
+    value = job.spec.limits.get(limit)
     return None if value is None else f"{value:.0f}"
 
 
 def _gpu(job: ShownJob, option: str) -> str | None:
     """An option of the job's -gpu requirement, as `mode` of `num=2:mode=shared`."""
-    parts = (part.partition("=") for part in job.combined_gpu_req.split(":"))
+    parts = (part.partition("=") for part in job.spec.combined_gpu_req.split(":"))
     return next((value for name, _, value in parts if name == option), None)
 
 
@@ -188,37 +189,41 @@ TIME_COLUMNS: dict[str, tuple[str, FieldValue[ShownJob]]] = {
 """Options of gjobs that add one column about time to the usual ones."""
 
 
+def _priority(job: ShownJob) -> str | None:
+    return None if job.spec.priority is None else str(job.spec.priority)
+
+
 def _warning_time(job: ShownJob) -> str | None:
-    return None if job.warning_s is None else f"{job.warning_s / 60:g}"
+    return None if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g}"
 
 
 _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
     Field("jobindex", 8, _plain(lambda job: str(job.index))),
-    Field("stat", 5, _plain(lambda job: job.stat)),
-    Field("user", 7, _plain(lambda job: job.user)),
-    Field("queue", 10, _plain(lambda job: job.queue)),
+    Field("stat", 5, _plain(lambda job: job.view.state)),
+    Field("user", 7, _plain(lambda job: job.spec.user)),
+    Field("queue", 10, _plain(lambda job: job.spec.queue)),
     Field("job_name", 10, _plain(lambda job: job.display_name), ("name",), keeps_tail=True),
-    Field("proj_name", 11, _plain(lambda job: job.project), ("proj", "project")),
-    Field("command", 15, _plain(lambda job: job.command), ("cmd",)),
+    Field("proj_name", 11, _plain(lambda job: job.spec.project), ("proj", "project")),
+    Field("command", 15, _plain(lambda job: job.spec.command), ("cmd",)),
     Field("pend_reason", 11, _plain(_pend_reason)),
     Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
     Field("exit_code", 10, _plain(_exit_code)),
     Field("exit_reason", 50, _exit_reason),
-    Field("kill_reason", 50, _plain(lambda job: job.kill_reason)),
-    Field("from_host", 11, _plain(lambda job: job.submit_host)),
+    Field("kill_reason", 50, _plain(lambda job: job.view.kill_reason)),
+    Field("from_host", 11, _plain(lambda job: job.spec.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
     Field("exec_host", 11, _plain(_exec_host)),
     Field("nexec_host", 10, _plain(lambda job: str(len(job.placed)) if job.placed else None)),
     Field("ask_hosts", 30, _plain(lambda job: " ".join(job.hosts_asked))),
     Field("alloc_slot", 20, _plain(lambda job: ":".join(f"{host.slots}*{host.host}" for host in job.placed))),
     Field("nalloc_slot", 10, _plain(lambda job: _slots(job) if job.placed else None)),
-    Field("nreq_slot", 10, _plain(lambda job: str(job.slots))),
-    Field("min_req_proc", 12, _plain(lambda job: str(job.slots))),
-    Field("max_req_proc", 12, _plain(lambda job: str(job.max_slots or job.slots))),
+    Field("nreq_slot", 10, _plain(lambda job: str(job.spec.slots))),
+    Field("min_req_proc", 12, _plain(lambda job: str(job.spec.slots))),
+    Field("max_req_proc", 12, _plain(lambda job: str(job.spec.max_slots or job.spec.slots))),
     Field("slots", 5, _plain(_slots)),
-    Field("submit_time", 15, _moment(lambda job: job.submitted_at)),
-    Field("start_time", 15, _moment(lambda job: job.started_at)),
+    Field("submit_time", 15, _moment(lambda job: job.view.submitted_at)),
+    Field("start_time", 15, _moment(lambda job: job.view.dispatched_at)),
     Field("finish_time", 16, _finish_time),
     Field("time_left", 11, _time_left),
     Field("%complete", 11, _complete),
@@ -236,28 +241,28 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("gpu_num", 10, _plain(lambda job: str(job.gpu_count) if job.gpu_count else None), ("gnum",)),
     Field("gpu_mode", 20, _plain(lambda job: _gpu(job, "mode")), ("gmode",)),
     Field("j_exclusive", 15, _plain(lambda job: _gpu(job, "j_exclusive")), ("j_excl",)),
-    Field("user_group", 15, _plain(lambda job: job.user_group), ("ugroup",)),
-    Field("job_description", 17, _plain(lambda job: job.description), ("description",)),
-    Field("job_group", 10, _plain(lambda job: job.group), ("group",)),
-    Field("job_priority", 12, _plain(lambda job: None if job.priority is None else str(job.priority)), ("priority",)),
-    Field("rsvid", 40, _plain(lambda job: job.reservation)),
+    Field("user_group", 15, _plain(lambda job: job.spec.user_group), ("ugroup",)),
+    Field("job_description", 17, _plain(lambda job: job.spec.description), ("description",)),
+    Field("job_group", 10, _plain(lambda job: job.spec.group), ("group",)),
+    Field("job_priority", 12, _plain(_priority), ("priority",)),
+    Field("rsvid", 40, _plain(lambda job: job.spec.reservation)),
     Field("suspend_reason", 50, _plain(lambda job: "; ".join(job.suspending_reasons))),
-    Field("dependency", 15, _plain(lambda job: job.dependency)),
-    Field("charged_saap", 50, _plain(lambda job: job.share_group), ("saap",)),
-    Field("interactive", 11, _plain(lambda job: "Y" if job.interactive else "N")),
-    Field("exclusive", 13, _plain(lambda job: "Y" if job.exclusive else "N")),
+    Field("dependency", 15, _plain(lambda job: job.spec.dependency)),
+    Field("charged_saap", 50, _plain(lambda job: job.view.share_group), ("saap",)),
+    Field("interactive", 11, _plain(lambda job: "Y" if job.spec.interactive else "N")),
+    Field("exclusive", 13, _plain(lambda job: "Y" if job.spec.exclusive else "N")),
     Field("pendstate", 9, _plain(_pend_state)),
     Field(
         "estimated_start_time",
         20,
-        _moment(lambda job: None if job.planned is None else job.planned.at),
+        _moment(lambda job: None if job.view.planned is None else job.view.planned.at),
         ("estart_time",),
     ),
-    Field("specified_start_time", 20, _moment(lambda job: job.begin_at), ("sstart_time",)),
-    Field("specified_terminate_time", 24, _moment(lambda job: job.terminate_at), ("sterminate_time",)),
+    Field("specified_start_time", 20, _moment(lambda job: job.spec.begin_at), ("sstart_time",)),
+    Field("specified_terminate_time", 24, _moment(lambda job: job.spec.terminate_at), ("sterminate_time",)),
     Field("estimated_run_time", 20, _estimated_run_time, ("ertime",)),
-    Field("memlimit", 10, _plain(lambda job: job.limits.get("MEMLIMIT")), sized=True),
-    Field("swaplimit", 10, _plain(lambda job: job.limits.get("SWAPLIMIT")), sized=True),
+    Field("memlimit", 10, _plain(lambda job: job.spec.limits.get("MEMLIMIT")), sized=True),
+    Field("swaplimit", 10, _plain(lambda job: job.spec.limits.get("SWAPLIMIT")), sized=True),
     Field("corelimit", 10, _plain(lambda job: _mib(job, "CORELIMIT")), sized=True),
     Field("stacklimit", 10, _plain(lambda job: _mib(job, "STACKLIMIT")), sized=True),
     Field("filelimit", 10, _plain(lambda job: _mib(job, "FILELIMIT")), sized=True),
@@ -265,19 +270,19 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
     Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),
-    Field("runtimelimit", 12, _plain(lambda job: f"{job.run_limit_s / 60:.1f}" if job.run_limit_s else None)),
-    Field("input_file", 10, _plain(lambda job: job.input_file)),
-    Field("output_file", 11, _plain(lambda job: job.output_file)),
-    Field("error_file", 10, _plain(lambda job: job.error_file)),
-    Field("sub_cwd", 10, _plain(lambda job: job.cwd)),
-    Field("exec_home", 10, _plain(lambda job: job.exec_home)),
-    Field("exec_cwd", 10, _plain(lambda job: job.exec_cwd)),
-    Field("application", 13, _plain(lambda job: job.application), ("app",)),
-    Field("pre_exec_command", 16, _plain(lambda job: job.pre_exec), ("pre_cmd",)),
-    Field("post_exec_command", 17, _plain(lambda job: job.post_exec), ("post_cmd",)),
-    Field("warning_action", 15, _plain(lambda job: job.warning_signal), ("warn_act",)),
+    Field("runtimelimit", 12, _plain(lambda job: f"{job.spec.run_limit_s / 60:.1f}" if job.spec.run_limit_s else None)),
+    Field("input_file", 10, _plain(lambda job: job.spec.input_file)),
+    Field("output_file", 11, _plain(lambda job: job.spec.output_file)),
+    Field("error_file", 10, _plain(lambda job: job.spec.error_file)),
+    Field("sub_cwd", 10, _plain(lambda job: job.spec.cwd)),
+    Field("exec_home", 10, _plain(lambda job: job.view.exec_home)),
+    Field("exec_cwd", 10, _plain(lambda job: job.view.exec_cwd)),
+    Field("application", 13, _plain(lambda job: job.spec.application), ("app",)),
+    Field("pre_exec_command", 16, _plain(lambda job: job.spec.pre_exec), ("pre_cmd",)),
+    Field("post_exec_command", 17, _plain(lambda job: job.spec.post_exec), ("post_cmd",)),
+    Field("warning_action", 15, _plain(lambda job: job.spec.warning_signal), ("warn_act",)),
     Field("action_warning_time", 19, _plain(_warning_time), ("warn_time",)),
-    Field("output_dir", 15, _plain(lambda job: job.output_dir)),
+    Field("output_dir", 15, _plain(lambda job: job.spec.output_dir)),
 )
 
 _EMPTY = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.gpu_tables import model_name
-from gsched.cli.render.text.layout_records import GpuOfJob
+from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.text.text_columns import cell, left, printable
 
 _COLUMNS = (

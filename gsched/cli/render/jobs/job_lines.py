@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
-from gsched.cli.render.text.layout_records import HostSlots, ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.allocation import HostAllocation
 from gsched.model.job import TERM_TEXTS, Usage
 
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
@@ -20,48 +21,48 @@ _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
 def header(job: ShownJob, *, with_state: bool) -> str:
     """`Job <220>, User <test>, …`; state and queue are in bjobs -l only."""
     parts = [f"Job <{job.label}>"]
-    if job.name or job.index or job.array_spec:
+    if job.spec.name or job.index or job.array_spec:
         parts.append(f"Job Name <{printable(job.display_name)}>")
-    parts += [f"User <{job.user}>", f"Project <{printable(job.project)}>"]
-    if job.application:
-        parts.append(f"Application <{printable(job.application)}>")
-    if job.user_group:
-        parts.append(f"User Group <{printable(job.user_group)}>")
-    if job.mail_user:
-        parts.append(f"Mail <{printable(job.mail_user)}>")
+    parts += [f"User <{job.spec.user}>", f"Project <{printable(job.spec.project)}>"]
+    if job.spec.application:
+        parts.append(f"Application <{printable(job.spec.application)}>")
+    if job.spec.user_group:
+        parts.append(f"User Group <{printable(job.spec.user_group)}>")
+    if job.spec.mail_user:
+        parts.append(f"Mail <{printable(job.spec.mail_user)}>")
     if with_state:
-        parts += [f"Status <{job.stat}>", f"Queue <{job.queue}>"]
-        if job.interactive:
-            parts.append(f"Interactive {_MODES.get(job.interactive, '')}mode")
-        if job.priority is not None:
-            parts.append(f"Job Priority <{job.priority}>")
-    parts.append(f"Command <{printable(job.command)}>")
-    if job.description:
-        parts.append(f"Job Description <{printable(job.description)}>")
-    if job.group:
-        parts.append(f"Job Group <{printable(job.group)}>")
-    if with_state and job.share_group:
-        parts.append(f"Share group charged <{job.share_group}>")
+        parts += [f"Status <{job.view.state}>", f"Queue <{job.spec.queue}>"]
+        if job.spec.interactive:
+            parts.append(f"Interactive {_MODES.get(job.spec.interactive, '')}mode")
+        if job.spec.priority is not None:
+            parts.append(f"Job Priority <{job.spec.priority}>")
+    parts.append(f"Command <{printable(job.spec.command)}>")
+    if job.spec.description:
+        parts.append(f"Job Description <{printable(job.spec.description)}>")
+    if job.spec.group:
+        parts.append(f"Job Group <{printable(job.spec.group)}>")
+    if with_state and job.view.share_group:
+        parts.append(f"Share group charged <{job.view.share_group}>")
     return ", ".join(parts)
 
 
 def submission(job: ShownJob, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     """`Submitted from host <h>, CWD <d>, …;`, times in the zone."""
-    parts = [f"Submitted from host <{job.submit_host}>" + (" on hold" if job.hold else "")]
+    parts = [f"Submitted from host <{job.spec.submit_host}>" + (" on hold" if job.spec.hold else "")]
     if with_queue:
-        parts.append(f"to Queue <{job.queue}>")
+        parts.append(f"to Queue <{job.spec.queue}>")
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_options(job) if value]
-    parts += [f'Copy Files "{printable(text)}"' for text in job.file_copies]
+    parts += [f'Copy Files "{printable(text)}"' for text in job.spec.file_copies]
     parts += [text for text, is_set in _flags(job) if is_set]
-    if job.slots > 1 or job.max_slots > 1:
-        most = f"-{job.max_slots}" if job.max_slots else ""
-        parts.append(f"{job.slots}{most} Task(s)")
-    if job.res_req:
-        parts.append(f"Requested Resources <{printable(job.res_req)}>")
-    if job.gpu_req:
-        parts.append("Requested GPU" + ("" if job.gpu_req == "-" else f" <{printable(job.gpu_req)}>"))
-    if job.dependency:
-        parts.append(f"Dependency Condition <{printable(job.dependency)}>")
+    if job.spec.slots > 1 or job.spec.max_slots > 1:
+        most = f"-{job.spec.max_slots}" if job.spec.max_slots else ""
+        parts.append(f"{job.spec.slots}{most} Task(s)")
+    if job.spec.res_req:
+        parts.append(f"Requested Resources <{printable(job.spec.res_req)}>")
+    if job.spec.gpu_req:
+        parts.append("Requested GPU" + ("" if job.spec.gpu_req == "-" else f" <{printable(job.spec.gpu_req)}>"))
+    if job.spec.dependency:
+        parts.append(f"Dependency Condition <{printable(job.spec.dependency)}>")
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_steps(job) if value]
     if job.hosts_asked:
         parts.append("Specified Hosts " + ", ".join(f"<{host}>" for host in job.hosts_asked))
@@ -71,33 +72,33 @@ def submission(job: ShownJob, *, with_queue: bool, zone: tzinfo = UTC) -> str:
 
 def _flags(job: ShownJob) -> Iterator[tuple[str, bool]]:
     yield f"Notify when job {job.notify}", bool(job.notify)
-    yield "Exclusive Execution", job.exclusive
-    yield "Re-runnable", job.rerunnable
+    yield "Exclusive Execution", job.spec.exclusive
+    yield "Re-runnable", bool(job.spec.rerunnable)
 
 
 def _submitted_steps(job: ShownJob) -> Iterator[tuple[str, str]]:
-    yield "Login Shell", job.login_shell
-    yield "Pre-execute Command", job.pre_exec
-    yield "Post-execute Command", job.post_exec
+    yield "Login Shell", job.spec.login_shell
+    yield "Pre-execute Command", job.spec.pre_exec
+    yield "Post-execute Command", job.spec.post_exec
 
 
 def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]]:
-    yield "User Priority", "" if job.priority is None else str(job.priority)
-    yield "Specified Start Time", "" if job.begin_at is None else long_stamp(job.begin_at, zone)
-    yield "Specified Termination Time", "" if job.terminate_at is None else long_stamp(job.terminate_at, zone)
-    yield "Reservation", job.reservation
-    yield "Requeue Exit Values", job.requeue_exit_values
-    yield "Warning Action", job.warning_signal
-    yield "Warning Time", "" if job.warning_s is None else f"{job.warning_s / 60:g} min"
+    yield "User Priority", "" if job.spec.priority is None else str(job.spec.priority)
+    yield "Specified Start Time", "" if job.spec.begin_at is None else long_stamp(job.spec.begin_at, zone)
+    yield "Specified Termination Time", "" if job.spec.terminate_at is None else long_stamp(job.spec.terminate_at, zone)
+    yield "Reservation", job.spec.reservation
+    yield "Requeue Exit Values", job.spec.requeue_exit_values
+    yield "Warning Action", job.spec.warning_signal
+    yield "Warning Time", "" if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g} min"
 
 
 def _submitted_options(job: ShownJob) -> Iterator[tuple[str, str]]:
-    yield "CWD", below_home(job.cwd, job.home)
-    yield "Specified CWD", job.specified_cwd
-    yield "Input File", job.input_file
-    yield "Output File (overwrite)" if job.output_overwrite else "Output File", job.output_file
-    yield "Output Directory", job.output_dir
-    yield "Error File (overwrite)" if job.error_overwrite else "Error File", job.error_file
+    yield "CWD", below_home(job.spec.cwd, job.spec.home)
+    yield "Specified CWD", job.spec.specified_cwd
+    yield "Input File", job.spec.input_file
+    yield "Output File (overwrite)" if job.spec.output_overwrite else "Output File", job.spec.output_file
+    yield "Output Directory", job.spec.output_dir
+    yield "Error File (overwrite)" if job.spec.error_overwrite else "Error File", job.spec.error_file
 
 
 def below_home(path: str, home: str) -> str:
@@ -108,12 +109,12 @@ def below_home(path: str, home: str) -> str:
     return path
 
 
-def host_list(hosts: Sequence[HostSlots]) -> str:
+def host_list(hosts: Sequence[HostAllocation]) -> str:
     """`<h1> <4*h2>`"""
-    return " ".join(f"<{host}>" for host in hosts)
+    return " ".join(f"<{slots_on_host(host)}>" for host in hosts)
 
 
-def placement(verb: str, hosts: Sequence[HostSlots]) -> str:
+def placement(verb: str, hosts: Sequence[HostAllocation]) -> str:
     """`Started 1 Task(s) on Host(s) <h>, Allocated 1 Slot(s) on Host(s) <h>`"""
     slots = sum(host.slots for host in hosts)
     where = host_list(hosts)

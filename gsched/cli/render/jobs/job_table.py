@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
 from gsched.cli.render.text.time_texts import packed_cpu, packed_stamp, short_stamp
 
@@ -30,11 +30,11 @@ def render_short(
     """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
     lines = [_header(extra)] if header else []
     for job in jobs:
-        hosts = [cell(str(host), 11) for host in job.placed]
+        hosts = [cell(slots_on_host(host), 11) for host in job.placed]
         name = cell(cut_head(printable(job.display_name), 10), 10)
         lines.append(
-            f"{job.job_id:<7d} {cell(job.user, 7)} {cell(job.stat, 5)} {cell(job.queue, 10)} "
-            f"{cell(job.submit_host, 11)} {hosts[0] if hosts else ' ' * 11} {name} "
+            f"{job.job_id:<7d} {cell(job.spec.user, 7)} {cell(job.view.state, 5)} {cell(job.spec.queue, 10)} "
+            f"{cell(job.spec.submit_host, 11)} {hosts[0] if hosts else ' ' * 11} {name} "
             f"{_last_columns(job, zone, extra)}\n"
         )
         lines += [f"{_MORE_HOSTS}{host.rstrip()}\n" for host in hosts[1:]]
@@ -59,15 +59,15 @@ def render_all_columns(jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool =
     for job in jobs:
         usage = job.usage
         cells = (
-            left(packed_stamp(job.submitted_at, zone), 14),
-            left(printable(job.project), 10),
+            left(packed_stamp(job.view.submitted_at, zone), 14),
+            left(printable(job.spec.project), 10),
             left(packed_cpu(usage.cpu_s), 12),
             left(_kib(usage.mem_mib), 7),
             left(_kib(usage.swap_mib), 7),
             left(",".join(str(pid) for pid in usage.pids) or "-", 12),
-            left("-" if job.started_at is None else packed_stamp(job.started_at, zone), 14),
+            left("-" if job.view.dispatched_at is None else packed_stamp(job.view.dispatched_at, zone), 14),
             left("-" if job.ended_at is None else packed_stamp(job.ended_at, zone), 14),
-            str(job.slots),
+            str(job.spec.slots),
         )
         lines.append(f"{_wide_start(job)} {' '.join(cells)}\n")
     return "".join(lines)
@@ -78,15 +78,16 @@ def _header(extra: Extra | None) -> str:
 
 
 def _last_columns(job: ShownJob, zone: tzinfo, extra: Extra | None) -> str:
-    submitted = short_stamp(job.submitted_at, zone)
+    submitted = short_stamp(job.view.submitted_at, zone)
     return submitted if extra is None else f"{submitted:<14} {extra[1](job)}"
 
 
 def _wide_start(job: ShownJob) -> str:
-    hosts = ":".join(str(host) for host in job.placed) or NO_HOST
+    hosts = ":".join(slots_on_host(host) for host in job.placed) or NO_HOST
+    spec, name = job.spec, printable(job.display_name)
     return (
-        f"{job.job_id:<7d} {left(job.user, 7)} {left(job.stat, 5)} {left(job.queue, 10)} {left(job.submit_host, 11)} "
-        f"{left(hosts, 11)} {left(printable(job.display_name), 10)}"
+        f"{job.job_id:<7d} {left(spec.user, 7)} {left(job.view.state, 5)} {left(spec.queue, 10)} "
+        f"{left(spec.submit_host, 11)} {left(hosts, 11)} {left(name, 10)}"
     )
 
 

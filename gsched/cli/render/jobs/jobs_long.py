@@ -13,13 +13,14 @@ from datetime import tzinfo
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.job_gpus import gpu_table
-from gsched.cli.render.text.layout_records import MessageRow, ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
 from gsched.cli.render.text.reason_lines import planned_text
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import long_stamp, short_stamp
+from gsched.model.view import Message
 
 SEPARATOR = "-" * 78 + "\n"
 _MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"
@@ -53,13 +54,13 @@ def render_long(jobs: Iterable[ShownJob], zone: tzinfo, *, unfolded: bool = Fals
 
 def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     yield "\n" + layout.line(job_lines.header(job, with_state=True))
-    yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False, zone=layout.zone))
+    yield layout.event(job.view.submitted_at, job_lines.submission(job, with_queue=False, zone=layout.zone))
     yield from job_limits(job)
-    if job.started_at is not None:
-        yield layout.event(job.started_at, _start(job))
+    if job.view.dispatched_at is not None:
+        yield layout.event(job.view.dispatched_at, _start(job))
     if job.ended_at is not None:
         yield from _end(job, job.ended_at, layout)
-    elif job.started_at is not None and job.usage.sampled_at is not None:
+    elif job.view.dispatched_at is not None and job.usage.sampled_at is not None:
         yield from _usage(job, job.usage.sampled_at, layout)
     yield from _reasons(" PENDING REASONS:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
@@ -68,8 +69,8 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     if memory:
         yield f"\n MEMORY USAGE:\n {memory}\n"
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
-    if job.messages:
-        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
+    if job.view.messages:
+        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.view.messages, layout.zone)
     yield from _details(job, layout)
 
 
@@ -79,10 +80,10 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
         if job.effective_req:
             yield layout.line(f" Effective: {printable(job.effective_req)}")
-    if job.combined_gpu_req:
-        yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_gpu_req)}")
-        if job.started_at is not None:
-            yield layout.line(f" Effective: {printable(job.combined_gpu_req)}")
+    if job.spec.combined_gpu_req:
+        yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.spec.combined_gpu_req)}")
+        if job.view.dispatched_at is not None:
+            yield layout.line(f" Effective: {printable(job.spec.combined_gpu_req)}")
     if job.gpus_held:
         yield gpu_table(job.gpus_held)
     if job.affinity:
@@ -93,17 +94,17 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
 
 def _start(job: ShownJob) -> str:
     text = job_lines.placement("Started", job.placed)
-    if job.exec_home:
-        text += f", Execution Home <{printable(job.exec_home)}>"
-    if job.exec_cwd:
-        text += f", Execution CWD <{printable(job.exec_cwd)}>"
+    if job.view.exec_home:
+        text += f", Execution Home <{printable(job.view.exec_home)}>"
+    if job.view.exec_cwd:
+        text += f", Execution CWD <{printable(job.view.exec_cwd)}>"
     return text + ";"
 
 
 def _end(job: ShownJob, ended_at: float, layout: _Layout) -> Iterator[str]:
     cpu_s = job.usage.cpu_s if job.ran else None
-    yield layout.event(ended_at, job_lines.ending(job.stat == "DONE", job.exit_code, job.signal, cpu_s) + ".")
-    if job.stat != "DONE":
+    yield layout.event(ended_at, job_lines.ending(job.view.state == "DONE", job.exit_code, job.signal, cpu_s) + ".")
+    if job.view.state != "DONE":
         yield layout.event(ended_at, job_lines.completion(job.term_reason) + ".")
 
 
@@ -128,7 +129,7 @@ def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[
 
 def _estimation(job: ShownJob, layout: _Layout) -> Iterator[str]:
     """When the pending job will start, as far as the reservations for it say."""
-    planned = job.planned
+    planned = job.view.planned
     if planned is None:
         return
     text = planned_text(planned)
@@ -142,7 +143,7 @@ def _estimation(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield layout.line(f" {when}: {printable(text)};")
 
 
-def message_table(messages: Iterable[MessageRow], zone: tzinfo, *, wide: bool = False) -> str:
+def message_table(messages: Iterable[Message], zone: tzinfo, *, wide: bool = False) -> str:
     """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut, unless `wide`.
 
     The part of a scheduler's message from `EFFECTIVE GPU REQ` on is kept in the history only, as LSF does.
@@ -151,7 +152,7 @@ def message_table(messages: Iterable[MessageRow], zone: tzinfo, *, wide: bool = 
     for message in messages:
         text = printable(message.text.partition("EFFECTIVE GPU REQ")[0])
         stamp = left(short_stamp(message.posted_at, zone), 14)
-        flag = "Y" if message.attached else "N"
+        flag = "Y" if message.attachment else "N"
         shown = left(text, 35) if wide else cell(text, 35)
         lines.append(f" {message.box:<6d} {cell(message.user, 10)} {stamp} {shown}     {flag}\n")
     return "".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 
 _COLUMNS = (
     ("RUN", ("RUN",), 11),
@@ -29,6 +29,6 @@ def slots_by_state(jobs: Iterable[ShownJob]) -> dict[str, int]:
     """The same counted here, where the master does not know what was asked for."""
     counts: dict[str, int] = {}
     for job in jobs:
-        slots = sum(host.slots for host in job.placed) or job.slots
-        counts[job.stat] = counts.get(job.stat, 0) + slots
+        slots = sum(host.slots for host in job.placed) or job.spec.slots
+        counts[job.view.state] = counts.get(job.view.state, 0) + slots
     return counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gsched.cli.render.text.layout_records import ShownJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 
 _TIMES = ("CPULIMIT", "RUNLIMIT", "ESTIMATED_RUNTIME")
 _SIZES = {"FILELIMIT": 1, "DATALIMIT": 1, "STACKLIMIT": 1, "CORELIMIT": 1, "MEMLIMIT": 1024, "SWAPLIMIT": 1024}
@@ -15,11 +15,11 @@ _COUNTS = ("PROCESSLIMIT", "THREADLIMIT")
 def job_limits(job: ShownJob) -> Iterator[str]:
     """The tables of a job, each with a blank line before it; nothing for a job without limits."""
     seconds = {
-        "CPULIMIT": job.limits.get("CPULIMIT"),
-        "RUNLIMIT": job.run_limit_s,
-        "ESTIMATED_RUNTIME": job.estimate_s,
+        "CPULIMIT": job.spec.limits.get("CPULIMIT"),
+        "RUNLIMIT": job.spec.run_limit_s,
+        "ESTIMATED_RUNTIME": job.spec.estimate_s,
     }
-    for table in limit_tables(seconds, job.limits):
+    for table in limit_tables(seconds, job.spec.limits):
         yield "\n" + table
 
 

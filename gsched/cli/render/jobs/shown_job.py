@@ -1,0 +1,214 @@
+"""A job and how much of it is to be shown. What a layout prints that does not stand in the job's view is derived here.
+
+None means unknown or not applicable and prints as `-` or not at all, never as 0. Nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from gsched.base.ids import array_of, index_of
+from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
+from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL, reason_texts
+from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
+from gsched.model.allocation import HostAllocation
+from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
+from gsched.model.view import JobView
+
+SOON_S = 5.0
+"""A job that was dispatched begins within that time, unless something keeps it."""
+BY_USER = "The job was suspended by user"
+BY_SYSTEM = "The job was suspended by the system"
+
+
+def slots_on_host(part: HostAllocation) -> str:
+    """`4*h`, or `h` for one slot."""
+    return part.host if part.slots == 1 else f"{part.slots}*{part.host}"
+
+
+class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, one element of an array, or (`array_spec`) all elements of an array that have not started."""
+
+    view: JobView
+    level: int = DEFAULT_LEVEL
+    """How much of the pending reasons is told (reason_lines)."""
+    with_hosts: bool = False
+    """With the names of hosts in them."""
+    unit: str = "M"
+    """The letter of sizes in requirements."""
+    now: float | None = None
+    """Seconds since 1970: what a job waits for that should have begun is told."""
+    external_indices: tuple[str, ...] = ()
+    """Names of external load indices, for the second block of the threshold table."""
+    thresholds: Mapping[str, str] = {}
+    """Load index -> `sched/stop`, `-` for the one that is not set."""
+    affinity: tuple[AffinityUnit, ...] | None = None
+    """Its processor units; None when they were not asked for."""
+    gpus_held: tuple[GpuOfJob, ...] = ()
+    """Its GPUs one by one; empty when they were not asked for."""
+
+    @property
+    def spec(self) -> JobSpec:
+        return self.view.spec
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    @property
+    def job_id(self) -> int:
+        """Of an element: its array's."""
+        return array_of(self.view.job_id)
+
+    @property
+    def index(self) -> int:
+        """Array index; 0 for a job that is no array element."""
+        return index_of(self.view.job_id)
+
+    @property
+    def array_spec(self) -> str:
+        """`[1-10:2]%5` for what stands for all elements of an array that have not started; empty otherwise."""
+        if not self.spec.indices or self.index:
+            return ""
+        return f"[{self.spec.indices}]" + (f"%{self.spec.array_limit}" if self.spec.array_limit else "")
+
+    @property
+    def label(self) -> str:
+        """`101` or `101[3]`."""
+        return f"{self.job_id}[{self.index}]" if self.index else str(self.job_id)
+
+    @property
+    def display_name(self) -> str:
+        """JOB_NAME: -J (with the index of an array element), else the command."""
+        if self.index:
+            return f"{self.spec.name}[{self.index}]"
+        return self.spec.name + self.array_spec or self.spec.command
+
+    # -- what was asked for ---------------------------------------------------------------------------------------
+
+    @property
+    def hosts_asked(self) -> tuple[str, ...]:
+        """The hosts of -m as they may be typed again: `h`, `h+2`, `h!`, `others`."""
+        return tuple(_asked_hosts(self.spec))
+
+    @property
+    def notify(self) -> str:
+        """When mail is sent: `begins`, `ends`, `begins/ends`."""
+        moments = (("begins", self.spec.notify_begin), ("ends", self.spec.notify_end or self.spec.notify_error))
+        return "/".join(word for word, is_set in moments if is_set)
+
+    @property
+    def combined_req(self) -> str:
+        return shown_in(self.unit, shown_with_gpus(self.spec.combined_req, self.spec.combined_gpu_req))
+
+    @property
+    def effective_req(self) -> str:
+        text = shown_with_gpus(self.view.effective_req, self.spec.combined_gpu_req, is_effective=True)
+        return shown_in(self.unit, text)
+
+    # -- where it runs --------------------------------------------------------------------------------------------
+
+    @property
+    def placed(self) -> tuple[HostAllocation, ...]:
+        """First execution host first."""
+        return self.view.allocation.hosts if self.view.allocation is not None else ()
+
+    @property
+    def reserved_mem_mib(self) -> float | None:
+        """rusage[mem=...] over all its hosts; None: it has reserved none, or has not started."""
+        amounts = [part.amounts["mem"] for part in self.placed if "mem" in part.amounts]
+        return sum(amounts) if amounts else None
+
+    @property
+    def gpus(self) -> str:
+        """`host:gpus=0,1;`"""
+        return self.view.allocation.gpu_message() if self.view.allocation is not None else ""
+
+    @property
+    def gpu_count(self) -> int:
+        return sum(len(part.gpus) for part in self.placed)
+
+    @property
+    def usage(self) -> Usage:
+        """Its `cpu_s` is believed only where `usage.sampled_at` is set or the job has ended."""
+        ended = self.result
+        return ended.usage if ended is not None else self.view.usage or Usage()
+
+    # -- why it waits, and how it ended ---------------------------------------------------------------------------
+
+    @property
+    def pending_reasons(self) -> tuple[str, ...]:
+        """One text per reason, without the closing `;`."""
+        return reason_texts(self.view.pending_reasons, self.level, with_hosts=self.with_hosts)
+
+    @property
+    def suspending_reasons(self) -> tuple[str, ...]:
+        if self.view.state not in ("USUSP", "SSUSP"):
+            return ()
+        return (self.view.suspending_reason or (BY_USER if self.view.state == "USUSP" else BY_SYSTEM),)
+
+    @property
+    def ended_at(self) -> float | None:
+        return self.view.finished_at if self.view.state in FINISHED else None
+
+    @property
+    def result(self) -> AttemptResult | None:
+        """How it ended; None before, and where that is not known."""
+        return self.view.result if self.view.state in FINISHED else None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.result.exit_code if self.result is not None else None
+
+    @property
+    def signal(self) -> int | None:
+        return self.result.signal if self.result is not None else None
+
+    @property
+    def term_reason(self) -> str:
+        """TERM_OWNER … or empty. A job that merely failed has none."""
+        return self.result.term_reason if self.result is not None else ""
+
+    @property
+    def ran(self) -> bool:
+        """False for a job that ended without its command having run."""
+        return self.view.state not in FINISHED or (self.result is not None and self.result.started)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
+        said = self.spec.warnings
+        notes = (note for note in self.view.notes if note not in said)
+        return (*said, *notes, *_still_held(self.view), *(() if self.now is None else _not_begun(self.view, self.now)))
+
+
+def _asked_hosts(spec: JobSpec) -> Iterator[str]:
+    """The hosts of -m as they may be typed again."""
+    levels = spec.host_levels or (0,) * len(spec.hosts)
+    yield from (f"{host}!" for host in spec.first_hosts if host not in spec.hosts)
+    for host, level in zip(spec.hosts, levels, strict=False):
+        yield host + ("!" if host in spec.first_hosts else "") + (f"+{level}" if level else "")
+    if spec.other_hosts:
+        yield "others"
+
+
+def _still_held(view: JobView) -> Iterator[str]:
+    """What a finished job has on its other hosts until its parts there have ended."""
+    for part in view.allocation.hosts if view.allocation is not None else ():
+        if part.host in view.leaving:
+            held = f"{part.slots} slot{'s' * (part.slots > 1)}"
+            if part.gpus:
+                held += f" and GPU{'s' * (len(part.gpus) > 1)} {','.join(str(gpu.index) for gpu in part.gpus)}"
+            yield f"{held} of host {part.host} are still held: what the job had there has not ended"
+
+
+def _not_begun(view: JobView, now: float) -> Iterator[str]:
+    """Which hosts a job waits for that was dispatched a while ago: LSF's state for it is RUN."""
+    if not view.awaited or view.dispatched_at is None or now - view.dispatched_at < SOON_S:
+        return
+    first = view.allocation.first_host if view.allocation is not None else ""
+    if view.awaited == (first,):
+        yield f"starting: waiting for the job's files (input, output, working directory) on host {first}"
+    else:
+        hosts = f"host{'s' * (len(view.awaited) > 1)} {', '.join(view.awaited)}"
+        yield f"starting: waiting for {hosts} to open what the job has there"
