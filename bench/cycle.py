@@ -34,7 +34,8 @@ from gsched.model.reason import PlannedStart
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.match.host_fit import FitRules, live_values, try_host
+from gsched.policy.match.host_fit import TaskFit
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
 
 GPUS, SLOTS = 8, 16
@@ -184,10 +185,9 @@ def scan_ms(world: World, jobs: int) -> float:
     started = time.perf_counter()
     for each in classes:
         term = demand_of(each, snapshot.local_type).choices[0].terms[0]
-        need = term.need(1)
+        fit = TaskFit(term, term.need(1), rules)
         for name, host in snapshot.hosts.items():
-            books = snapshot.ledger.host(name)
-            try_host(term, host, books, live_values(host, books), need, rules)
+            fit.on(host, snapshot.ledger.host(name))
     return (time.perf_counter() - started) * 1000 * jobs / len(classes)
 
 

@@ -21,6 +21,7 @@ from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, HostValues, Rank, RequirementClass, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.devices.gpu_packing import WHOLE, Node, Shape
+from gsched.policy.match.host_fit import misfit
 
 BATCH = 100
 """Arrivals between two cycles."""
@@ -116,7 +117,7 @@ class Cluster:
         return started
 
     def _start(self, job_id: int, allocation: Allocation) -> None:
-        reason = self._ledger.misfit((job_id, 1), allocation)
+        reason = misfit(self._ledger, (job_id, 1), allocation)
         if reason:
             raise AssertionError(f"task {job_id} was placed where it does not fit: {reason}")
         self._ledger.take((job_id, 1), allocation)

@@ -49,6 +49,14 @@ class ColumnPart:
             found = self._taken[id(column)] = (column, column[self.rows])
         return found[1]
 
+    def short_of(self, column: NDArray[Any], wanted: float) -> Flags:
+        """The rows that have less than wanted, or nobody knows what; not to be written to."""
+        key = (id(column), wanted)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = ~(self.of(column) >= wanted)  # which also keeps the column, and with it its id
+        return found
+
     def text(self, name: str) -> CodedText | None:
         """The rows of a column of text."""
         found = self._whole.text(name)

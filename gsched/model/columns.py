@@ -67,9 +67,8 @@ class HostColumns:
         self._free = singly(self.free)
         self.empty: Flags = np.zeros(size, dtype=np.bool_)
         """Whether nothing is held there."""
-        self.locked: Flags = np.zeros(size, dtype=np.bool_)
-        """Whether an exclusive job runs there."""
-        self.any_locked = False
+        self.unlocked: Flags = np.zeros(size, dtype=np.bool_)
+        """Whether no exclusive job runs there."""
         self._numbers: dict[str, Numbers] = {}
         self._texts: dict[str, CodedText] = {}
         self._amounts: dict[str, MutableSequence[float]] = {}
@@ -172,6 +171,11 @@ class HostColumns:
     def of(self, column: NDArray[Any]) -> NDArray[Any]:
         """The column itself: as of a part."""
         return column
+
+    def short_of(self, column: NDArray[Any], wanted: float) -> Flags:
+        """The rows that have less than wanted, or nobody knows what: as of a part."""
+        found: Flags = ~(column >= wanted)
+        return found
 
     def part(self, rows: RowNumbers) -> ColumnPart:
         """Some rows, as columns."""
@@ -305,7 +309,7 @@ class HostColumns:
     def _remember(self) -> None:
         """Rows begin to be used for trying: `_take_back` undoes it."""
         names = [*self._amounts, *self._counts]
-        of_books = [self.free, self.empty, self.locked, *(self._numbers[name] for name in names)]
+        of_books = [self.free, self.empty, self.unlocked, *(self._numbers[name] for name in names)]
         of_books += [values for _, values, _ in self._derived.values()]
         self._before = [(column, column.copy()) for column in of_books]
 
@@ -340,10 +344,7 @@ class HostColumns:
         free = math.inf if most is None else most - ledger.slots_used
         self._free[row] = free if free > 0 else 0
         self.empty[row] = not ledger.held
-        if ledger.exclusive is not None:
-            self.locked[row] = self.any_locked = True
-        elif self.any_locked:
-            self.locked[row] = False
+        self.unlocked[row] = ledger.exclusive is None
         reserved = ledger.reserved
         if not self._reserved.issuperset(reserved):
             self._reserve(reserved)

@@ -1,6 +1,7 @@
-"""The books of one host: who holds which slots, GPUs, processors and amounts there, and whether more would fit.
+"""The books of one host: who holds which slots, GPUs, processors and amounts there.
 
-It never decides who gets what. The GPUs with their holders are gsched.model.host_devices.
+It never decides who gets what, nor whether more would fit (gsched.policy.match.conditions does). The GPUs with their
+holders are gsched.model.host_devices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from gsched.model.allocation import HostAllocation
 from gsched.model.devices import is_astray
 from gsched.model.host_devices import AttemptKey, HostDevices
-from gsched.model.topology import Processor, cpu_misfit
+from gsched.model.topology import Processor
 
 __all__ = ["AttemptKey", "HostLedger"]
 
@@ -82,25 +83,6 @@ class HostLedger(HostDevices):
     def free_slots(self) -> int | None:
         """Slots left, never below 0; None when there is no limit."""
         return None if self.max_slots is None else max(0, self.max_slots - self.slots_used)
-
-    def misfit(self, part: HostAllocation) -> str:
-        """Why `part` does not fit here now; empty when it does."""
-        free = self.free_slots
-        if free is not None and part.slots > free:
-            return f"{part.slots} slots wanted on {self.host}, {free} free"
-        if self.held and part.exclusive:
-            return f"{self.host} is wanted alone, {len(self.held)} attempts hold something there"
-        if self.exclusive is not None:
-            return f"{self.host} is held by attempt {self.exclusive} alone"
-        if len({held.uuid for held in part.gpus}) != len(part.gpus):
-            return f"a GPU of {self.host} is named twice"
-        for held in part.gpus:
-            gpu = self.gpus.get(held.uuid)
-            if gpu is None:
-                return f"GPU {held.uuid} is not on {self.host}"
-            if not self._may_claim(gpu, held.claim, held.share, held.gmem_mib):
-                return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
-        return cpu_misfit(self.host, part.cpus, self.processors, self.bound_cpus()) if part.bindings else ""
 
     def take(self, key: AttemptKey, part: HostAllocation, since: float = math.inf) -> None:
         """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated.

@@ -1,4 +1,4 @@
-"""The ledger: who holds what on which host. "Does it fit?" is answered here and in the books of a host, nowhere else.
+"""The ledger: who holds what on which host. "Does it fit?" is asked of gsched.policy.match.
 
 The policy works on a fork, the engine on the original. The ledger never decides who gets what.
 """
@@ -97,16 +97,6 @@ class Ledger:
         if at < self._next.get(name, math.inf):
             self._next[name] = at
             heapq.heappush(self._due, (at, name))
-
-    def misfit(self, key: AttemptKey, allocation: Allocation) -> str:
-        """Why the attempt cannot be given the allocation now; empty when it can."""
-        for part in allocation.parts:
-            if self.holds(part.host, key):
-                return f"attempt {key[1]} of job {key[0]} is still on {part.host}"
-            reason = self.host(part.host).misfit(part)
-            if reason:
-                return reason
-        return ""
 
     def holds(self, host: str, key: AttemptKey) -> bool:
         """Whether the attempt holds something on the host."""

@@ -17,7 +17,7 @@ from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.match.columns_cycle import CycleColumns
-from gsched.policy.match.host_fit import FitRules
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.order.blocked_heads import QueueClass
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
 from gsched.policy.place.placement import FoundPlace, Placer, RefusedPlace

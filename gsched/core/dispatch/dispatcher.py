@@ -19,6 +19,8 @@ from gsched.model.allocation import Allocation
 from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
 from gsched.model.job import JobSpec, JobState
 from gsched.model.snapshot import Placement, Plan, Preempted
+from gsched.policy.match.conditions import slots_missing
+from gsched.policy.match.host_fit import misfit
 
 PREEMPTED = "The job was preempted because of a higher priority job"
 
@@ -46,9 +48,9 @@ class Dispatcher:
             job = self.waiting(placement.job_id)
             if job is None:
                 continue
-            misfit = self._dispatch(job, placement, now, decision)
-            if misfit:
-                refused.append((job, misfit))
+            why = self._dispatch(job, placement, now, decision)
+            if why:
+                refused.append((job, why))
         for job_id in plan.resumed:
             self._resume(job_id, now, decision)
         return refused
@@ -64,9 +66,9 @@ class Dispatcher:
         return array.element(index_of(job_id))
 
     def _dispatch(self, job: JobRecord, placement: Placement, now: float, decision: Decision) -> str:
-        misfit = self._state.ledger.misfit((job.job_id, job.attempt + 1), placement.allocation)
-        if misfit:
-            return misfit
+        refused = misfit(self._state.ledger, (job.job_id, job.attempt + 1), placement.allocation)
+        if refused:
+            return refused
         self.start(job, placement.allocation, placement.effective, now, decision)
         return ""
 
@@ -120,8 +122,7 @@ class Dispatcher:
 
 def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:
     """Whether the slots that a preempted job gave up are free again."""
-    free = ((part, state.ledger.host(part.host).free_slots) for part in allocation.hosts)
-    return all(left is None or left >= part.slots for part, left in free)
+    return not any(slots_missing(part.slots, state.ledger.host(part.host)) for part in allocation.hosts)
 
 
 def effective_of(spec: JobSpec, allocation: Allocation) -> str:

@@ -16,6 +16,7 @@ from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobNoted
 from gsched.model.snapshot import Snapshot
+from gsched.policy.match.conditions import refusal_of
 from gsched.policy.place.forced_placement import placed_by_force
 
 
@@ -54,6 +55,6 @@ def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> boo
         books = state.ledger.host(part.host)
         room = books.copy()
         room.max_slots = None
-        if state.ledger.holds(part.host, key) or room.misfit(part):
+        if state.ledger.holds(part.host, key) or refusal_of(part, room):
             return False
     return True

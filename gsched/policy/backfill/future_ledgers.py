@@ -16,6 +16,8 @@ from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy.devices import cpu_affinity
+from gsched.policy.match.conditions import RoomCondition, beside_devices, refusal
+from gsched.policy.match.host_now import FitRules, HostNow
 
 BOOKED = -2
 """Attempt number under which planned jobs stand in books."""
@@ -72,6 +74,9 @@ class Future:
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self.snapshot = snapshot
         self.now = now
+        self._rules = FitRules.of(snapshot, now)
+        self._conditions: dict[int, tuple[HostAllocation, list[RoomCondition]]] = {}
+        """Identity of a part -> the part, and what must be free for it."""
         self.soon = math.nextafter(now, math.inf)
         """When jobs that are ending now are expected to have ended."""
         self.ending: set[int] = set()
@@ -312,7 +317,8 @@ class Future:
 
     def refit(self, part: HostAllocation, books: HostLedger) -> HostAllocation | None:
         """The part as it fits these books, with other devices of the same kind if need be; None when it does not."""
-        if not self._amounts_left(part, books) or books.misfit(structs.replace(part, gpus=(), bindings=())):
+        host = self.snapshot.hosts.get(part.host)
+        if host is None or refusal(self._conditions_of(part), HostNow(host, books)) is not None:
             return None
         gpus = self._devices(part, books)
         if gpus is None:
@@ -323,27 +329,13 @@ class Future:
             if bindings is None:
                 return None
             found = found if bindings == part.bindings else structs.replace(found, bindings=bindings)
-        per_gpu = self.snapshot.reserve_cores_per_gpu
-        free = books.free_slots
-        if (
-            per_gpu
-            and part.slots
-            and not part.gpus
-            and free is not None
-            and free - part.slots < per_gpu * len(idle_gpus(books))
-        ):
-            return None
         return found
 
-    def _amounts_left(self, part: HostAllocation, books: HostLedger) -> bool:
-        host = self.snapshot.hosts.get(part.host)
-        if host is None:
-            return False
-        for name, amount in part.amounts.items():
-            there = host.values.get(name)
-            if not isinstance(there, float | int) or there - books.reserved.get(name, 0.0) < amount:
-                return False
-        return True
+    def _conditions_of(self, part: HostAllocation) -> list[RoomCondition]:
+        found = self._conditions.get(id(part))
+        if found is None:
+            found = self._conditions[id(part)] = (part, beside_devices(part, self._rules))
+        return found[1]
 
     @staticmethod
     def _devices(part: HostAllocation, books: HostLedger) -> tuple[HeldGpu, ...] | None:

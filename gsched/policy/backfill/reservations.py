@@ -25,7 +25,7 @@ from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import Lacking, ReservationTable
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.match.columns import is_closed
+from gsched.policy.match.conditions import closed_hosts
 from gsched.policy.order.blocked_heads import QueueClass, first_jobs, is_first, kind_of
 from gsched.policy.order.fairshare import ShareTree
 from gsched.policy.requirement.demand import Demand
@@ -377,7 +377,7 @@ class Reservations:
         columns = self._snapshot.columns
         if columns is None:
             return sum(not host.closed for host in self._snapshot.hosts.values())
-        return columns.size - int(columns.standing("closed", is_closed).sum())
+        return columns.size - int(closed_hosts(columns).sum())
 
     def _victims_at(self, job_id: int, bucket: Bucket) -> float:
         kind = kind_of(bucket)

@@ -19,8 +19,10 @@ from gsched.policy.backfill.start_planner import LedgerOf
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.host_fit import RECENT, FitRules, crowded, live_values, outside, standing, try_host
-from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed, RequirementChoice, tasks_of
+from gsched.policy.match.conditions import host_conditions, refusal, refusal_of
+from gsched.policy.match.host_fit import TaskFit, TaskFits
+from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice, tasks_of
 from gsched.policy.requirement.reasons import NO_HOST, Reason
 from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, turns_of
@@ -55,6 +57,7 @@ class TrialFit:
         """`field`: the cycle's columns, to tell open hosts apart quickly."""
         self._snapshot = snapshot
         self._rules = rules
+        self._fits = TaskFits(rules)
         self._field = field
         self._tries = Tries()
 
@@ -73,13 +76,19 @@ class TrialFit:
     def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
         """Whether the host is none of the queue's, or not asked for, however it is now."""
         queue = self._snapshot.queues.get(bucket.queue)
-        return queue is None or outside(demand, host, queue, self._rules) is not None
+        if queue is None:
+            return True
+        fixed = (each for each in host_conditions(queue, demand, self._rules) if each.is_fixed)
+        return refusal(fixed, self._now(host)) is not None
 
     def _open_hosts(self, bucket: Bucket, demand: Demand, queue: Queue) -> list[str]:
         if self._field is not None:
             return self._field.open_hosts(queue, bucket.requirement, demand)
-        found = ((name, standing(demand, host, queue, self._rules)) for name, host in self._snapshot.hosts.items())
-        return sorted(name for name, reason in found if reason is None or reason is RECENT)
+        conditions = host_conditions(queue, demand, self._rules)
+        return sorted(name for name in self._snapshot.hosts if refusal(conditions, self._now(name)) is None)
+
+    def _now(self, host: str) -> HostNow:
+        return HostNow(self._snapshot.hosts[host], self._snapshot.ledger.host(host))
 
     def needs(self, bucket: Bucket, demand: Demand) -> list[Need]:
         """The least that the job takes, for each of its alternatives."""
@@ -143,7 +152,7 @@ class TrialFit:
             if sum(room.values()) < tasks:
                 return None
             parts.append(CompoundPart(term, tasks, room))
-        there = HostTry(self._snapshot, self._rules, asked.books, choice.terms, self._tries, asked.lets_have)
+        there = HostTry(self._snapshot, self._fits, asked.books, choice.terms, self._tries, asked.lets_have)
         return deal(parts, there, asked.demand.first_hosts)
 
     def _parts(
@@ -183,12 +192,12 @@ class TrialFit:
         tile = most if not term.is_tiled else 0
         alone = dict.fromkeys((most, least)) if term.one_host else (most,)
         for tasks in alone if term.cu is None and (not term.is_striped or most == 1) else ():
-            need = term.need(tasks)
+            fit = self._fits.of(term, tasks)
             for name in hosts:
                 host = self._snapshot.hosts[name]
                 if (firsts and name not in firsts) or (term.is_tiled and 1 < tasks > (term.tile(host.values) or tile)):
                     continue
-                found = self._try(asked, term, host, need)
+                found = self._try(asked, fit, host)
                 if isinstance(found, HostAllocation):
                     return (found,)
                 reason = reason or found
@@ -203,30 +212,29 @@ class TrialFit:
                 return whole
         return reason or NO_HOST
 
-    def _try(self, asked: _Asked, term: DemandTerm, host: HostSnapshot, need: HostNeed) -> HostAllocation | Reason:
-        ledger = asked.books(host.name)
-        found = try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
+    def _try(self, asked: _Asked, fit: TaskFit, host: HostSnapshot) -> HostAllocation | Reason:
+        found = fit.on(host, asked.books(host.name))
         if asked.then is None or isinstance(found, Reason):
             return found
         return asked.then.part_reason(found) or found
 
     def _filler(self, asked: _Asked, term: DemandTerm) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
-            return self._try(asked, term, self._snapshot.hosts[name], term.need(tasks, first=is_first))
+            return self._try(asked, self._fits.of(term, tasks, first=is_first), self._snapshot.hosts[name])
 
         return fill
 
     def _offers(self, asked: _Asked, term: DemandTerm, most: int, hosts: Sequence[str]) -> list[Offer]:
         """What each host could give at the most, by its slots; filling it says what it gives in fact."""
         units = self._units(term)
-        one = term.need(1, first=False)
+        one = self._fits.of(term, 1, first=False)
         offers = []
         for name in hosts:
             host, ledger = self._snapshot.hosts[name], asked.books(name)
             same = same_of(term.same, host.values)
             if same is None or (units.number is not None and name not in units.number):
                 continue
-            if isinstance(self._try(asked, term, host, one), Reason):
+            if isinstance(self._try(asked, one, host), Reason):
                 continue
             room = most if ledger.free_slots is None else min(most, ledger.free_slots)
             for kind, per_task in term.task_devices:
@@ -235,7 +243,7 @@ class TrialFit:
                 room = cpu_affinity.room(ledger, term.affinity, room)
             unit = 0 if units.number is None else units.number[name]
             offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
-        denied = units.denied((each.unit for each in offers), lambda part: crowded(asked.books(part.host), alone=True))
+        denied = units.denied((each.unit for each in offers), lambda part: refusal_of(part, asked.books(part.host)))
         return [each for each in offers if each.unit not in denied]
 
     def _units(self, term: DemandTerm) -> Units:

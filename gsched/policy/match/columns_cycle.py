@@ -17,10 +17,11 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
 from gsched.policy.devices.scarce_placement import scarce_hosts
-from gsched.policy.match.columns import RECENT, Match, TaskRequest, is_closed
+from gsched.policy.match.columns import Match, TaskRequest
 from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.match.columns_reasons import MatchReasons
-from gsched.policy.match.host_fit import FitRules
+from gsched.policy.match.conditions import AcceptInterval, closed_hosts
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.match.host_scratch import Shelf
 from gsched.policy.requirement.demand import Demand, DemandTerm
 from gsched.policy.requirement.reasons import Reason
@@ -85,7 +86,8 @@ class CycleColumns:
     def open_rows(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Flags:
         """The same as flags of rows."""
         term = demand.choices[0].terms[0]
-        return self.match(queue, requirement, demand, PlacementWay(0, 0, term, 1, first=False)).codes >= RECENT
+        match = self.match(queue, requirement, demand, PlacementWay(0, 0, term, 1, first=False))
+        return match.codes >= match.recent_code
 
     def reasons(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay, refused: dict[int, Reason]
@@ -97,11 +99,11 @@ class CycleColumns:
         reasons = self._reasons.get(key)
         if reasons is None or reasons.match is not match:
             reasons = self._reasons[key] = MatchReasons(self.columns, match)
-        return reasons.of({**ranking.refused, **refused} if ranking is not None else refused, self._rules)
+        return reasons.of({**ranking.refused, **refused} if ranking is not None else refused)
 
     def usable_hosts(self) -> int:
         """How many hosts are not closed."""
-        return self.columns.size - int(self.columns.standing("closed", is_closed).sum())
+        return self.columns.size - int(closed_hosts(self.columns).sum())
 
     def dissolve(self) -> None:
         """The cycle is over: its rankings and their ways to look at a host let go of each other."""
@@ -174,8 +176,7 @@ class CycleColumns:
             return None
         found = self.recent.get(interval)
         if found is None:
-            last = self.columns.standing("last_dispatch", lambda host: host.last_dispatch)
-            found = self.recent[interval] = last + interval > self._rules.now
+            found = self.recent[interval] = AcceptInterval(queue, self._rules).unmet(self.columns, self.columns)
         return found
 
 

@@ -23,7 +23,8 @@ from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.scarce_placement import ScarceHosts, kind_of
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_single import UNKNOWN, KeyOf, best_of
-from gsched.policy.match.host_fit import FitRules
+from gsched.policy.match.conditions import FreeDevices, idle_gpus
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.match.least_row import Least
 from gsched.policy.requirement.demand import DeviceKind, SortKey
 from gsched.policy.requirement.reasons import Reason
@@ -62,15 +63,20 @@ class Ranking:
         """Whether its value alone is the rank: among equals the first row is the first by name."""
         self._packs = match.asked.need.wants_gpus and (order is None or is_packed)
         self._load = None if order is not None else load_ranks(columns)
-        self._idle = match.idle
+        self._idle = idle_gpus(columns)
         self._size = float(columns.size)
         self._sharing = [
-            (each, values, columns.derived(("fresh", each.kind), _of_kind(gpu_choice.fresh, each.kind)))
-            for each, values in zip(match.asked.need.devices, (values for values, _ in match.devices), strict=False)
-            if each.kind.claim in SHARING
+            (
+                each.kind,
+                each.wanted,
+                each.column(columns),
+                _fresh(columns, each.kind),
+            )
+            for each in match.conditions
+            if isinstance(each, FreeDevices) and each.kind.claim in SHARING
         ]
-        """Devices that may be shared, how many can be had, and how many of these nobody holds; the others that a job
-        needs are idle ones wherever it runs.
+        """Devices that may be shared, how many are wanted and can be had, and how many of these nobody holds; the
+        others that a job needs are idle ones wherever it runs.
         """
         kind = kind_of(match.asked.need) if scarce is not None and order is None and not is_packed else None
         self._scarce = None if scarce is None or kind is None else (scarce, kind)
@@ -176,12 +182,8 @@ class Ranking:
 
     def _is_out(self, row: int) -> bool:
         """Whether a host that has enough for a job of the class takes none for another reason."""
-        columns, recent, barred = self._columns, self._recent, self._barred
-        return bool(
-            (columns.any_locked and columns.locked[row])
-            or (recent is not None and recent[row])
-            or (barred is not None and barred[row])
-        )
+        recent, barred = self._recent, self._barred
+        return bool((recent is not None and recent[row]) or (barred is not None and barred[row]))
 
     def _single_key(self) -> KeyOf | None:
         """The key of one row, as for all; None where only arrays can say it."""
@@ -220,7 +222,7 @@ class Ranking:
     def _packing(self, chosen: slice | RowNumbers) -> Numbers:
         """Devices left idle; for a part of a GPU then what is left of that GPU."""
         left = self._idle[chosen]
-        for (kind, count), values, fresh in self._sharing:
+        for kind, count, values, fresh in self._sharing:
             if kind.packed:
                 left = left - np.maximum(0.0, count - (values[chosen] - fresh[chosen]))
             else:
@@ -280,6 +282,10 @@ def _of_kind(
     compute: Callable[[HostLedger, DeviceKind], float], kind: DeviceKind
 ) -> Callable[[HostSnapshot, HostLedger], float]:
     return lambda _, books: compute(books, kind)
+
+
+def _fresh(columns: HostColumns, kind: DeviceKind) -> Numbers:
+    return columns.derived(("fresh", kind), _of_kind(gpu_choice.fresh, kind))
 
 
 def load_ranks(columns: HostColumns) -> Numbers:

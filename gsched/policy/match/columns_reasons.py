@@ -1,20 +1,20 @@
 """Why the hosts of a match take no job: counted over all hosts at once, with the numbers of the first of each kind.
 
-The words come from gsched.policy.match.host_fit, asked of one host; what was found is kept while it holds.
+The words come from the conditions, each asked of one host; what was found is kept while it holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from gsched.model.columns import HostColumns
 from gsched.model.reason import PendingReason
-from gsched.policy.match import host_fit
-from gsched.policy.match.columns import BUSY, CLOSED, FITS, RECENT, Match
-from gsched.policy.match.host_fit import FitRules
-from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked, split
+from gsched.policy.match.columns import FITS, Match
+from gsched.policy.match.conditions import RECENT
+from gsched.policy.match.host_now import HostNow, live_values
+from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked
 
 _Found = dict[tuple[str, bool], tuple[int, str, list[str]]]
 """(text, candidate) -> hosts, numbers of the first, names of the first few."""
@@ -31,22 +31,22 @@ class MatchReasons:
         """Rows whose numbers are told."""
         self._told: tuple[PendingReason, ...] = ()
 
-    def of(self, refused: Mapping[int, Reason], rules: FitRules) -> tuple[PendingReason, ...]:
+    def of(self, refused: Mapping[int, Reason]) -> tuple[PendingReason, ...]:
         """Each host's reason, counted; `refused` are those of hosts where the class would fit. Never empty."""
         match = self.match
         if refused:
-            found = self._count(rules)
+            found = self._count()
             for row, reason in sorted(refused.items()):
                 if match.codes[row] == FITS:
                     _add(found, reason, 1, [self._columns.names[row]])
             return _told(found)
         if match.revision != self._revision or not match.changed.isdisjoint(self._firsts):
-            self._told = _told(self._count(rules))
+            self._told = _told(self._count())
             self._revision = match.revision
         match.changed.clear()
         return self._told
 
-    def _count(self, rules: FitRules) -> _Found:
+    def _count(self) -> _Found:
         match, columns = self.match, self._columns
         found: _Found = {}
         firsts = []
@@ -55,37 +55,20 @@ class MatchReasons:
                 continue
             rows = np.flatnonzero(match.codes == code)
             firsts.append(int(rows[0]))
-            if code in (CLOSED, BUSY):
-                self._said(rows.tolist(), code, found)
+            if code in match.told_apart:
+                for row in rows.tolist():
+                    _add(found, self._ask(row, code), 1, [columns.names[row]])
                 continue
             names = [columns.names[row] for row in rows[:NAMED_HOSTS]]
-            _add(found, self._ask(int(rows[0]), code, rules), len(rows), names)
+            _add(found, self._ask(int(rows[0]), code), len(rows), names)
         self._firsts = frozenset(firsts)
         return found
 
-    def _said(self, rows: Iterable[int], code: int, found: _Found) -> None:
-        """Hosts that say themselves why they take nothing."""
-        queue = self.match.asked.queue.name
-        groups: dict[str, list[str]] = {}
-        for row in rows:
-            host = self._columns.hosts[row]
-            text = host.closed if code == CLOSED else host.busy.get(queue) or host.busy.get("", "")
-            groups.setdefault(text, []).append(host.name)
-        for text, names in groups.items():
-            _add(found, split(text), len(names), names)
-
-    def _ask(self, row: int, code: int, rules: FitRules) -> Reason:
-        columns, asked = self._columns, self.match.asked
-        host = columns.hosts[row]
-        if code == RECENT:
-            return host_fit.RECENT
-        reason = host_fit.standing(asked.demand, host, asked.queue, rules)
-        if reason is not None:
-            return reason
-        books = columns.books(row)
-        values = host_fit.live_values(host, books, columns.shared_left(row))
-        tried = host_fit.try_host(asked.term, host, books, values, asked.need, rules)
-        return tried if isinstance(tried, Reason) else host_fit.NOT_ASKED
+    def _ask(self, row: int, code: int) -> Reason:
+        columns = self._columns
+        host, books = columns.hosts[row], columns.books(row)
+        now = HostNow(host, books, live_values(host, books, columns.shared_left(row)))
+        return self.match.conditions[code].refusal(now) or RECENT
 
 
 def _add(found: _Found, reason: Reason, count: int, names: list[str]) -> None:

@@ -19,7 +19,8 @@ from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.columns_rank import Ranking
-from gsched.policy.match.host_fit import FitRules, fill, is_chosen, live_values
+from gsched.policy.match.host_fit import fill, is_chosen
+from gsched.policy.match.host_now import FitRules, live_values
 from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.place.fast_path import Lane
 from gsched.policy.place.placement_guard import PlaceGuard

@@ -20,7 +20,9 @@ from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.host_fit import FitRules, crowded, live_values, try_host
+from gsched.policy.match.conditions import FreeDevices, SlotsKeptForGpus, refusal_of, task_room
+from gsched.policy.match.host_fit import TaskFits
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice
 from gsched.policy.requirement.reasons import Reason
@@ -39,7 +41,7 @@ class Spreader:
 
     def __init__(self, snapshot: Snapshot, rules: FitRules, field: CycleColumns, guard: PlaceGuard) -> None:
         self._snapshot = snapshot
-        self._rules = rules
+        self._fits = TaskFits(rules)
         self._field = field
         self._guard = guard
         self._tries = Tries()
@@ -99,7 +101,7 @@ class Spreader:
         def is_allowed(part: HostAllocation) -> bool:
             return self._guard.planned(bucket, part) is None and self._guard.limited(bucket, part) is None
 
-        there = HostTry(self._snapshot, self._rules, self._snapshot.ledger.host, terms, self._tries, is_allowed)
+        there = HostTry(self._snapshot, self._fits, self._snapshot.ledger.host, terms, self._tries, is_allowed)
         return deal(parts, there, demand.first_hosts)
 
     def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:
@@ -167,8 +169,7 @@ class Spreader:
     def _filler(self, bucket: Bucket, term: DemandTerm) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
             host, books = self._snapshot.hosts[name], self._snapshot.ledger.host(name)
-            need = term.need(tasks, first=is_first)
-            found = try_host(term, host, books, live_values(host, books), need, self._rules)
+            found = self._fits.of(term, tasks, first=is_first).on(host, books)
             if isinstance(found, Reason):
                 return found
             return self._guard.planned(bucket, found) or self._guard.limited(bucket, found) or found
@@ -205,8 +206,7 @@ class Spreader:
         return [each for each in offers if each.unit not in denied], next(iter(denied.values()), None)
 
     def _denied(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
-        books = self._snapshot.ledger.host(part.host)
-        return crowded(books, alone=part.exclusive) or self._guard.planned(bucket, part)
+        return refusal_of(part, self._snapshot.ledger.host(part.host)) or self._guard.planned(bucket, part)
 
     def _room(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay
@@ -214,15 +214,20 @@ class Spreader:
         """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""
         match = self._field.match(queue, requirement, demand, one_task(way))
         rows: RowNumbers = np.flatnonzero(match.codes == FITS)
-        tasks = np.minimum(match.usable_slots(rows), float(way.tasks))
+        columns = self._field.columns
+        slots = columns.free[rows]
+        for each in match.conditions:
+            if isinstance(each, SlotsKeptForGpus):
+                slots = slots - each.kept(columns)[rows]
+        tasks = np.minimum(slots, float(way.tasks))
         for name, amount in way.term.per_task.items():
-            left = self._field.columns.number(name)
+            left = columns.number(name)
             if left is not None:
                 beside = way.term.per_host.get(name, 0.0)
                 tasks = np.minimum(tasks, np.floor((left[rows] - beside) / amount + _ROUNDING))
         tasks = np.minimum(tasks, self._device_room(match, way.term, rows))
         if way.term.affinity is not None:
-            tasks = np.minimum(tasks, match.task_room[rows])
+            tasks = np.minimum(tasks, task_room(columns, way.term.affinity)[rows])
         if way.term.most_on_host is not None:
             tasks = np.minimum(tasks, float(way.term.most_on_host))
         if way.term.block > 1:
@@ -232,9 +237,10 @@ class Spreader:
     def _device_room(self, match: Match, term: DemandTerm, rows: RowNumbers) -> Numbers:
         room = np.full(len(rows), np.inf)
         per_task, per_host = dict(term.task_devices), dict(term.host_devices)
-        for (kind, _), (values, _) in zip(match.asked.need.devices, match.devices, strict=False):
-            if kind in per_task:
-                room = np.minimum(room, np.floor((values[rows] - per_host.get(kind, 0)) / per_task[kind]))
+        for each in match.conditions:
+            if isinstance(each, FreeDevices) and each.kind in per_task:
+                beside = each.column(self._field.columns)[rows] - per_host.get(each.kind, 0)
+                room = np.minimum(room, np.floor(beside / per_task[each.kind]))
         return room
 
 

@@ -18,6 +18,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.start_planner import AsksFit
+from gsched.policy.match.conditions import slots_missing
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
@@ -368,8 +369,7 @@ class Preemptor:
 
     def _has_slots(self, running: Running) -> bool:
         for part in running.allocation.hosts:
-            free = self._snapshot.ledger.host(part.host).free_slots
-            if free is not None and free < part.slots:
+            if slots_missing(part.slots, self._snapshot.ledger.host(part.host)):
                 return False
             host = self._snapshot.hosts.get(part.host)
             slots = HostAllocation(host=part.host, slots=part.slots)

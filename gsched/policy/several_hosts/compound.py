@@ -17,7 +17,8 @@ from msgspec import structs
 from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import Snapshot
-from gsched.policy.match.host_fit import FitRules, live_values, try_host
+from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.task_spread import apart, merge
@@ -92,14 +93,14 @@ class HostTry:
     def __init__(
         self,
         snapshot: Snapshot,
-        rules: FitRules,
+        fits: TaskFits,
         books: Callable[[str], HostLedger],
         terms: Sequence[DemandTerm],
         tries: Tries,
         allowed: Callable[[HostAllocation], bool] = lambda part: True,
     ) -> None:
         self._snapshot = snapshot
-        self._rules = rules
+        self._fits = fits
         self._books = books
         self._terms = terms
         self._allowed = allowed
@@ -124,7 +125,7 @@ class HostTry:
             found = self._in_order(host, order, tasks, first)
             if found is not None:
                 whole = merge(list(found.values())).hosts[0]
-                return None if self._books(host).misfit(whole) or not self._allowed(whole) else found
+                return None if refusal_of(whole, self._books(host)) or not self._allowed(whole) else found
         return None
 
     def _in_order(self, host: str, order: Sequence[int], tasks: Sums, first: bool) -> dict[int, HostAllocation] | None:
@@ -132,11 +133,10 @@ class HostTry:
         found: dict[int, HostAllocation] = {}
         for number in order:
             term = self._terms[number]
-            need = term.need(tasks[number], first=first)
             if found:  # its own parts do not keep each other out
-                books.exclusive, need = None, need._replace(exclusive=False)
+                books.exclusive = None
             self.tries.left -= 1
-            part = try_host(term, there, books, live_values(there, books), need, self._rules)
+            part = self._fits.of(term, tasks[number], first=first, beside=bool(found)).on(there, books)
             if isinstance(part, Reason):
                 return None
             books.take((-1, _TRIED - number), apart(part))

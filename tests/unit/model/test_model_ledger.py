@@ -10,6 +10,8 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger, double_owners, miscounts
+from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.host_fit import misfit
 
 SHARED = ComputeMode.DEFAULT
 THREAD = ComputeMode.EXCLUSIVE_THREAD
@@ -35,6 +37,12 @@ def part(*indices: int, claim: str = "ngpus_excl_p", slots: int = 1, **amounts: 
 
 def claimable(ledger: HostLedger, claim: str) -> list[int]:
     return [gpu.index for gpu in ledger.claimable(claim)]
+
+
+def why(part: HostAllocation, ledger: HostLedger) -> str:
+    """What keeps the part from the host."""
+    reason = refusal_of(part, ledger)
+    return "" if reason is None else reason.detail or reason.text
 
 
 def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
@@ -76,7 +84,7 @@ def test_a_held_device_is_never_free_whoever_switches_its_mode(switched: Compute
     assert claimable(ledger, claim) == []
     assert ledger.counter("ngpus_excl_p") == DeviceCounter(0.0, 1.0)
     other = part(0, claim=claim)
-    assert "cannot be claimed" in ledger.misfit(other)
+    assert "cannot be claimed" in why(other, ledger)
 
 
 def test_a_shared_device_takes_as_many_jobs_as_configured() -> None:
@@ -115,7 +123,7 @@ def test_unknown_devices_are_none_and_offer_nothing() -> None:
         ledger.observe_gpus(unknown)
         assert ledger.counter("ngpus") is None and ledger.counter("ngpus_excl_p") is None
         assert ledger.claimable("ngpus") == []
-        assert ledger.misfit(part(0)) == "GPU G0 is not on a"
+        assert why(part(0), ledger) == "GPU G0 is not on a"
     ledger.observe_gpus(GpuReport(reason="no driver"))
     assert ledger.counter("ngpus") == DeviceCounter(0.0, 0.0)
 
@@ -135,7 +143,7 @@ def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
     [
         (part(0, 1), ""),
         (part(slots=8), ""),
-        (part(slots=9), "9 slots wanted on a, 8 free"),
+        (part(slots=9), "9 wanted, 8 of 8 free on a"),
         (part(7), "GPU G7 is not on a"),
         (part(0, 0), "a GPU of a is named twice"),
         (part(0, claim="ngpus_shared"), "GPU G0 of a cannot be claimed as ngpus_shared now"),
@@ -144,7 +152,7 @@ def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
     ],
 )
 def test_a_misfit_says_why(wanted: HostAllocation, said: str) -> None:
-    assert books(PROCESS, PROCESS).misfit(wanted) == said
+    assert why(wanted, books(PROCESS, PROCESS)) == said
 
 
 def test_slots_are_never_negative_and_may_be_without_limit() -> None:
@@ -152,7 +160,7 @@ def test_slots_are_never_negative_and_may_be_without_limit() -> None:
     ledger.take((1, 1), part(slots=5))  # a fact from a replay, before MXJ was lowered
     assert ledger.free_slots == 0
     ledger.max_slots = None
-    assert ledger.free_slots is None and ledger.misfit(part(slots=999)) == ""
+    assert ledger.free_slots is None and refusal_of(part(slots=999), ledger) is None
 
 
 def test_amounts_leave_no_crumbs() -> None:
@@ -196,10 +204,10 @@ def test_an_attempt_that_still_holds_something_cannot_be_given_more() -> None:
     ledger = Ledger()
     ledger.host("a").max_slots = 4
     both = Allocation(hosts=(HostAllocation(host="a", slots=4), HostAllocation(host="b", slots=1)))
-    assert ledger.misfit((1, 1), both) == ""
+    assert misfit(ledger, (1, 1), both) == ""
     ledger.take((1, 1), Allocation(hosts=(part(),)))
-    assert ledger.misfit((1, 1), both) == "attempt 1 of job 1 is still on a"
-    assert ledger.misfit((1, 2), both) == "4 slots wanted on a, 3 free"
+    assert misfit(ledger, (1, 1), both) == "attempt 1 of job 1 is still on a"
+    assert misfit(ledger, (1, 2), both) == "Not enough job slot(s): 4 wanted, 3 of 4 free on a"
 
 
 def test_double_owners_are_named_and_sharers_are_not() -> None:
@@ -232,7 +240,7 @@ def test_gmem_is_what_is_really_free(facts: dict[str, int | None], room_mib: int
     assert [gpu.index for gpu in ledger.claimable("gpu_shared", gmem_mib=room_mib)] == [0]
     assert ledger.claimable("gpu_shared", gmem_mib=room_mib + 1) == []
     wish = HeldGpu(uuid="G0", index=0, claim="gpu_shared", gmem_mib=room_mib + 1.0)
-    assert "cannot be claimed" in ledger.misfit(HostAllocation(host="a", slots=1, gpus=(wish,)))
+    assert "cannot be claimed" in why(HostAllocation(host="a", slots=1, gpus=(wish,)), ledger)
 
 
 def test_memory_of_strangers_is_taken_from_what_jobs_share() -> None:

@@ -12,6 +12,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners
+from gsched.policy.match.conditions import refusal_of
 
 WHOLE_CLAIMS = ("ngpus", "ngpus_shared", "gpu_shared", "gpu_jexcl")
 GIB = 1024
@@ -63,13 +64,13 @@ def test_a_split_gpu_is_had_in_parts_alone() -> None:
     ledger = books(split(0), split(1, "3g.40gb", "1g.10gb"))
     for claim in WHOLE_CLAIMS:
         assert uuids(ledger, claim) == ["G0"]
-        assert ledger.misfit(HostAllocation(host="a", slots=1, gpus=(HeldGpu(uuid="G1", index=1, claim=claim),)))
+        assert refusal_of(HostAllocation(host="a", slots=1, gpus=(HeldGpu(uuid="G1", index=1, claim=claim),)), ledger)
         part = HeldGpu(uuid="MIG-1-0", index=1, claim=claim, parent="G1")
-        assert ledger.misfit(HostAllocation(host="a", slots=1, gpus=(part,)))
+        assert refusal_of(HostAllocation(host="a", slots=1, gpus=(part,)), ledger)
     assert uuids(ledger, MIG_CLAIM) == uuids(ledger, MIG_ALONE_CLAIM) == ["MIG-1-1", "MIG-1-0"], "the smallest first"
-    assert ledger.misfit(holding(ledger, "G0"))
+    assert refusal_of(holding(ledger, "G0"), ledger)
     part = holding(ledger, "MIG-1-0")
-    assert part.gpus[0].board == "G1" and part.gpus[0].profile == "3g.40gb" and not ledger.misfit(part)
+    assert part.gpus[0].board == "G1" and part.gpus[0].profile == "3g.40gb" and not refusal_of(part, ledger)
     ledger.take((1, 1), part)
     assert uuids(ledger, MIG_CLAIM) == ["MIG-1-1"]
 
@@ -108,7 +109,7 @@ def test_a_part_that_is_gone_keeps_its_gpu_closed_and_no_other() -> None:
     ledger.take((1, 1), holding(ledger, "MIG-0-1"))
     ledger.observe_gpus(GpuReport(gpus=(split(0, "1g.10gb"), split(1, "1g.10gb"))))
     assert ledger.torn == {"G0"} and uuids(ledger, MIG_CLAIM) == ["MIG-1-0"]
-    assert ledger.misfit(holding(ledger, "MIG-0-0"))
+    assert refusal_of(holding(ledger, "MIG-0-0"), ledger)
     ledger.observe_gpus(GpuReport(gpus=(split(0), split(1, "1g.10gb"))))
     assert uuids(ledger, "gpu_shared") == [] and ledger.idle() == 0 and not ledger.is_idle(ledger.gpus["G0"])
     assert uuids(ledger.copy(), "gpu_shared") == []

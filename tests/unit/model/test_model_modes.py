@@ -12,6 +12,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners, miscounts
+from gsched.policy.match.conditions import refusal_of
 
 SHARED, THREAD = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_THREAD
 PROHIBITED, PROCESS = ComputeMode.PROHIBITED, ComputeMode.EXCLUSIVE_PROCESS
@@ -53,14 +54,14 @@ def test_by_option_any_gpu_will_do_whose_mode_is_set_for_jobs_and_the_right_ones
     # A counter takes what counts as its own, today and for ever.
     assert claimable(ledger, "ngpus_excl_p") == [1, 4]
     assert claimable(ledger, "ngpus_shared") == [0]
-    assert ledger.misfit(part(0, PROCESS_CLAIM)) == ledger.misfit(part(1, SHARED_CLAIM)) == ""
-    assert ledger.misfit(part(2, PROCESS_CLAIM)) and ledger.misfit(part(3, SHARED_CLAIM))
+    assert refusal_of(part(0, PROCESS_CLAIM), ledger) is refusal_of(part(1, SHARED_CLAIM), ledger) is None
+    assert refusal_of(part(2, PROCESS_CLAIM), ledger) and refusal_of(part(3, SHARED_CLAIM), ledger)
 
 
 def test_where_modes_are_not_set_a_gpu_must_be_in_the_right_one() -> None:
     ledger = books(gpu(0, SHARED, settable=False), gpu(1, PROCESS, settable=False))
     assert [claimable(ledger, claim) for claim in BY_OPTION] == [[0], [0], [1]]
-    assert ledger.misfit(part(0, PROCESS_CLAIM))
+    assert refusal_of(part(0, PROCESS_CLAIM), ledger)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_gpu_is_shared_unless_somebody_has_taken_it_out_of_default_mode() -> N
     changed = structs.replace(gpu(0, PROCESS), mode_given=SHARED)  # by somebody, under both
     ledger.observe_gpus(GpuReport(gpus=(changed,), sets_modes=True))
     assert [claimable(ledger, each) for each in CLAIMS] == [[]] * len(CLAIMS)
-    assert ledger.misfit(part(0, SHARED_CLAIM))
+    assert refusal_of(part(0, SHARED_CLAIM), ledger)
 
 
 @st.composite
@@ -121,7 +122,7 @@ def test_whatever_modes_change_nothing_has_two_exclusive_owners(steps: list[obje
             case Gpu():
                 ledger.observe_gpus(GpuReport(gpus=(step,), sets_modes=True))
             case ("take", int(job), str(claim)) if (job, 1) not in ledger.held:
-                fits = not ledger.misfit(part(0, claim))
+                fits = not refusal_of(part(0, claim), ledger)
                 assert fits == (claimable(ledger, claim) == [0])
                 if fits:
                     ledger.take((job, 1), part(0, claim))

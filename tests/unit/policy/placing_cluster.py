@@ -12,6 +12,7 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, HostSnapshot, Plan, Rank, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
+from gsched.policy.match.host_fit import misfit
 
 PROCESS, SHARED = ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.DEFAULT
 NOW = 1000.0
@@ -118,7 +119,7 @@ class Cluster:
         buckets = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}
         for placement in plan.placements:
             bucket = buckets[placement.job_id]
-            assert self.ledger.misfit((placement.job_id, 1), placement.allocation) == ""
+            assert misfit(self.ledger, (placement.job_id, 1), placement.allocation) == ""
             self.ledger.take((placement.job_id, 1), placement.allocation)
             self.pending[bucket].remove(placement.job_id)
             self.running[placement.job_id] = Running(

@@ -25,6 +25,8 @@ from gsched.model.snapshot import (
 )
 from gsched.policy.backfill.releases import Need
 from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.host_fit import misfit
 from gsched.policy.preempt.preemption import Preemptor
 from gsched.policy.requirement.reasons import Reason
 
@@ -104,7 +106,7 @@ class PlainTrial:
             amounts={"mem": ask.mem} if ask.mem else {},
             exclusive=bucket.requirement.exclusive,
         )
-        return None if ledger.misfit(part) else part
+        return None if refusal_of(part, ledger) else part
 
 
 @dataclass
@@ -251,7 +253,7 @@ class Cluster:
                 self.ledger.suspend(victim.key, victim.allocation)
                 self.running[each.job_id] = victim._replace(state="SSUSP", preempted=victim.preempted + 1)
         for job_id, allocation in done.started.items():
-            assert not self.ledger.misfit((job_id, 1), allocation)
+            assert not misfit(self.ledger, (job_id, 1), allocation)
             bucket = self.waiting.pop(job_id)
             self.ledger.take((job_id, 1), allocation)
             self.running[job_id] = Running(job_id, 1, bucket, allocation, "RUN", now, now + _run_s(bucket))

@@ -19,7 +19,9 @@ from gsched.model.snapshot import Running
 from gsched.model.topology import offered
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.match.host_fit import FitRules, fill
+from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.host_fit import fill
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
@@ -37,7 +39,7 @@ def chosen(ledger: HostLedger, text: str, tasks: int = 1) -> list[list[int]]:
 
 def take(ledger: HostLedger, binding: CpuBinding) -> None:
     part = HostAllocation(host=ledger.host, slots=len(binding.tasks), bindings=(binding,))
-    assert ledger.misfit(part) == ""
+    assert refusal_of(part, ledger) is None
     ledger.take((100 + len(ledger.held), 1), part)
 
 
@@ -176,10 +178,10 @@ def test_books_refuse_units_that_are_held_unknown_or_named_twice() -> None:
     part = HostAllocation(host="a", slots=1, bindings=(binding,))
     twice = HostAllocation(host="a", slots=1, bindings=(binding, binding))
     elsewhere = HostAllocation(host="a", slots=1, bindings=(CpuBinding(affinity="", held=(7,), tasks=()),))
-    assert ledger.misfit(twice) == "a CPU of a is named twice"
-    assert ledger.misfit(elsewhere) == "CPU 7 is not offered by a"
+    assert (refusal_of(twice, ledger) or pytest.fail()).text == "a CPU of a is named twice"
+    assert (refusal_of(elsewhere, ledger) or pytest.fail()).text == "CPU 7 is not offered by a"
     ledger.take((1, 1), part)
-    assert ledger.misfit(part) == "CPU 0 of a is held by another job"
+    assert (refusal_of(part, ledger) or pytest.fail()).text == "CPU 0 of a is held by another job"
     assert double_owners([ledger]) == []
     ledger.take((2, 1), part)  # a fact is entered, whatever it is; the audit tells
     assert double_owners([ledger]) == ["CPU 0 of a is held 2 times"]
@@ -226,7 +228,7 @@ def test_no_unit_has_two_owners_and_each_task_gets_what_it_asks_for(sizes: dict[
             continue
         assert room >= tasks
         part = HostAllocation(host="a", slots=tasks, bindings=(found,))
-        assert ledger.misfit(part) == ""
+        assert refusal_of(part, ledger) is None
         assert cpu_affinity.rechoose(ledger, part.bindings) == part.bindings
         ledger.take((number, 1), part)
         at = {each.cpu: each for each in ledger.processors}

@@ -7,7 +7,7 @@ from placing_cluster import host, kind
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import Ledger
-from gsched.policy.match.host_fit import live_values
+from gsched.policy.match.host_now import live_values
 from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.requirement.demand_reader import demand_of
 

@@ -22,7 +22,9 @@ from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
 from gsched.policy.match.columns import FITS
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
-from gsched.policy.match.host_fit import FitRules, live_values, standing, try_host
+from gsched.policy.match.conditions import AcceptInterval, host_conditions, refusal, refusal_of
+from gsched.policy.match.host_fit import TaskFit
+from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
@@ -133,7 +135,7 @@ def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
         if books.processors and draw(st.booleans()):
             cpus = tuple(each.cpu for each in books.processors[: draw(st.integers(1, 3))])
             part = structs.replace(part, bindings=(CpuBinding(affinity="affinity[thread(1)]", held=cpus, tasks=()),))
-        if not books.misfit(part):
+        if not refusal_of(part, books):
             books.take((9000 + number, 1), part)
 
 
@@ -159,12 +161,11 @@ def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: FitRules) 
     """Host by host: what a job would hold there, or why it cannot run there."""
     found: dict[str, HostAllocation | Reason] = {}
     term, queue = demand.choices[0].terms[0], snapshot.queues[bucket.queue]
+    of_host = [*host_conditions(queue, demand, rules), AcceptInterval(queue, rules)]
+    fit = TaskFit(term, term.need(demand.slots), rules)
     for name, each in snapshot.hosts.items():
         books = snapshot.ledger.host(name)
-        need = term.need(demand.slots)
-        found[name] = standing(demand, each, queue, rules) or try_host(
-            term, each, books, live_values(each, books), need, rules
-        )
+        found[name] = refusal(of_host, HostNow(each, books)) or fit.on(each, books)
     return found
 
 
@@ -194,7 +195,7 @@ def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -
             assert fits <= (match.codes[row] == FITS)
     for part in expected.values():
         if isinstance(part, HostAllocation):
-            assert cluster.ledger.host(part.host).misfit(part) == ""
+            assert refusal_of(part, cluster.ledger.host(part.host)) is None
 
 
 @settings(max_examples=150, deadline=None)

@@ -17,7 +17,8 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
 from gsched.policy.backfill.planned_start import Promise
-from gsched.policy.match.host_fit import FitRules
+from gsched.policy.match.host_fit import TaskFits
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal
 
@@ -223,7 +224,7 @@ def test_no_more_is_tried_than_the_bound() -> None:
     terms = wanted.choices[0].terms
     for most, found in ((30, False), (100_000, True)):
         tries = Tries(most)
-        there = HostTry(snapshot, FitRules.of(snapshot, NOW), snapshot.ledger.host, terms, tries)
+        there = HostTry(snapshot, TaskFits(FitRules.of(snapshot, NOW)), snapshot.ledger.host, terms, tries)
         dealt = deal([CompoundPart(term, 50, room) for term in terms], there)
         assert (dealt is not None) == found
         assert -30 < tries.left < most, "a set of tasks that was begun is tried to its end"

@@ -17,7 +17,8 @@ from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Running
 from gsched.policy.backfill.planned_start import Promise
 from gsched.policy.backfill.trial_fit import TrialFit
-from gsched.policy.match.host_fit import FitRules
+from gsched.policy.match.host_fit import misfit
+from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
@@ -579,11 +580,11 @@ def test_placing_finds_a_place_just_when_a_trial_does(cluster: Cluster, text: st
     found = trial.place(bucket, demand, trial.candidates(bucket, demand), snapshot.ledger.host)
     assert bool(plan.placements) == isinstance(found, Allocation), (told(plan), found)
     for placement in plan.placements:
-        assert cluster.ledger.misfit((1, 1), placement.allocation) == ""
+        assert misfit(cluster.ledger, (1, 1), placement.allocation) == ""
         assert demand.slots <= placement.allocation.slots <= demand.max_slots
         _check_span(text, placement.allocation)
     if isinstance(found, Allocation):
-        assert cluster.ledger.misfit((1, 1), found) == ""
+        assert misfit(cluster.ledger, (1, 1), found) == ""
         _check_span(text, found)
 
 

@@ -15,6 +15,7 @@ from gsched.model.ledger import double_owners, miscounts
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import AdvanceReservation, Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
+from gsched.policy.match.host_fit import misfit
 from gsched.policy.place.forced_placement import placed_by_force
 
 UNITS = {
@@ -215,7 +216,7 @@ def play(seed: int) -> None:
             bucket, job_id = buckets[placement.job_id], placement.job_id
             limit = bucket.requirement.run_s or 0.0
             assert now <= promised.get(job_id, now), f"job {job_id} was planned for {promised[job_id]}, starts at {now}"
-            assert cluster.ledger.misfit((job_id, 1), placement.allocation) == ""
+            assert misfit(cluster.ledger, (job_id, 1), placement.allocation) == ""
             cluster.ledger.take((job_id, 1), placement.allocation)
             cluster.pending[bucket].remove(job_id)
             cluster.running[job_id] = Running(job_id, 1, bucket, placement.allocation, "RUN", now, now + limit)

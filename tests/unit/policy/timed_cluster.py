@@ -17,6 +17,7 @@ from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snaps
 from gsched.model.window import is_open
 from gsched.policy.cycle import schedule
 from gsched.policy.limits.limit_members import groups_above
+from gsched.policy.match.host_fit import misfit
 
 SUNDAY_MIN = 7 * 24 * 60
 DUST_S = 1e-6
@@ -106,7 +107,7 @@ class TimedCluster(Cluster):
             self._suspend(each.job_id, now)
         for placement in plan.placements:
             bucket, job_id = buckets[placement.job_id], placement.job_id
-            assert not self.ledger.misfit((job_id, 1), placement.allocation)
+            assert not misfit(self.ledger, (job_id, 1), placement.allocation)
             self.ledger.take((job_id, 1), placement.allocation)
             self.pending[bucket].remove(job_id)
             self._pass_on(job_id, bucket)
