@@ -41,16 +41,20 @@ class Turn:
     """When it is, what comes of it, and how much may still be done. One object for all turns of a command."""
 
     def __init__(self) -> None:
-        self.now = 0.0
         self.decision: Decision
         self.count = 0
         """The first one is 1."""
         self._left = 0
 
-    def begin(self, now: float, decision: Decision, steps: int) -> None:
+    def begin(self, decision: Decision, steps: int) -> None:
         """The next turn, of so many steps."""
-        self.now, self.decision, self._left = now, decision, steps
+        self.decision, self._left = decision, steps
         self.count += 1
+
+    @property
+    def now(self) -> float:
+        """Of its decision."""
+        return self.decision.now
 
     def spend(self, steps: int = LOOK) -> None:
         """So much has been done, beside the events."""

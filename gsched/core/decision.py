@@ -1,4 +1,9 @@
-"""What came of a command: events already applied to the state, instructions and a reply for after the commit."""
+"""A decision in the making: when it is made and on what, and what comes of it.
+
+Events are applied to the state at once; instructions and a reply are for after the commit. Whatever decides takes this
+one context; nothing else tells it the time, the state or the configuration. It is of one moment: it never outlives the
+command, the turn or the cycle that it was made for.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import Any
 from gsched.core.instruction import Instruction
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
+from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent
 from gsched.model.host_ledger import AttemptKey
 
@@ -15,11 +21,17 @@ from gsched.model.host_ledger import AttemptKey
 class Decision:
     """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
 
-    __slots__ = ("_state", "events", "instructions", "observed", "over", "parts", "reply", "rest", "steps")
+    __slots__ = (
+        *("config", "events", "instructions", "now", "observed", "over", "parts", "reply", "rest", "state", "steps"),
+    )
 
-    def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:
-        """`observed`: what a host's agent has said."""
-        self._state = state
+    def __init__(
+        self, state: ClusterState, config: ClusterConfig, now: float, observed: Callable[[str], Observation]
+    ) -> None:
+        """`now` is UTC seconds; `observed`: what a host's agent has said."""
+        self.state = state
+        self.config = config
+        self.now = now
         self.observed = observed
         self.over: set[tuple[str, AttemptKey]] = set()
         """(host, attempt): nothing of the attempt is left there, as its agent has just said."""
@@ -35,7 +47,7 @@ class Decision:
 
     def record(self, event: AnyEvent) -> None:
         """Apply the event and remember it for the commit. Raises machine.IllegalEvent, and then nothing happened."""
-        self._state.apply(event)
+        self.state.apply(event)
         self.events.append(event)
 
     def instruct(self, instruction: Instruction) -> None:

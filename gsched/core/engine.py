@@ -119,7 +119,7 @@ class Engine:
         """Something has happened since the current pass over the pending jobs began."""
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
-        self._handlers: dict[type, Callable[[Any, float, Decision], None]] = {
+        self._handlers: dict[type, Callable[[Any, Decision], None]] = {
             JudgeCondition: self._judge_condition,
             ControlHosts: self._control_hosts,
             ControlQueues: self._control_queues,
@@ -163,7 +163,7 @@ class Engine:
             return self.go_on(Unfinished(command, turn, start(command, turn)), now, steps)
 
         def decide(decision: Decision) -> None:
-            self._handlers[type(command)](command, now, decision)
+            self._handlers[type(command)](command, decision)
 
         return self._decided(command, now, steps, decide, "nothing was changed")
 
@@ -171,7 +171,7 @@ class Engine:
         """Another turn of a command. Raises as `handle`, but what its turns before have brought about remains."""
 
         def decide(decision: Decision) -> None:
-            unfinished.turn.begin(now, decision, steps)
+            unfinished.turn.begin(decision, steps)
             try:
                 next(unfinished.work)
             except StopIteration as done:
@@ -189,11 +189,11 @@ class Engine:
     def _decided(
         self, command: Command, now: float, steps: int, decide: Callable[[Decision], None], so_far: str
     ) -> Decision:
-        decision = Decision(self.state, self.observations.of)
+        decision = Decision(self.state, self.config, now, self.observations.of)
         self._give_back(now)
         try:
             decide(decision)
-            self._settle(now, decision, steps - decision.steps)
+            self._settle(decision, steps - decision.steps)
         except Exception as error:
             if decision.events:
                 raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error
@@ -211,10 +211,10 @@ class Engine:
 
     def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
         """More of what follows from what has happened."""
-        decision = Decision(self.state, self.observations.of)
+        decision = Decision(self.state, self.config, now, self.observations.of)
         if self._making.has_more:
             self._make(decision, steps)
-        self._settle(now, decision, steps)
+        self._settle(decision, steps)
         return decision
 
     def _make(self, decision: Decision, steps: int) -> None:
@@ -226,14 +226,14 @@ class Engine:
         if self._settled % TURNS_UNSEEN == 0:
             self._wake()
 
-    def _settle(self, now: float, decision: Decision, steps: int = UNLIMITED) -> None:
+    def _settle(self, decision: Decision, steps: int = UNLIMITED) -> None:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
         hosts; jobs that depend on others go on, or end.
         """
-        host_task_reports.settle(self.state, self.config, now, decision)
+        host_task_reports.settle(decision)
         self._rejudging.note(decision.events)
         before = len(decision.events)
-        self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
+        self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
         if len(decision.events) > before:
             self._wake()
 
@@ -274,41 +274,41 @@ class Engine:
             turn,
         )
 
-    def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
-        administration.control_hosts(self.state, self.config, command, now, decision)
+    def _control_hosts(self, command: ControlHosts, decision: Decision) -> None:
+        administration.control_hosts(command, decision)
         for host in decision.reply:
             self._outlook.forget(host)
         self._wake()
 
-    def _control_queues(self, command: ControlQueues, now: float, decision: Decision) -> None:
-        administration.control_queues(self.state, self.config, command, now, decision)
+    def _control_queues(self, command: ControlQueues, decision: Decision) -> None:
+        administration.control_queues(command, decision)
         self._wake()
 
-    def _judge_condition(self, command: JudgeCondition, now: float, decision: Decision) -> None:
+    def _judge_condition(self, command: JudgeCondition, decision: Decision) -> None:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
-    def _control_groups(self, command: ControlGroups, now: float, decision: Decision) -> None:
-        administration.control_groups(self.state, self.config, command, now, decision)
+    def _control_groups(self, command: ControlGroups, decision: Decision) -> None:
+        administration.control_groups(command, decision)
         self._wake()
 
-    def _control_reservations(self, command: ControlReservations, now: float, decision: Decision) -> None:
-        advance_reservations.control_reservations(self.state, self.config, command, self.observations.of, now, decision)
+    def _control_reservations(self, command: ControlReservations, decision: Decision) -> None:
+        advance_reservations.control_reservations(command, self.observations.of, decision)
         self._wake()
 
-    def _end_orphans(self, command: EndOrphans, now: float, decision: Decision) -> None:
-        unrecorded_attempts.end_orphans(self.state, self.config, self.observations, command, now, decision)
+    def _end_orphans(self, command: EndOrphans, decision: Decision) -> None:
+        unrecorded_attempts.end_orphans(self.observations, command, decision)
 
-    def _raise_numbers(self, command: RaiseNumbers, now: float, decision: Decision) -> None:
-        unrecorded_attempts.raise_numbers(self.state, command, now, decision)
+    def _raise_numbers(self, command: RaiseNumbers, decision: Decision) -> None:
+        unrecorded_attempts.raise_numbers(command, decision)
 
-    def _renew_store(self, command: RenewStore, now: float, decision: Decision) -> None:
-        unrecorded_attempts.renew_store(self.state, command, now, decision)
+    def _renew_store(self, command: RenewStore, decision: Decision) -> None:
+        unrecorded_attempts.renew_store(command, decision)
 
-    def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
+    def _reconfigure(self, command: Reconfigure, decision: Decision) -> None:
         config = command.config
         decision.record(
             ConfigApplied(
-                at=now,
+                at=decision.now,
                 digest=config.digest,
                 by=command.user,
                 started=command.started,
@@ -320,7 +320,7 @@ class Engine:
                 queues=len(config.queues),
             )
         )
-        self.config = command.config
+        self.config = decision.config = command.config
         self._judge = judge_for(command.config)
         self._rejudging.begin()
         self.planned = looked_at_by_nobody(self.planned)
@@ -332,43 +332,43 @@ class Engine:
 
     # -- agents ---------------------------------------------------------------------------------------------------
 
-    def _hello(self, command: HostHello, now: float, decision: Decision) -> None:
-        self._host_news.hello(self.config, command, now, decision)
+    def _hello(self, command: HostHello, decision: Decision) -> None:
+        self._host_news.hello(command, decision)
         self._wake()
 
-    def _reported(self, command: HostReported, now: float, decision: Decision) -> None:
+    def _reported(self, command: HostReported, decision: Decision) -> None:
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
-        if self._host_news.reported(self.config, command, now, decision):
+        if self._host_news.reported(command, decision):
             self._wake()
 
-    def _disconnected(self, command: HostDisconnected, now: float, decision: Decision) -> None:
-        self._host_news.disconnected(self.config, command, now, decision)
+    def _disconnected(self, command: HostDisconnected, decision: Decision) -> None:
+        self._host_news.disconnected(command, decision)
 
-    def _attempt_started(self, command: AttemptStarted, now: float, decision: Decision) -> None:
+    def _attempt_started(self, command: AttemptStarted, decision: Decision) -> None:
         seen = self.observations.of(command.host)
-        attempt_reports.attempt_started(self.state, command, seen, now, decision)
+        attempt_reports.attempt_started(command, seen, decision)
         job = self.state.jobs.get(command.job_id)
         if job is not None and any(isinstance(event, JobStarted) for event in decision.events):
-            attempt_reports.note_hidden_gpus(job, self.config, seen, max(now, command.at), decision)
+            attempt_reports.note_hidden_gpus(job, seen, max(decision.now, command.at), decision)
 
-    def _attempt_ended(self, command: AttemptEnded, now: float, decision: Decision) -> None:
+    def _attempt_ended(self, command: AttemptEnded, decision: Decision) -> None:
         seen = self.observations.of(command.host)
-        attempt_reports.attempt_ended(self.state, self.config, command, seen, now, decision)
+        attempt_reports.attempt_ended(command, seen, decision)
         self._wake()
 
-    def _attempt_unkillable(self, command: AttemptUnkillable, now: float, decision: Decision) -> None:
-        note_unkillable(self.state, command, now, decision)
+    def _attempt_unkillable(self, command: AttemptUnkillable, decision: Decision) -> None:
+        note_unkillable(command, decision)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float, steps: int = UNLIMITED) -> Decision:
         """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
-        decision = Decision(self.state, self.observations.of)
+        decision = Decision(self.state, self.config, now, self.observations.of)
         self._ticked_at = now
         self._give_back(now)
-        self._note_config(now, decision)
-        self._timeouts.tick(self.config, now, decision)
-        self._settle(now, decision, steps)
+        self._note_config(decision)
+        self._timeouts.tick(decision)
+        self._settle(decision, steps)
         if self.state.pending or self.state.waits.forced:
             self._wake()
         return decision
@@ -378,13 +378,13 @@ class Engine:
         if self.state.give_back(now) and (self.state.pending or self.state.waits.forced):
             self._wake()
 
-    def _note_config(self, now: float, decision: Decision) -> None:
+    def _note_config(self, decision: Decision) -> None:
         """The master came up with another configuration than its state was made under: that is a fact too."""
         hours, of_queues = self.config.params.fairshare.hist_hours, self.config.queue_hist_hours()
         accounts, digest = self.state.accounts, self.config.digest
         if (self.state.config_digest, accounts.hist_hours, accounts.queue_hours) != (digest, hours, of_queues):
             applied = ConfigApplied(
-                at=now, digest=digest, by="", started=True, hist_hours=hours, queue_hist_hours=of_queues
+                at=decision.now, digest=digest, by="", started=True, hist_hours=hours, queue_hist_hours=of_queues
             )
             decision.record(applied)
 
@@ -410,12 +410,12 @@ class Engine:
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
-        decision = Decision(self.state, self.observations.of)
+        decision = Decision(self.state, self.config, now, self.observations.of)
         self._give_back(now)
         self.needs_cycle = False
         self.state.let_go_on(now)
         if self._rejudging.is_due:
-            self._rejudging.step(self.config, self._judge, now, decision)
+            self._rejudging.step(self._judge, decision)
             self._news = True
             if self._rejudging.is_due:
                 self.needs_cycle = True
@@ -425,7 +425,7 @@ class Engine:
             return decision
         if not self._tried:
             self._news = False
-        force(self.state, self.config, self._dispatcher, self.snapshot, now, decision)
+        force(self._dispatcher, self.snapshot, decision)
         if not self.state.pending and not self.state.suspended:
             self.reasons, self.planned, self._tried = {}, {}, {}
             return decision
@@ -440,8 +440,8 @@ class Engine:
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
             return decision
         self.failure = None
-        self._carry_out(plan, now, decision)
-        self._settle(now, decision, steps)
+        self._carry_out(plan, decision)
+        self._settle(decision, steps)
         return decision
 
     def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
@@ -450,10 +450,10 @@ class Engine:
         kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
         return {waiter for waiter in tried if waiter not in kept}
 
-    def _carry_out(self, plan: Plan, now: float, decision: Decision) -> None:
+    def _carry_out(self, plan: Plan, decision: Decision) -> None:
         reasons: dict[WaitingClass, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
         most = self.config.params.max_dispatch_per_cycle
-        refused = self._dispatcher.carry_out(plan, now, decision, most)
+        refused = self._dispatcher.carry_out(plan, decision, most)
         is_cut = most is not None and len(plan.placements) > most
         for job, misfit in refused:
             reasons[job.bucket()] = (PendingReason("The place found for it was gone", detail=misfit),)

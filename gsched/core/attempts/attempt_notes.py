@@ -47,9 +47,9 @@ def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[J
             yield job
 
 
-def note(job: JobRecord, text: str, now: float, decision: Decision) -> bool:
+def note(job: JobRecord, text: str, decision: Decision) -> bool:
     """Note it once, unless so much has been noted already; whether it was."""
     if text in job.notes or len(job.notes) >= MOST_NOTES:
         return False
-    decision.record(JobNoted(at=now, job_id=job.job_id, text=text))
+    decision.record(JobNoted(at=decision.now, job_id=job.job_id, text=text))
     return True

@@ -48,7 +48,7 @@ from gsched.core.records.host_allocations import is_ordered, is_part
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.config import GpuUnrequested
 from gsched.model.event import (
     JobMessagePosted,
     JobNoted,
@@ -66,14 +66,13 @@ HOW_TO_ASK = (
 )
 
 
-def hello(
-    state: ClusterState, config: ClusterConfig, hello: HostHello, seen: Observation, now: float, decision: Decision
-) -> None:
+def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
+    state = decision.state
     for key in list(seen.strays):
         drop_stray(state, seen, hello.host, key)
     rebooted = bool(seen.boot_id) and seen.boot_id != hello.boot_id
-    seen.meet(hello.session, now)
+    seen.meet(hello.session, decision.now)
     seen.boot_id, seen.version = hello.boot_id, hello.version
     # What an earlier session said may be of another boot: unknown until this one has told.
     seen.load, seen.gpus = None, None
@@ -81,39 +80,38 @@ def hello(
     seen.usage.clear()
     seen.orphans.clear()
     decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
-    raise_by_hello(state, hello, config.params.max_job_id, now, decision)
+    raise_by_hello(hello, decision.config.params.max_job_id, decision)
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
     for start in hello.started:
-        attempt_started(state, start, seen, now, decision)
+        attempt_started(start, seen, decision)
     for report in hello.ended:
         if is_orphan(state, report):
-            orphan_ended(state, seen, report, decision)
+            orphan_ended(seen, report, decision)
         else:
-            attempt_ended(state, config, report, seen, now, decision)
+            attempt_ended(report, seen, decision)
     known = {item.key for item in hello.held if not item.foreign and not is_of_lost_store(state, item)}
     for item in hello.held:
-        _take_held(state, hello.host, item, seen, now, decision)
+        _take_held(hello.host, item, seen, decision)
     for job in _jobs_on(state, hello.host):
         if is_part(job, hello.host):
-            reconcile_part(job, config, hello.host, job.key in known, rebooted, now, decision)
+            reconcile_part(job, hello.host, job.key in known, rebooted, decision)
         else:
-            _reconcile(job, config, hello, job.key in known, now, decision)
-    reconcile_finished(state, hello.host, known, now, decision)
+            _reconcile(job, hello, job.key in known, decision)
+    reconcile_finished(hello.host, known, decision)
     state.touched_hosts.add(hello.host)
 
 
-def _take_held(
-    state: ClusterState, host: str, item: HeldAttempt, seen: Observation, now: float, decision: Decision
-) -> None:
+def _take_held(host: str, item: HeldAttempt, seen: Observation, decision: Decision) -> None:
     """An attempt that an agent has: one of the state, one that it has given up, or one that it cannot know of."""
+    state = decision.state
     job = state.jobs.get(item.job_id)
     is_strange = item.foreign or is_of_lost_store(state, item)
     if job is not None and job.key == item.key and _is_on(job, host) and not is_strange:
         return
     if is_orphan(state, item) or item.job_id in state.quarantined:
-        set_aside(state, seen, host, item.key, item.part, decision)
+        set_aside(seen, host, item.key, item.part, decision)
         if not item.foreign:
-            hold_back(state, host, item.key, now, decision)
+            hold_back(host, item.key, decision)
         return
     keep_stray(state, seen, host, item.key, item.part)
     decision.instruct(TerminateAttempt(host, item.job_id, item.attempt, given_up=True))
@@ -131,15 +129,13 @@ def _jobs_on(state: ClusterState, host: str) -> list[JobRecord]:
     return [job for job in found if _is_on(job, host)]
 
 
-def _reconcile(
-    job: JobRecord, config: ClusterConfig, hello: HostHello, held: bool, now: float, decision: Decision
-) -> None:
+def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision) -> None:
     """One job that the state has on the host: still there, never arrived, or gone."""
     never_arrived = not held and job.started_at is None and not job.kill_by and not job.requeue_by
     if not held and not never_arrived:
-        _finish_unheard(job, config, hello, now, decision)
+        _finish_unheard(job, hello, decision)
         return
-    regain(job, hello.host, now, decision)
+    regain(job, hello.host, decision)
     # Orders that the agent may have missed are repeated; all of them are idempotent.
     if job.kill_by or job.requeue_by:
         decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt, ending_reason(job)))
@@ -157,8 +153,9 @@ def _reconcile(
         decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
 
 
-def _finish_unheard(job: JobRecord, config: ClusterConfig, hello: HostHello, now: float, decision: Decision) -> None:
+def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> None:
     """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
+    now = decision.now
     rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
     problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
     if job.started_at is None:
@@ -168,25 +165,23 @@ def _finish_unheard(job: JobRecord, config: ClusterConfig, hello: HostHello, now
     if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
         run_again(job, result, now, decision, reason=f"it is rerunnable, and {problem}")
     else:
-        end(job, config, result, now, decision)
+        end(job, result, now, decision)
 
 
-def attempt_started(
-    state: ClusterState, report: AttemptStarted, seen: Observation, now: float, decision: Decision
-) -> None:
+def attempt_started(report: AttemptStarted, seen: Observation, decision: Decision) -> None:
     """The first process runs: start line, the GPUs' external message, or how to ask for one."""
-    job = state.jobs.get(report.job_id)
+    job = decision.state.jobs.get(report.job_id)
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
         return
     if is_part(job, report.host):
-        part_started(job, report.host, now, decision)
+        part_started(job, report.host, decision)
         return
     if job.started_at is not None:
         return
     assert job.allocation is not None
     decision.record(
         JobStarted(
-            at=within(job, report.at, now),
+            at=within(job, report.at, decision.now),
             job_id=job.job_id,
             attempt=job.attempt,
             pid=report.pid,
@@ -197,25 +192,24 @@ def attempt_started(
     )
     message = job.allocation.gpu_message()
     if message:
-        decision.record(JobMessagePosted(at=now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
+        decision.record(JobMessagePosted(at=decision.now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
 
 
-def note_hidden_gpus(job: JobRecord, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
+def note_hidden_gpus(job: JobRecord, seen: Observation, at: float, decision: Decision) -> None:
     """Tell a job that asked for no GPU on a host with GPUs how to ask for one; once."""
     held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
     has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
-    hidden = config.params.gpu_unrequested is GpuUnrequested.HIDE
+    hidden = decision.config.params.gpu_unrequested is GpuUnrequested.HIDE
     if hidden and has_gpus and not held and job.attempt == job.failed_starts + 1:
-        decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
 
 
-def attempt_ended(
-    state: ClusterState, config: ClusterConfig, report: AttemptEnded, seen: Observation, now: float, decision: Decision
-) -> None:
+def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -> None:
     """Record the end (once) and let the agent forget the attempt."""
+    state, now = decision.state, decision.now
     key = (report.job_id, report.attempt)
     if key in seen.orphans and report.job_id not in state.quarantined:
-        orphan_ended(state, seen, report, decision)
+        orphan_ended(seen, report, decision)
         return
     seen.orphans.pop(key, None)
     seen.unwanted.discard(key)
@@ -226,12 +220,12 @@ def attempt_ended(
         return
     job = state.jobs.get(report.job_id)
     if job is not None and job.key == key and _is_on(job, report.host) and is_part(job, report.host):
-        part_ended(job, report, now, decision)
+        part_ended(job, report, decision)
         return
     # A host that has forgotten its part, with its folder, does not say that it was one.
     is_left = job is not None and job.key == key and any(part.host == report.host for part in job.left_parts())
     if report.is_part or report.given_up or is_left:
-        part_ended_late(job, report, now, decision)
+        part_ended_late(job, report, decision)
         return
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
         if _is_news(job, report, seen):
@@ -245,19 +239,19 @@ def attempt_ended(
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
-        most = config.params.max_preexec_retry
+        most = decision.config.params.max_preexec_retry
         if not result.pre_failed or most is None or job.failed_starts + 1 < most:
-            requeue_unstarted(job, report, seen, now, decision)
-        elif config.params.preexec_exit:
+            requeue_unstarted(job, report, seen, decision)
+        elif decision.config.params.preexec_exit:
             finish(job, result, now, decision)
         else:
-            suspend_for_good(job, report, now, decision)
+            suspend_for_good(job, report, decision)
         return
     at = within(job, result.ended_at, now)
     if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
         run_again(job, result, at, decision, reason=f"it is rerunnable, and {result.problem}")
     else:
-        end(job, config, result, at, decision)
+        end(job, result, at, decision)
 
 
 def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation) -> bool:
@@ -279,11 +273,12 @@ def _is_news(job: JobRecord | None, report: AttemptEnded, seen: Observation) -> 
     return report.attempt not in job.stale
 
 
-def host_lost(state: ClusterState, host: str, seen: Observation, now: float, decision: Decision) -> None:
+def host_lost(host: str, seen: Observation, decision: Decision) -> None:
     """The host has been silent for too long: its jobs are UNKWN until it says hello; rerunnable ones wait again.
 
     An attempt that still runs there all the same is ended at the host's hello, and its result is recorded.
     """
+    state, now = decision.state, decision.now
     seen.give_up()
     for job in _jobs_on(state, host):
         has_none = is_part(job, host) and all(part.host != host for part in job.left_parts())

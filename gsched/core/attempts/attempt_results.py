@@ -13,7 +13,6 @@ from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
-from gsched.model.config import ClusterConfig
 from gsched.model.devices import devices_of
 from gsched.model.event import (
     JobFinished,
@@ -39,12 +38,13 @@ def within(job: JobRecord, at: float, now: float) -> float:
 
 
 def requeue_unstarted(
-    job: JobRecord, report: AttemptEnded, seen: Observation, now: float, decision: Decision, *, where: str = ""
+    job: JobRecord, report: AttemptEnded, seen: Observation, decision: Decision, *, where: str = ""
 ) -> None:
     """The command was never executed: back to pending, a little later each time; suspended if it was.
 
     At once where its GPUs were at fault and are closed: no cycle can choose them again. `where` begins the reason.
     """
+    now = decision.now
     was_stopped = JobState.USUSP in (job.state, job.known_state)
     stopped_by = job.stopped_by if was_stopped else ""
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
@@ -70,18 +70,24 @@ def _is_closed(job: JobRecord, host: str, seen: Observation) -> bool:
     return bool(held - {uuid for uuid, gpu in devices_of(seen.gpus).items() if not gpu.problem})
 
 
-def suspend_for_good(job: JobRecord, report: AttemptEnded, now: float, decision: Decision) -> None:
+def suspend_for_good(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
     """Its pre-execution command has failed as often as it may: pending and suspended until its owner resumes it."""
     failed = report.result.problem or "a pre-exec command failed"
     reason = f"{failed}; {job.failed_starts + 1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended"
     decision.record(
         JobRequeued(
-            at=now, job_id=job.job_id, attempt=job.attempt, reason=reason, by="", avoid_host=report.host, hold=True
+            at=decision.now,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            reason=reason,
+            by="",
+            avoid_host=report.host,
+            hold=True,
         )
     )
 
 
-def end(job: JobRecord, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:
+def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> None:
     """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
     if job.kill_by:
         finish(job, result, at, decision)
@@ -91,13 +97,11 @@ def end(job: JobRecord, config: ClusterConfig, result: AttemptResult, at: float,
         if job.preempted_by:
             reason = f"preempted by job {show_job(job.preempted_by)}"
         run_again(job, result, at, decision, reason=reason, by="" if by == SYSTEM else by, hold=job.requeue_hold)
-    elif not _requeued_by_code(job, config, result, at, decision):
+    elif not _requeued_by_code(job, result, at, decision):
         finish(job, result, at, decision)
 
 
-def _requeued_by_code(
-    job: JobRecord, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision
-) -> bool:
+def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
     """REQUEUE_EXIT_VALUES; a job that died by a signal is never requeued by it."""
     code = result.exit_code
     if code is None or result.term_reason or not job.spec.requeue_exit_values:
@@ -105,7 +109,7 @@ def _requeued_by_code(
     values = requeue_values(job.spec.requeue_exit_values)
     if code not in values.codes and code not in values.elsewhere:
         return False
-    queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
+    queue, profile = decision.config.queues.get(job.spec.queue), decision.config.applications.get(job.spec.application)
     most_often = profile.max_requeue if profile is not None else None
     if most_often is None and queue is not None:
         most_often = queue.max_requeue

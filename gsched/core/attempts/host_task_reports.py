@@ -14,8 +14,6 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
 from gsched.core.records.host_allocations import is_ordered, is_part
 from gsched.core.records.job import JobRecord
-from gsched.core.state.cluster_state import ClusterState
-from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobPartEnded,
     JobPartStarted,
@@ -30,50 +28,50 @@ LOST_PART = "TERM_EXTERNAL_SIGNAL"
 """Why a job ends of which a part has ended unasked, where the part itself has no better word for it."""
 
 
-def part_started(job: JobRecord, host: str, now: float, decision: Decision) -> None:
+def part_started(job: JobRecord, host: str, decision: Decision) -> None:
     """It is open; the last one lets the job start."""
     if not is_part(job, host) or host in job.open_parts or host in job.ended_parts:
         return
-    decision.record(JobPartStarted(at=now, job_id=job.job_id, attempt=job.attempt, host=host))
+    decision.record(JobPartStarted(at=decision.now, job_id=job.job_id, attempt=job.attempt, host=host))
     if is_ordered(job) and job.started_at is None and job.allocation is not None:
         decision.instruct(StartJob(job.allocation.first_host, *job.key))
         if job.state in (JobState.USUSP, JobState.SSUSP):
             decision.instruct(SuspendAttempt(job.allocation.first_host, *job.key))
 
 
-def part_ended(job: JobRecord, report: AttemptEnded, now: float, decision: Decision) -> None:
+def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
     """Of a job that has not ended: asked for or not, in vain or not."""
     host, result = report.host, report.result
     if host in job.ended_parts:
         return
     decision.over.add((host, job.key))
     if not is_ordered(job):  # nothing of the job has run
-        attempt_results.requeue_unstarted(job, report, decision.observed(host), now, decision, where=f"host {host}: ")
+        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, where=f"host {host}: ")
         return
     why = result.problem or result.term_reason or "it ended"
-    if result.host_down and _runs_again(job, host, why, now, decision):
+    if result.host_down and _runs_again(job, host, why, decision):
         return
-    regain(job, host, now, decision)
-    _record_end(job, host, result.usage, now, decision)
-    _end_without(job, host, why, result.term_reason or LOST_PART, now, decision)
+    regain(job, host, decision)
+    _record_end(job, host, result.usage, decision)
+    _end_without(job, host, why, result.term_reason or LOST_PART, decision)
 
 
-def _record_end(job: JobRecord, host: str, usage: Usage, now: float, decision: Decision) -> None:
+def _record_end(job: JobRecord, host: str, usage: Usage, decision: Decision) -> None:
     late_s = max(0.0, usage.cpu_s - job.parts_cpu_s.get(host, 0.0)) if job.state in FINISHED else 0.0
     decision.record(
-        JobPartEnded(at=now, job_id=job.job_id, attempt=job.attempt, host=host, usage=usage, late_cpu_s=late_s)
+        JobPartEnded(at=decision.now, job_id=job.job_id, attempt=job.attempt, host=host, usage=usage, late_cpu_s=late_s)
     )
 
 
-def _end_without(job: JobRecord, host: str, why: str, keyword: str, now: float, decision: Decision) -> None:
+def _end_without(job: JobRecord, host: str, why: str, keyword: str, decision: Decision) -> None:
     """A part is over that the job still wants: the job ends, unless it is ending already."""
     if job.kill_by or job.requeue_by or job.allocation is None:
         return
     text = f"Run {job.attempt} lost its part on host {host}: {why}"
-    note(job, text, now, decision)
+    note(job, text, decision)
     decision.record(
         JobSignalRequested(
-            at=now, job_id=job.job_id, by=attempt_results.SYSTEM, signal=0, lost_part=host, keyword=keyword
+            at=decision.now, job_id=job.job_id, by=attempt_results.SYSTEM, signal=0, lost_part=host, keyword=keyword
         )
     )
     for part in job.allocation.hosts:
@@ -81,35 +79,33 @@ def _end_without(job: JobRecord, host: str, why: str, keyword: str, now: float, 
             decision.instruct(TerminateAttempt(part.host, *job.key, attempt_results.ending_reason(job)))
 
 
-def part_ended_late(job: JobRecord | None, report: AttemptEnded, now: float, decision: Decision) -> None:
+def part_ended_late(job: JobRecord | None, report: AttemptEnded, decision: Decision) -> None:
     """Of a job that has ended, or gone on without it."""
     if job is None or job.attempt != report.attempt or job.state not in FINISHED:
         return
     if any(part.host == report.host for part in job.left_parts()):
-        _part_is_gone(job, report.host, report.result.usage, now, decision)
+        _part_is_gone(job, report.host, report.result.usage, decision)
 
 
-def _part_is_gone(job: JobRecord, host: str, usage: Usage, now: float, decision: Decision) -> None:
+def _part_is_gone(job: JobRecord, host: str, usage: Usage, decision: Decision) -> None:
     """The last one leaves nothing of a finished job."""
-    _record_end(job, host, usage, now, decision)
+    _record_end(job, host, usage, decision)
     if not job.post_processed and not any(job.left_parts()):
         failed = job.result is not None and bool(job.result.post_code)
-        decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt, failed=failed))
+        decision.record(JobPostProcessed(at=decision.now, job_id=job.job_id, attempt=job.attempt, failed=failed))
 
 
-def reconcile_part(
-    job: JobRecord, config: ClusterConfig, host: str, held: bool, rebooted: bool, now: float, decision: Decision
-) -> None:
+def reconcile_part(job: JobRecord, host: str, held: bool, rebooted: bool, decision: Decision) -> None:
     """What a hello says about the part of a job that has not ended: still there, never arrived, or gone."""
     is_open = host in job.open_parts
     if host in job.ended_parts or (job.started_at is not None and not is_open):
-        regain(job, host, now, decision)
+        regain(job, host, decision)
     elif not held and is_open:
-        _lost(job, config, host, rebooted, now, decision)
+        _lost(job, host, rebooted, decision)
     elif job.kill_by or job.requeue_by:
         decision.instruct(TerminateAttempt(host, *job.key, attempt_results.ending_reason(job)))
     else:
-        regain(job, host, now, decision)
+        regain(job, host, decision)
         _repeat_orders(job, host, is_open, decision)
 
 
@@ -125,51 +121,52 @@ def _repeat_orders(job: JobRecord, host: str, is_open: bool, decision: Decision)
         decision.instruct(ResumeAttempt(host, *job.key))
 
 
-def _lost(job: JobRecord, config: ClusterConfig, host: str, rebooted: bool, now: float, decision: Decision) -> None:
+def _lost(job: JobRecord, host: str, rebooted: bool, decision: Decision) -> None:
     """It was open, and its agent knows nothing of it."""
     why = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has it"
     decision.over.add((host, job.key))
     if not is_ordered(job):
-        result = AttemptResult(started=False, ended_at=now, problem=why)
+        result = AttemptResult(started=False, ended_at=decision.now, problem=why)
         report = AttemptEnded(*job.key, host, result)
-        attempt_results.requeue_unstarted(job, report, decision.observed(host), now, decision, where=f"host {host}: ")
-    elif not _runs_again(job, host, why, now, decision):
-        regain(job, host, now, decision)
-        _record_end(job, host, Usage(), now, decision)
-        _end_without(job, host, why, LOST_PART, now, decision)
+        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, where=f"host {host}: ")
+    elif not _runs_again(job, host, why, decision):
+        regain(job, host, decision)
+        _record_end(job, host, Usage(), decision)
+        _end_without(job, host, why, LOST_PART, decision)
 
 
-def _runs_again(job: JobRecord, host: str, why: str, now: float, decision: Decision) -> bool:
+def _runs_again(job: JobRecord, host: str, why: str, decision: Decision) -> bool:
     """A rerunnable job that has lost a host waits again; whether it is one, and nobody has it end."""
     if not job.spec.rerunnable or job.kill_by or job.requeue_by:
         return False
-    result = AttemptResult(ended_at=now, problem=f"host {host}: {why}", started=job.started_at is not None)
-    attempt_results.run_again(job, result, now, decision, reason=f"it is rerunnable, and {host} lost its part: {why}")
+    result = AttemptResult(ended_at=decision.now, problem=f"host {host}: {why}", started=job.started_at is not None)
+    attempt_results.run_again(
+        job, result, decision.now, decision, reason=f"it is rerunnable, and {host} lost its part: {why}"
+    )
     return True
 
 
-def regain(job: JobRecord, host: str, now: float, decision: Decision) -> None:
+def regain(job: JobRecord, host: str, decision: Decision) -> None:
     """The host answers again: the job is what it was, unless another of its hosts is silent."""
     hosts = job.allocation.hosts if job.allocation is not None else ()
     if job.state is JobState.UNKWN and not any(decision.observed(part.host).lost for part in hosts):
-        decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=host))
+        decision.record(JobStatusRegained(at=decision.now, job_id=job.job_id, host=host))
 
 
-def reconcile_finished(
-    state: ClusterState, host: str, known: set[tuple[int, int]], now: float, decision: Decision
-) -> None:
+def reconcile_finished(host: str, known: set[tuple[int, int]], decision: Decision) -> None:
     """Parts of finished jobs that the host does not have any more, as its hello says."""
-    for job_id in state.leaving.on(host):
-        job = state.jobs.get(job_id)
+    for job_id in decision.state.leaving.on(host):
+        job = decision.state.jobs.get(job_id)
         if job is not None and job.key not in known:
-            _part_is_gone(job, host, Usage(), now, decision)
+            _part_is_gone(job, host, Usage(), decision)
 
 
-def settle(state: ClusterState, config: ClusterConfig, now: float, decision: Decision) -> None:
+def settle(decision: Decision) -> None:
     """After all else has been decided: end what was to end before it began, and whatever was given up on any host."""
+    state = decision.state
     for event in decision.events[:]:
         if isinstance(event, JobSignalRequested | JobRequeueRequested):
-            _end_before_start(state.jobs.get(event.job_id), config, now, decision)
+            _end_before_start(state.jobs.get(event.job_id), decision)
     while state.given_up:
         key, part = state.given_up.pop(0)
         if (part.host, key) not in decision.over:
@@ -177,7 +174,7 @@ def settle(state: ClusterState, config: ClusterConfig, now: float, decision: Dec
             decision.instruct(TerminateAttempt(part.host, *key, given_up=True))
 
 
-def _end_before_start(job: JobRecord | None, config: ClusterConfig, now: float, decision: Decision) -> None:
+def _end_before_start(job: JobRecord | None, decision: Decision) -> None:
     """A job is to end whose first host was not told to start: there is no end to be waited for."""
     if job is not None and job.state in STARTED and (job.kill_by or job.requeue_by) and not is_ordered(job):
-        attempt_results.end(job, config, AttemptResult(started=False, ended_at=now), now, decision)
+        attempt_results.end(job, AttemptResult(started=False, ended_at=decision.now), decision.now, decision)

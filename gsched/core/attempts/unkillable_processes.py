@@ -9,13 +9,12 @@ from gsched.base.ids import attempt_name, show_job
 from gsched.core.attempts.attempt_notes import known_on, note
 from gsched.core.command import AttemptUnkillable
 from gsched.core.decision import Decision
-from gsched.core.state.cluster_state import ClusterState
 from gsched.model.job import FINISHED
 
 
-def note_unkillable(state: ClusterState, report: AttemptUnkillable, now: float, decision: Decision) -> None:
+def note_unkillable(report: AttemptUnkillable, decision: Decision) -> None:
     """Name each process once."""
-    job = next(known_on(state, report.host, (attempt_name(report.job_id, report.attempt),)), None)
+    job = next(known_on(decision.state, report.host, (attempt_name(report.job_id, report.attempt),)), None)
     if job is None or (job.state in FINISHED and all(part.host != report.host for part in job.left_parts())):
         return
     whose = f"run {report.attempt} of job {show_job(report.job_id)} of user {job.spec.user} on {report.host}"
@@ -24,4 +23,4 @@ def note_unkillable(state: ClusterState, report: AttemptUnkillable, now: float, 
             f"UNKILLABLE pid {pid} ({name}) of {whose}: SIGKILL does not end it, "
             "so the job keeps its slots and GPUs there until it is gone"
         )
-        note(job, text, now, decision)
+        note(job, text, decision)

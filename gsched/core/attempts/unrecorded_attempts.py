@@ -20,7 +20,6 @@ from gsched.core.instruction import ForgetAttempts, TerminateAttempt
 from gsched.core.resources.observed_hosts import Observation, Observations, UnrecordedAttempt
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import HostAllocation
-from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSuspended, NumbersRaised, StoreRenewed
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import PENDING, STARTED
@@ -50,16 +49,16 @@ def is_of_lost_store(state: ClusterState, item: HeldAttempt | AttemptEnded) -> b
     return 0 < item.generation < state.generation and item.attempt > state.attempts_before.get(item.job_id, 0)
 
 
-def renew_store(state: ClusterState, command: RenewStore, now: float, decision: Decision) -> None:
+def renew_store(command: RenewStore, decision: Decision) -> None:
     """What an earlier generation has ordered and no record tells of is not what this one orders under that name."""
-    if command.generation > state.generation:
-        decision.record(StoreRenewed(at=now, generation=command.generation))
+    if command.generation > decision.state.generation:
+        decision.record(StoreRenewed(at=decision.now, generation=command.generation))
 
 
-def raise_numbers(state: ClusterState, command: RaiseNumbers, now: float, decision: Decision) -> None:
+def raise_numbers(command: RaiseNumbers, decision: Decision) -> None:
     """No job gets a number below `next_job_id` any more; those that are left out belong to jobs that are not known."""
-    if command.next_job_id > state.next_job_id:
-        decision.record(NumbersRaised(at=now, next_job_id=command.next_job_id, why=command.why))
+    if command.next_job_id > decision.state.next_job_id:
+        decision.record(NumbersRaised(at=decision.now, next_job_id=command.next_job_id, why=command.why))
 
 
 def numbers_of(hello: HostHello) -> int:
@@ -68,46 +67,46 @@ def numbers_of(hello: HostHello) -> int:
     return max(hello.numbers_from, max(used, default=0) + 1)
 
 
-def raise_by_hello(state: ClusterState, hello: HostHello, most: int, now: float, decision: Decision) -> None:
+def raise_by_hello(hello: HostHello, most: int, decision: Decision) -> None:
     """A host that knows of numbers which this store has not given out: none of them is given out again.
 
     `most`: MAX_JOBID. No host is believed that half of all numbers are used up.
     """
     numbers = numbers_of(hello)
     if numbers <= min(MOST_NUMBER, most // 2):
-        raise_numbers(state, RaiseNumbers(numbers, f"host {hello.host} knows of such jobs"), now, decision)
+        raise_numbers(RaiseNumbers(numbers, f"host {hello.host} knows of such jobs"), decision)
 
 
-def set_aside(
-    state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation, decision: Decision
-) -> None:
+def set_aside(seen: Observation, host: str, key: AttemptKey, part: HostAllocation, decision: Decision) -> None:
     """It runs on and keeps what it holds; a job that waits in the state though it runs there is not started again."""
-    keep_stray(state, seen, host, key, part)
+    keep_stray(decision.state, seen, host, key, part)
     if len(seen.orphans) < MOST_ORPHANS:
         seen.orphans[key] = UnrecordedAttempt(part)
     if key in seen.unwanted:
         _end(seen, host, key, decision)
 
 
-def hold_back(state: ClusterState, host: str, key: AttemptKey, now: float, decision: Decision) -> None:
+def hold_back(host: str, key: AttemptKey, decision: Decision) -> None:
     """The job whose attempt that is waits for an administrator, where the store knows it as one that waits."""
+    state = decision.state
     job_id, attempt = key
     job, array = state.jobs.get(job_id), state.arrays.get(array_of(job_id))
     if job is not None and job.state in STARTED:  # too late: it was started before this host was heard
         text = f"Run {attempt} of an earlier generation of the store, which is not recorded, is on host {host} as well"
         if text not in job.notes:
-            note(job, text, now, decision)
+            note(job, text, decision)
         return
     waits = job is not None and job.state in PENDING and attempt not in job.unrecorded
     if not waits and not (job is None and array is not None and array.has_waiting(index_of(job_id))):
         return
-    decision.record(JobSuspended(at=now, job_id=job_id, by=attempt_results.SYSTEM, unrecorded=attempt))
+    decision.record(JobSuspended(at=decision.now, job_id=job_id, by=attempt_results.SYSTEM, unrecorded=attempt))
     text = f"Run {attempt} of the job is on host {host}, but is not recorded: it is not started again by itself"
-    note(state.jobs[job_id], text, now, decision)
+    note(state.jobs[job_id], text, decision)
 
 
-def orphan_ended(state: ClusterState, seen: Observation, report: AttemptEnded, decision: Decision) -> None:
+def orphan_ended(seen: Observation, report: AttemptEnded, decision: Decision) -> None:
     """It holds nothing any more. Its agent keeps the result, unless nobody wants it or its number is another job's."""
+    state = decision.state
     key = (report.job_id, report.attempt)
     drop_stray(state, seen, report.host, key)
     is_known = report.job_id in state.jobs or report.job_id in state.arrays
@@ -121,16 +120,13 @@ def orphan_ended(state: ClusterState, seen: Observation, report: AttemptEnded, d
 
 
 def end_orphans(
-    state: ClusterState,
-    config: ClusterConfig,
     observations: Observations,
     command: EndOrphans,
-    now: float,
     decision: Decision,
 ) -> None:
     """End those that run, forget those that are over. Reply: an Answer for each. Names: `all`, hosts, JOB.ATTEMPT."""
     if not command.is_admin:
-        raise PermissionDenied(cluster_denied(config))
+        raise PermissionDenied(cluster_denied(decision.config))
     every = [(host, key) for host, seen in observations.with_orphans() for key in sorted(seen.orphans)]
     names = set(command.names)
     chosen = [each for each in every if names & {"all", each[0], attempt_name(*each[1])}]
@@ -152,7 +148,7 @@ def end_orphans(
             seen.unwanted.add(key)
             _end(seen, host, key, decision)
             answers.append(Answer(name=name, text=f"Attempt <{name}> is being ended"))
-        state.touched_hosts.add(host)
+        decision.state.touched_hosts.add(host)
     decision.reply = answers
 
 

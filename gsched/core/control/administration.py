@@ -33,10 +33,9 @@ MAX_GROUP = 512
 _QUEUE_WORDS = {"open": "opened", "close": "closed", "activate": "activated", "inactivate": "inactivated"}
 
 
-def control_hosts(
-    state: ClusterState, config: ClusterConfig, command: ControlHosts, now: float, decision: Decision
-) -> None:
+def control_hosts(command: ControlHosts, decision: Decision) -> None:
     """Reply: the hosts that were named."""
+    config = decision.config
     ruled = hosts_ruled_by(command.user, config)
     if not command.is_admin and not ruled:
         host = next((name for name in command.hosts if name in config.hosts), "")
@@ -49,10 +48,10 @@ def control_hosts(
         raise PermissionDenied(f"{strange}: {host_denied(strange, config)}")
     for host in hosts:
         if command.action == "close":
-            decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
-        elif host in state.closed_hosts:
-            decision.record(HostOpened(at=now, host=host, by=command.user))
-        state.touched_hosts.add(host)
+            decision.record(HostClosed(at=decision.now, host=host, by=command.user, comment=command.comment))
+        elif host in decision.state.closed_hosts:
+            decision.record(HostOpened(at=decision.now, host=host, by=command.user))
+        decision.state.touched_hosts.add(host)
     decision.reply = list(hosts)
 
 
@@ -74,10 +73,9 @@ def hosts_named(names: Iterable[str], config: ClusterConfig) -> list[str]:
     return list(found)
 
 
-def control_queues(
-    state: ClusterState, config: ClusterConfig, command: ControlQueues, now: float, decision: Decision
-) -> None:
+def control_queues(command: ControlQueues, decision: Decision) -> None:
     """Reply: an Answer for each queue. `all` means every queue."""
+    config = decision.config
     if command.action not in _QUEUE_WORDS:
         raise BadRequest(f"'{command.action}' is not something that can be done to a queue")
     names = tuple(config.queues) if command.queues == ("all",) else command.queues
@@ -87,12 +85,12 @@ def control_queues(
         if not Caller(command.user, command.is_admin).rules_queue(name, config):
             raise PermissionDenied(f"{name}: {queue_denied(name, config)}")
     for name in names:
-        now_is = state.queue_states.get(name, QueueState())
+        now_is = decision.state.queue_states.get(name, QueueState())
         is_open = now_is.is_open if command.action in ("activate", "inactivate") else command.action == "open"
         is_active = now_is.is_active if command.action in ("open", "close") else command.action == "activate"
         decision.record(
             QueueControlled(
-                at=now,
+                at=decision.now,
                 queue=name,
                 by=command.user,
                 is_open=is_open,
@@ -115,17 +113,11 @@ def group_path(text: str) -> str:
     return path
 
 
-def control_groups(
-    state: ClusterState, config: ClusterConfig, command: ControlGroups, now: float, decision: Decision
-) -> None:
+def control_groups(command: ControlGroups, decision: Decision) -> None:
     """Reply: an Answer for each group."""
-    own = Counter(each.made_by for each in state.groups.values())
-    acts: dict[str, Callable[[ClusterState, ControlGroups, str, float, Decision], str]]
-    acts = {
-        "add": partial(_add_group, own=own),
-        "modify": partial(_modify_group, config=config),
-        "remove": partial(_remove_group, config=config),
-    }
+    own = Counter(each.made_by for each in decision.state.groups.values())
+    acts: dict[str, Callable[[ControlGroups, str, Decision], str]]
+    acts = {"add": partial(_add_group, own=own), "modify": _modify_group, "remove": _remove_group}
     if command.action not in acts:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
     if len(command.groups) > MOST_GROUPS:
@@ -134,28 +126,26 @@ def control_groups(
         raise BadRequest(f"Bad argument: a job limit of {command.job_limit}")
     decision.reply = []
     for path in [group_path(text) for text in command.groups]:
-        error = acts[command.action](state, command, path, now, decision)
+        error = acts[command.action](command, path, decision)
         words = {"add": "is added", "modify": "is modified", "remove": "is deleted"}
         decision.reply.append(Answer(name=path, text=f"Job group {path} {words[command.action]}.", error=error))
 
 
-def _add_group(
-    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, own: Counter[str]
-) -> str:
+def _add_group(command: ControlGroups, path: str, decision: Decision, *, own: Counter[str]) -> str:
     """`own`: how many groups each user has made."""
-    group = state.groups.get(path)
+    group = decision.state.groups.get(path)
     if group is not None and group.made_by:
         return "The group already exists"
     if not command.is_admin and own[command.user] >= MOST_GROUPS:
         return f"{MOST_GROUPS} job groups of {command.user} are the most"
-    own[command.user] += sum(each == path or each not in state.groups for each in groups_above(path))
-    _make_group(command, path, now, decision)
+    own[command.user] += sum(each == path or each not in decision.state.groups for each in groups_above(path))
+    _make_group(command, path, decision)
     return ""
 
 
-def _make_group(command: ControlGroups, path: str, now: float, decision: Decision) -> None:
+def _make_group(command: ControlGroups, path: str, decision: Decision) -> None:
     limit = command.job_limit if command.job_limit >= 0 else None
-    decision.record(JobGroupMade(at=now, group=path, by=command.user, job_limit=limit))
+    decision.record(JobGroupMade(at=decision.now, group=path, by=command.user, job_limit=limit))
 
 
 def _may(state: ClusterState, config: ClusterConfig, command: ControlGroups, path: str) -> str:
@@ -171,12 +161,10 @@ def _may(state: ClusterState, config: ClusterConfig, command: ControlGroups, pat
     return denied_to_all_but(f"its owner ({group.owner})", *of_above, of_cluster(config))
 
 
-def _modify_group(
-    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, config: ClusterConfig
-) -> str:
-    error = _may(state, config, command, path)
+def _modify_group(command: ControlGroups, path: str, decision: Decision) -> str:
+    error = _may(decision.state, decision.config, command, path)
     if not error:
-        _make_group(command, path, now, decision)
+        _make_group(command, path, decision)
     return error
 
 
@@ -186,10 +174,9 @@ def _has_unfinished(state: ClusterState, path: str) -> bool:
     return any(job.state not in FINISHED for job in jobs) or any(not array.is_over() for array in arrays)
 
 
-def _remove_group(
-    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, config: ClusterConfig
-) -> str:
-    error = _may(state, config, command, path)
+def _remove_group(command: ControlGroups, path: str, decision: Decision) -> str:
+    state = decision.state
+    error = _may(state, decision.config, command, path)
     if error:
         return error
     below = sorted((each for each in state.groups if each.startswith(path + "/")), reverse=True)  # the deepest first
@@ -197,5 +184,5 @@ def _remove_group(
         if each in state.group_members and _has_unfinished(state, each):
             return "The group has jobs in it" if each == path else f"The group {each} in it has jobs"
     for each in (*below, path):
-        decision.record(JobGroupRemoved(at=now, group=each, by=command.user))
+        decision.record(JobGroupRemoved(at=decision.now, group=each, by=command.user))
     return ""

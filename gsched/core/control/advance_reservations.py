@@ -30,14 +30,12 @@ MAX_AHEAD_S = 366 * 24 * 3600.0
 
 
 def control_reservations(
-    state: ClusterState,
-    config: ClusterConfig,
     command: ControlReservations,
     observed: Observed,
-    now: float,
     decision: Decision,
 ) -> None:
     """Reply: one Answer. Raises GschedError when it cannot be done; nothing has changed then."""
+    state, config, now = decision.state, decision.config, decision.now
     if not command.is_admin:
         raise PermissionDenied(f"{DENIED}: advance reservations are made by {of_cluster(config)}")
     name = command.reservation.name

@@ -46,7 +46,7 @@ def _end(
             JobSignalRequested(at=desk.now, job_id=job.job_id, by=by, signal=0, as_done=as_done, reason=reason)
         )
     if job.state in PENDING:
-        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
+        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.decision)
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
@@ -55,23 +55,24 @@ def _end(
     return ""
 
 
-def end_pending(job: JobRecord, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+def end_pending(job: JobRecord, term_reason: str, decision: Decision, problem: str = "") -> None:
     """A job that has not started is over."""
+    now = decision.now
     result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
     decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
     decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
 
 
-def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+def end_waiting(array: JobArray, term_reason: str, decision: Decision, problem: str = "") -> None:
     """The elements of the array that have not started are over."""
-    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
+    result = AttemptResult(started=False, ended_at=decision.now, term_reason=term_reason, problem=problem)
     indices = str(array.remaining())
-    decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
+    decision.record(ArrayElementsFinished(at=decision.now, job_id=array.array_id, indices=indices, result=result))
 
 
 def kill_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
-    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
+    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.decision)
     return ""
 
 

@@ -34,25 +34,23 @@ class Dispatcher:
         self._forget = forget
         """Called with a host that looks different from now on."""
 
-    def carry_out(
-        self, plan: Plan, now: float, decision: Decision, most: int | None = None
-    ) -> list[tuple[JobRecord, str]]:
+    def carry_out(self, plan: Plan, decision: Decision, most: int | None = None) -> list[tuple[JobRecord, str]]:
         """Record all of the plan (of its placements the first `most`) that still fits.
 
         Returns the jobs whose places were gone, with the reason.
         """
         for preempted in plan.preempted:
-            self._preempt(preempted, now, decision)
+            self._preempt(preempted, decision)
         refused = []
         for placement in plan.placements[:most]:
             job = self.waiting(placement.job_id)
             if job is None:
                 continue
-            why = self._dispatch(job, placement, now, decision)
+            why = self._dispatch(job, placement, decision)
             if why:
                 refused.append((job, why))
         for job_id in plan.resumed:
-            self._resume(job_id, now, decision)
+            self._resume(job_id, decision)
         return refused
 
     def waiting(self, job_id: int) -> JobRecord | None:
@@ -65,19 +63,19 @@ class Dispatcher:
             return None
         return array.element(index_of(job_id))
 
-    def _dispatch(self, job: JobRecord, placement: Placement, now: float, decision: Decision) -> str:
+    def _dispatch(self, job: JobRecord, placement: Placement, decision: Decision) -> str:
         refused = misfit(self._state.ledger, (job.job_id, job.attempt + 1), placement.allocation)
         if refused:
             return refused
-        self.start(job, placement.allocation, placement.effective, now, decision)
+        self.start(job, placement.allocation, placement.effective, decision)
         return ""
 
-    def start(self, job: JobRecord, allocation: Allocation, effective: str, now: float, decision: Decision) -> None:
+    def start(self, job: JobRecord, allocation: Allocation, effective: str, decision: Decision) -> None:
         """Record the dispatch and have it started."""
         attempt = job.attempt + 1
         decision.record(
             JobDispatched(
-                at=now,
+                at=decision.now,
                 job_id=job.job_id,
                 attempt=attempt,
                 allocation=allocation,
@@ -85,37 +83,44 @@ class Dispatcher:
             )
         )
         for part in allocation.hosts:
-            self._observations.dispatched(part.host, now)
+            self._observations.dispatched(part.host, decision.now)
             self._forget(part.host)
         # Of several hosts the first one starts when the parts on all others are open.
         for part in allocation.hosts[1:] or allocation.hosts:
             decision.instruct(StartJob(part.host, job.job_id, attempt))
 
-    def _preempt(self, preempted: Preempted, now: float, decision: Decision) -> None:
+    def _preempt(self, preempted: Preempted, decision: Decision) -> None:
         job = self._state.jobs.get(preempted.job_id)
         if job is None or job.allocation is None or job.kill_by or job.requeue_by:
             return
         if preempted.requeue:
-            decision.record(JobRequeueRequested(at=now, job_id=job.job_id, by=SYSTEM, preempted_by=preempted.by))
+            decision.record(
+                JobRequeueRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, preempted_by=preempted.by)
+            )
             for part in job.allocation.hosts:
                 decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
         elif job.state is JobState.RUN:
             reason = f"{PREEMPTED} <{show_job(preempted.by)}>"
             decision.record(
                 JobSuspended(
-                    at=now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason, preempted_by=preempted.by
+                    at=decision.now,
+                    job_id=job.job_id,
+                    by=SYSTEM,
+                    by_system=True,
+                    reason=reason,
+                    preempted_by=preempted.by,
                 )
             )
             for part in job.allocation.hosts:
                 decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
 
-    def _resume(self, job_id: int, now: float, decision: Decision) -> None:
+    def _resume(self, job_id: int, decision: Decision) -> None:
         job = self._state.jobs.get(job_id)
         if job is None or job.state is not JobState.SSUSP or not job.gave_slots or job.allocation is None:
             return
         if not slots_are_free(self._state, job.allocation):
             return
-        decision.record(JobResumed(at=now, job_id=job_id, by=SYSTEM, by_system=True))
+        decision.record(JobResumed(at=decision.now, job_id=job_id, by=SYSTEM, by_system=True))
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job_id, job.attempt))
 

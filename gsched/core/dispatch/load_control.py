@@ -93,10 +93,9 @@ class Pressure:
         self._state = state
         self._observed = observed
 
-    def relieve(
-        self, config: ClusterConfig, minute_of_week: int, now: float, decision: Decision, host: str = ""
-    ) -> None:
+    def relieve(self, minute_of_week: int, decision: Decision, host: str = "") -> None:
         """Suspend what must stop, resume what may go on; `host`: of the jobs that are there."""
+        config = decision.config
         values: dict[str, HostValues] = {}
         for job in self._started(host):
             # Of a queue that has been removed no rule is left: its jobs go on.
@@ -104,9 +103,9 @@ class Pressure:
             if job.state is JobState.RUN:
                 reason = self._stop_reason(job, queue, config, minute_of_week, values)
                 if reason and not (job.kill_by or job.requeue_by):
-                    self._suspend(job, reason, now, decision)
+                    self._suspend(job, reason, decision)
             elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
-                self._resume(job, now, decision)
+                self._resume(job, decision)
 
     def _started(self, host: str) -> list[JobRecord]:
         """Jobs in RUN and SSUSP, by number."""
@@ -161,14 +160,14 @@ class Pressure:
                 return False
         return True
 
-    def _suspend(self, job: JobRecord, reason: str, now: float, decision: Decision) -> None:
-        decision.record(JobSuspended(at=now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason))
+    def _suspend(self, job: JobRecord, reason: str, decision: Decision) -> None:
+        decision.record(JobSuspended(at=decision.now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason))
         assert job.allocation is not None
         for part in job.allocation.hosts:
             decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
 
-    def _resume(self, job: JobRecord, now: float, decision: Decision) -> None:
-        decision.record(JobResumed(at=now, job_id=job.job_id, by=SYSTEM, by_system=True))
+    def _resume(self, job: JobRecord, decision: Decision) -> None:
+        decision.record(JobResumed(at=decision.now, job_id=job.job_id, by=SYSTEM, by_system=True))
         assert job.allocation is not None
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))

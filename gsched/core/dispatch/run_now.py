@@ -13,7 +13,6 @@ from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import Allocation
-from gsched.model.config import ClusterConfig
 from gsched.model.event import JobNoted
 from gsched.model.snapshot import Snapshot
 from gsched.policy.match.conditions import refusal_of
@@ -21,31 +20,29 @@ from gsched.policy.place.forced_placement import placed_by_force
 
 
 def force(
-    state: ClusterState,
-    config: ClusterConfig,
     dispatcher: Dispatcher,
     snapshot: Callable[[float], Snapshot],
-    now: float,
     decision: Decision,
 ) -> None:
     """Start all forced jobs that can have what they need on the hosts named for them."""
+    state = decision.state
     if not state.waits.forced:
         return
     for job_id in sorted(state.waits.forced):
         job = dispatcher.waiting(job_id)
-        if job is None or not all(host in config.hosts for host in job.forced_hosts):
+        if job is None or not all(host in decision.config.hosts for host in job.forced_hosts):
             continue
-        seen = snapshot(now)
+        seen = snapshot(decision.now)
         if any(
             seen.hosts[host].only_user not in ("", job.spec.user) for host in job.forced_hosts if host in seen.hosts
         ):
             continue  # its agent could not start it
         allocation = placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
         if allocation is not None and _is_free(state, job, allocation):
-            if job.spec.application and job.spec.application not in config.applications:
+            if job.spec.application and job.spec.application not in decision.config.applications:
                 text = f"The application profile {job.spec.application} no longer exists: its commands are not run"
-                decision.record(JobNoted(at=now, job_id=job_id, text=text))
-            dispatcher.start(job, allocation, "", now, decision)
+                decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
+            dispatcher.start(job, allocation, "", decision)
 
 
 def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> bool:

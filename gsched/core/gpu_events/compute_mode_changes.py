@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.decision import Decision
-from gsched.core.state.cluster_state import ClusterState
 from gsched.model.host import GpuReport
 from gsched.model.job import STARTED
 
 
-def note_changed_modes(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
+def note_changed_modes(host: str, report: GpuReport, decision: Decision) -> None:
     """Note each change once for each job that has the GPU."""
     for gpu in report.gpus:
         if gpu.mode_given is None or gpu.mode is None:
             continue
-        for job_id, attempt in state.ledger.host(host).holders.get(gpu.uuid, ()):
-            job = state.jobs.get(job_id)
+        for job_id, attempt in decision.state.ledger.host(host).holders.get(gpu.uuid, ()):
+            job = decision.state.jobs.get(job_id)
             if job is None or job.attempt != attempt or job.state not in STARTED:
                 continue
             text = (
                 f"Somebody has changed the compute mode of GPU {gpu.index} ({gpu.uuid}) on {host} from "
                 f"{gpu.mode_given} to {gpu.mode} while run {attempt} uses it"
             )
-            note(job, text, now, decision)
+            note(job, text, decision)

@@ -11,7 +11,6 @@ from gsched.core.attempts.attempt_results import GPU_FAILED, SYSTEM
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.job import JobRecord
-from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobRequeueRequested, JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.job import FINISHED
@@ -21,16 +20,16 @@ MOST_REQUEUES = 1
 """So often a job is run again because of a GPU; the next failure is more likely to be its own doing."""
 
 
-def judge_faults(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
+def judge_faults(host: str, report: GpuReport, decision: Decision) -> None:
     """Act on each failed GPU once for each attempt, and note each error of the driver once."""
     for gpu in report.gpus:
-        for job in known_on(state, host, gpu.hit if gpu.fault else ()):
+        for job in known_on(decision.state, host, gpu.hit if gpu.fault else ()):
             if _holds(job, host, gpu):
-                _fail(job, host, gpu, now, decision)
+                _fail(job, host, gpu, decision)
         for xid in gpu.xids:
-            for job in known_on(state, host, xid.jobs):
+            for job in known_on(decision.state, host, xid.jobs):
                 where = f"of GPU {gpu.index} ({gpu.uuid}) on {host}"
-                note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", now, decision)
+                note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", decision)
 
 
 def _holds(job: JobRecord, host: str, gpu: Gpu) -> bool:
@@ -38,15 +37,15 @@ def _holds(job: JobRecord, host: str, gpu: Gpu) -> bool:
     return any(held.board == gpu.uuid for part in parts if part.host == host for held in part.gpus)
 
 
-def _fail(job: JobRecord, host: str, gpu: Gpu, now: float, decision: Decision) -> None:
+def _fail(job: JobRecord, host: str, gpu: Gpu, decision: Decision) -> None:
     text = f"GPU {gpu.index} ({gpu.uuid}) on {host} has failed: {gpu.fault}"
-    note(job, f"Run {job.attempt} lost a GPU: {text}", now, decision)
+    note(job, f"Run {job.attempt} lost a GPU: {text}", decision)
     # One that has not begun is turned away by its agent; one that is ending needs no second word.
     if job.state in FINISHED or job.started_at is None or job.kill_by or job.requeue_by or job.allocation is None:
         return
     if job.spec.rerunnable and job.gpu_faults < MOST_REQUEUES:
-        decision.record(JobRequeueRequested(at=now, job_id=job.job_id, by=SYSTEM, gpu_fault=text))
+        decision.record(JobRequeueRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, gpu_fault=text))
     else:
-        decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=SYSTEM, signal=0, gpu_fault=text))
+        decision.record(JobSignalRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, signal=0, gpu_fault=text))
     for part in job.allocation.hosts:
         decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, GPU_FAILED))

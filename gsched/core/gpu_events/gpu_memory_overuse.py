@@ -10,24 +10,21 @@ from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.job import JobRecord
-from gsched.core.state.cluster_state import ClusterState
-from gsched.model.config import ClusterConfig, GmemAction
+from gsched.model.config import GmemAction
 from gsched.model.event import JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
 
 REASON = "TERM_MEMLIMIT"
 
 
-def judge_gmem(
-    state: ClusterState, config: ClusterConfig, host: str, report: GpuReport, now: float, decision: Decision
-) -> None:
+def judge_gmem(host: str, report: GpuReport, decision: Decision) -> None:
     """Note each such job once for each GPU, and end it where that is configured."""
-    action = config.params.gmem_action
+    action = decision.config.params.gmem_action
     for gpu in report.gpus if action is not GmemAction.NONE else ():
-        for job in running_on(state, host, gpu.over_gmem):
+        for job in running_on(decision.state, host, gpu.over_gmem):
             text = _text(job, host, gpu)
-            if text and note(job, text, now, decision) and action is GmemAction.KILL:
-                _end(job, now, decision)
+            if text and note(job, text, decision) and action is GmemAction.KILL:
+                _end(job, decision)
 
 
 def _text(job: JobRecord, host: str, gpu: Gpu) -> str:
@@ -39,9 +36,9 @@ def _text(job: JobRecord, host: str, gpu: Gpu) -> str:
     return f"Run {job.attempt} uses more memory of GPU {gpu.index} ({gpu.uuid}) on {host} than its gmem={given[0]:g}M"
 
 
-def _end(job: JobRecord, now: float, decision: Decision) -> None:
+def _end(job: JobRecord, decision: Decision) -> None:
     if job.kill_by or job.allocation is None:
         return
-    decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=SYSTEM, signal=0))
+    decision.record(JobSignalRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, signal=0))
     for part in job.allocation.hosts:
         decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, REASON))

@@ -7,19 +7,18 @@ is gone fails by itself, and one that had not begun to use it may live.
 from __future__ import annotations
 
 from gsched.core.decision import Decision
-from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import HeldGpu
 from gsched.model.devices import is_astray
 from gsched.model.event import JobNoted
 
 
-def note_lost_parts(state: ClusterState, host: str, now: float, decision: Decision) -> None:
+def note_lost_parts(host: str, decision: Decision) -> None:
     """Note each such job of the host once for each GPU. What was seen last must be in the books."""
-    books = state.ledger.host(host)
+    books = decision.state.ledger.host(host)
     if not books.gpus_known or not books.torn:
         return
     for (job_id, attempt), part in books.held.items():
-        job = state.jobs.get(job_id)
+        job = decision.state.jobs.get(job_id)
         if job is None or job.attempt != attempt:
             continue
         for held in part.gpus:
@@ -28,7 +27,7 @@ def note_lost_parts(state: ClusterState, host: str, now: float, decision: Decisi
             if gpu is not None and not gpu.fault and is_astray(held, books.gpus):
                 text = f"Run {attempt}: {_text(held, host)}"
                 if text not in job.notes:
-                    decision.record(JobNoted(at=now, job_id=job_id, text=text))
+                    decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
 
 
 def _text(held: HeldGpu, host: str) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.decision import Decision
-from gsched.core.state.cluster_state import ClusterState
 from gsched.model.host import GpuReport
 
 
-def note_lost_daemons(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
+def note_lost_daemons(host: str, report: GpuReport, decision: Decision) -> None:
     """Note each loss once for each run and GPU."""
     for gpu in report.gpus:
-        for job in running_on(state, host, gpu.mps_lost):
+        for job in running_on(decision.state, host, gpu.mps_lost):
             what = f"the MPS control daemon on GPU {gpu.index} ({gpu.uuid}) of {host}"
             text = f"Run {job.attempt}: {what} has ended by itself; programs that used it have failed"
-            note(job, text, now, decision)
+            note(job, text, decision)

@@ -44,22 +44,23 @@ class HostNews:
         self._forget = forget
         self._timeouts = timeouts
 
-    def hello(self, config: ClusterConfig, command: HostHello, now: float, decision: Decision) -> None:
+    def hello(self, command: HostHello, decision: Decision) -> None:
         """An agent has come (back). Raises NotFound for a host that has no business here."""
+        config = decision.config
         ledger = self._state.ledger.hosts.get(command.host)
         # A host that was taken out while jobs run there is heard until they have ended: they are not lost.
         if command.host not in config.hosts and (ledger is None or not ledger.held):
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{config.cluster}")
-        attempt_reports.hello(self._state, config, command, self._observations.of(command.host), now, decision)
+        attempt_reports.hello(command, self._observations.of(command.host), decision)
         self.observe(config, command.host)
         self._share(config, command.host, decision)
 
-    def reported(self, config: ClusterConfig, command: HostReported, now: float, decision: Decision) -> bool:
+    def reported(self, command: HostReported, decision: Decision) -> bool:
         """Load, GPUs and what attempts use, as far as the report has them; whether a job may fit now that did not."""
         seen = self._observations.of(command.host)
         if not seen.connected or seen.session != command.session:
             return False
-        seen.last_heard = now
+        seen.last_heard = decision.now
         for key, usage in command.usage.items():
             if self._state.ledger.holds(command.host, key):
                 seen.usage[key] = usage
@@ -72,30 +73,31 @@ class HostNews:
             seen.load = command.load
         if command.gpus is not None:
             seen.gpus = command.gpus
-            self._judge_gpus(config, command.host, command.gpus, now, decision)
-        self.observe(config, command.host)
-        changed = self._share(config, command.host, decision) or changed
-        note_lost_parts(self._state, command.host, now, decision)
+            self._judge_gpus(command.host, command.gpus, decision)
+        self.observe(decision.config, command.host)
+        changed = self._share(decision.config, command.host, decision) or changed
+        note_lost_parts(command.host, decision)
         if command.load is not None:
-            self._timeouts.relieve(config, now, decision, command.host)
+            self._timeouts.relieve(decision, command.host)
         return changed
 
-    def _judge_gpus(self, config: ClusterConfig, host: str, gpus: GpuReport, now: float, decision: Decision) -> None:
+    def _judge_gpus(self, host: str, gpus: GpuReport, decision: Decision) -> None:
         """What the host's GPUs say about the jobs that hold them."""
-        judge_gmem(self._state, config, host, gpus, now, decision)
-        note_remnants(self._state, host, gpus, now, decision)
-        note_escapes(self._state, host, gpus, now, decision)
-        note_changed_modes(self._state, host, gpus, now, decision)
-        note_lost_daemons(self._state, host, gpus, now, decision)
-        judge_faults(self._state, host, gpus, now, decision)
+        judge_gmem(host, gpus, decision)
+        note_remnants(host, gpus, decision)
+        note_escapes(host, gpus, decision)
+        note_changed_modes(host, gpus, decision)
+        note_lost_daemons(host, gpus, decision)
+        judge_faults(host, gpus, decision)
 
-    def disconnected(self, config: ClusterConfig, command: HostDisconnected, now: float, decision: Decision) -> None:
+    def disconnected(self, command: HostDisconnected, decision: Decision) -> None:
         """An agent's connection has ended, unless it has come back by another already."""
+        config = decision.config
         seen = self._observations.of(command.host)
         if seen.session == command.session:
             seen.part()
             # A link that died has been silent before that was noticed; an agent that ended gets time to come back.
-            seen.last_heard = max(seen.last_heard, now - config.params.host_lost_after_s * NOTICED_LATE)
+            seen.last_heard = max(seen.last_heard, decision.now - config.params.host_lost_after_s * NOTICED_LATE)
             self.observe(config, command.host)
             self._share(config, command.host, decision)
 

@@ -38,23 +38,24 @@ class Timeouts:
         self._observations = observations
         self._pressure = Pressure(state, observations.of)
 
-    def tick(self, config: ClusterConfig, now: float, decision: Decision) -> None:
+    def tick(self, decision: Decision) -> None:
         """Do all that is due at `now`."""
+        config, now = decision.config, decision.now
         for name in self._silent(config):
             if now >= self._lost_at(name, config):
-                attempt_reports.host_lost(self._state, name, self._observations.of(name), now, decision)
+                attempt_reports.host_lost(name, self._observations.of(name), decision)
         for job_id in self._state.forgetting.forgettable(now, config.params.clean_period_s, FORGET_MOST):
             decision.record(JobForgotten(at=now, job_id=job_id))
-        self._end_overdue(now, decision)
+        self._end_overdue(decision)
         for made in [made for made in self._state.reservations.values() if made.end <= now]:
             decision.record(ReservationRemoved(at=now, name=made.name, by=""))
-        self.relieve(config, now, decision)
+        self.relieve(decision)
         self._state.let_go_on(now)
 
-    def relieve(self, config: ClusterConfig, now: float, decision: Decision, host: str = "") -> None:
+    def relieve(self, decision: Decision, host: str = "") -> None:
         """Suspend and resume by windows and loads, where any are configured; `host`: only jobs that are there."""
-        if config.can_suspend or self._state.suspended:
-            self._pressure.relieve(config, minute_of_week(now), now, decision, host)
+        if decision.config.can_suspend or self._state.suspended:
+            self._pressure.relieve(minute_of_week(decision.now), decision, host)
 
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """Times at which `tick` has something to do, UTC seconds."""
@@ -92,27 +93,27 @@ class Timeouts:
         last = max(seen.last_heard, self._observations.roll.last_first)
         return min(last + patience, self._observations.started_at + ARRIVAL_MOST * patience)
 
-    def _end_overdue(self, now: float, decision: Decision) -> None:
+    def _end_overdue(self, decision: Decision) -> None:
         """-t: the job is ended at that time, started or not."""
-        overdue = (number for number, at in self._state.deadlines.items() if at <= now)
+        overdue = (number for number, at in self._state.deadlines.items() if at <= decision.now)
         for job_id in heapq.nsmallest(END_MOST, overdue):
             array = self._state.arrays.get(job_id)
             if array is not None:
-                self._end_array(array, now, decision)
+                self._end_array(array, decision)
                 continue
             job = self._state.jobs.get(job_id)
             del self._state.deadlines[job_id]
             if job is None or (job.state not in PENDING and job.state not in STARTED) or job.kill_by:
                 continue
             if job.state in PENDING:
-                end_pending(job, DEADLINE, now, decision)
+                end_pending(job, DEADLINE, decision)
                 continue
             # One whose host does not answer becomes a ZOMBI by this, and is ended when the host is back.
-            decision.record(JobSignalRequested(at=now, job_id=job_id, by=attempt_results.SYSTEM, signal=0))
+            decision.record(JobSignalRequested(at=decision.now, job_id=job_id, by=attempt_results.SYSTEM, signal=0))
             for part in job.allocation.hosts if job.allocation is not None else ():
                 decision.instruct(TerminateAttempt(part.host, job_id, job.attempt, attempt_results.ending_reason(job)))
 
-    def _end_array(self, array: JobArray, now: float, decision: Decision) -> None:
+    def _end_array(self, array: JobArray, decision: Decision) -> None:
         del self._state.deadlines[array.array_id]
         if array.count:
-            end_waiting(array, DEADLINE, now, decision)
+            end_waiting(array, DEADLINE, decision)

@@ -41,7 +41,7 @@ class Dependents:
         self._never: dict[int, set[int]] = {}
         """Array -> its waiting elements whose own conditions never can hold."""
 
-    def settle(self, now: float, decision: Decision, *, end_invalid: bool, steps: int = UNLIMITED) -> None:
+    def settle(self, decision: Decision, *, end_invalid: bool, steps: int = UNLIMITED) -> None:
         """Judge what hangs on jobs that have changed, until nothing changes any more or so many steps are done: then
         the rest is for the next time.
         """
@@ -52,7 +52,7 @@ class Dependents:
             child, index = next(iter(self._asked))
             del self._asked[child, index]
             steps -= self._cost(child)
-            self.judge(child, now, decision, end_invalid=end_invalid, index=index)
+            self.judge(child, decision, end_invalid=end_invalid, index=index)
             self._note_changes()
 
     @property
@@ -82,7 +82,7 @@ class Dependents:
             return LOOK
         return LOOK + weight(self._state.item(child).spec.conditions)
 
-    def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
+    def judge(self, child: int, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""
         if child not in self._state.waits.blocked and child not in self._state.waits.held:
             return
@@ -90,21 +90,19 @@ class Dependents:
         if item.released or not item.spec.conditions:
             return
         if isinstance(item, JobArray) and is_elementwise(item.spec.conditions):
-            self._judge_elements(item, index, now, decision, end_invalid=end_invalid)
+            self._judge_elements(item, index, decision, end_invalid=end_invalid)
             return
         answer = judge(self._state, item.spec.conditions, index_of(child))
         if answer.holds:
-            decision.record(JobReleased(at=now, job_id=child))
+            decision.record(JobReleased(at=decision.now, job_id=child))
             self._reasons.pop(child, None)
         elif answer.is_final and (end_invalid or item.spec.end_orphan):
-            _end(item, answer, now, decision)
+            _end(item, answer, decision)
             self._reasons.pop(child, None)
         else:
             self._note(child, answer)
 
-    def _judge_elements(
-        self, array: JobArray, index: int, now: float, decision: Decision, *, end_invalid: bool
-    ) -> None:
+    def _judge_elements(self, array: JobArray, index: int, decision: Decision, *, end_invalid: bool) -> None:
         """Element by element; those that can go on leave the array's record."""
         never = self._never.setdefault(array.array_id, set())
         waiting: Iterable[int] = [index] if index else list(array.waiting())
@@ -115,9 +113,9 @@ class Dependents:
             member = element_id(array.array_id, each)
             (never.add if answer.is_final and not answer.holds else never.discard)(each)
             if answer.holds:
-                decision.record(JobReleased(at=now, job_id=member))
+                decision.record(JobReleased(at=decision.now, job_id=member))
             elif answer.is_final and (end_invalid or array.spec.end_orphan):
-                _end(array.element(each), answer, now, decision)
+                _end(array.element(each), answer, decision)
         self._state.touched.add(array.array_id)
         if not array.count or not never:
             del self._never[array.array_id]
@@ -143,9 +141,9 @@ class Dependents:
         return self._never.get(array_id, _NONE)
 
 
-def _end(item: JobRecord | JobArray, answer: ConditionVerdict, now: float, decision: Decision) -> None:
+def _end(item: JobRecord | JobArray, answer: ConditionVerdict, decision: Decision) -> None:
     problem = f"dependency can never be satisfied: {answer.text}"
     if isinstance(item, JobArray):
-        end_waiting(item, TERM, now, decision, problem)
+        end_waiting(item, TERM, decision, problem)
     else:
-        end_pending(item, TERM, now, decision, problem)
+        end_pending(item, TERM, decision, problem)

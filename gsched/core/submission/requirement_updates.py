@@ -53,18 +53,20 @@ class Rejudging:
         """Jobs that begin to wait again may have started under another configuration."""
         self._left.extend(event.job_id for event in events if isinstance(event, JobRequeued))
 
-    def step(self, config: ClusterConfig, judge: JudgeRequirement, now: float, decision: Decision) -> None:
+    def step(self, judge: JudgeRequirement, decision: Decision) -> None:
         """Look at the next jobs and record what changes."""
         changed, known = 0, len(self._answers)
         while self._left and changed < MOST_CHANGED and len(self._answers) - known < MOST_SPECS:
             item = self._waiting(self._left.popleft())
             if item is None:
                 continue
-            new = self._anew(item.spec, config, judge)
+            new = self._anew(item.spec, decision.config, judge)
             if new is not item.spec:
                 changed += 1
                 decision.record(
-                    JobModified(at=now, job_id=item_id(item), by="", spec=new, changes=tuple(_told(item.spec, new)))
+                    JobModified(
+                        at=decision.now, job_id=item_id(item), by="", spec=new, changes=tuple(_told(item.spec, new))
+                    )
                 )
         if not self._left:
             self._answers.clear()

@@ -138,7 +138,7 @@ def test_a_spec_that_is_shared_no_longer_is_still_the_one_that_was_given() -> No
 
 def test_equal_jobs_of_one_submission_are_admitted_once() -> None:
     state, admitted = ClusterState(), []
-    decision = Decision(state, Observations(0.0).of)
+    decision = Decision(state, CONFIG, 1.0, Observations(0.0).of)
 
     def admit(spec: JobSpec) -> JobSpec:
         admitted.append(spec)
@@ -146,7 +146,7 @@ def test_equal_jobs_of_one_submission_are_admitted_once() -> None:
 
     specs = tuple(JobSpec(command=f"run {number % 2}", user="", queue="") for number in range(20))
     turn = Turn()
-    turn.begin(1.0, decision, UNLIMITED)
+    turn.begin(decision, UNLIMITED)
     assert not list(submit(state, lambda: CONFIG, Submit("ann", "t", specs), admit, lambda *_: None, turn))
     assert [spec.command for spec in admitted] == ["run 0", "run 1"]
     assert [job.spec.command for job in state.jobs.values()] == [spec.command for spec in specs]

@@ -202,7 +202,7 @@ def test_a_master_that_is_asked_to_end_does_not_wait_for_room(master: Master) ->
 
 def test_a_command_that_fails_is_refused_and_the_next_one_carried_out(master: Master) -> None:
     real = master.engine._handlers[ControlHosts]
-    master.engine._handlers[ControlHosts] = lambda command, now, decision: {}["missing"]
+    master.engine._handlers[ControlHosts] = lambda command, decision: {}["missing"]
     master.ask("fails", ControlHosts("u", True, "close", ("a",)))
     master.until(lambda: "fails" in master.answers)
     assert isinstance(master.answers["fails"], Internal)
@@ -217,8 +217,8 @@ def test_a_command_that_fails_is_refused_and_the_next_one_carried_out(master: Ma
 def test_a_command_that_fails_half_way_ends_the_process(master: Master, error: Exception) -> None:
     real = master.engine._handlers[ControlHosts]
 
-    def half(command: Any, now: float, decision: Any) -> None:
-        real(command, now, decision)
+    def half(command: Any, decision: Any) -> None:
+        real(command, decision)
         raise error
 
     master.engine._handlers[ControlHosts] = half
