@@ -89,6 +89,7 @@ def key(tmp_path: Path, mode: int, name: str = "h1.key") -> Path:
     """A folder of certificates with one key of this mode."""
     tls = tmp_path / "tls"
     tls.mkdir(exist_ok=True)
+    tls.chmod(0o755)  # whatever the umask
     (tls / name).touch(mode=0o600)
     (tls / name).chmod(mode)
     return tls

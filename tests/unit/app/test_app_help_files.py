@@ -46,7 +46,8 @@ def test_all_daemons_have_a_word_of_gadmin(word: str, monkeypatch: pytest.Monkey
 
 
 def test_pages_and_completion_are_installed_for_everybody(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir(mode=0o755)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc").chmod(0o755)  # whatever the umask
     mask = os.umask(0o077)
     try:
         put(tmp_path)

@@ -96,6 +96,9 @@ def seen(config: ClusterConfig) -> Iterator[ClusterConfig]:
         Path(name).chmod(0o755)
         conf = Path(name, "gsched")
         shutil.copytree(config.locations.conf_dir, conf, symlinks=True, ignore=shutil.ignore_patterns("fifo"))
+        for path in (conf, *conf.rglob("*")):  # whatever the umask
+            if not path.is_symlink():
+                path.chmod(0o755)
         places = replace(config.locations, conf_dir=str(conf))
         yield replace(config, locations=places, network=replace(config.network, tls_dir=str(conf / "tls")))
 

@@ -378,6 +378,7 @@ def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> Non
     (closed / "bin" / "python3.11").symlink_to(sys.executable)
     here = folder / "bin"
     here.mkdir()
+    here.chmod(0o755)  # whatever the umask
     (here / "python").symlink_to(closed / "bin" / "python3.11")
     script = here / "gjobs"
     script.write_text((ROOT / "bin" / "launcher").read_text())
