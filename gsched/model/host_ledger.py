@@ -1,6 +1,6 @@
 """The books of one host: who holds which slots, GPUs, processors and amounts there.
 
-It never decides who gets what, nor whether more would fit (gsched.policy.match.conditions does). The GPUs with their
+It never decides who gets what, nor whether more would fit (gsched.policy.match.fit_condition does). The GPUs with their
 holders are gsched.model.host_devices.
 """
 

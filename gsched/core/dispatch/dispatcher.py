@@ -19,8 +19,8 @@ from gsched.model.allocation import Allocation
 from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
 from gsched.model.job import JobSpec, JobState
 from gsched.model.snapshot import Placement, Plan, Preempted
-from gsched.policy.match.conditions import slots_missing
 from gsched.policy.match.host_fit import misfit
+from gsched.policy.match.room_conditions import slots_missing
 
 PREEMPTED = "The job was preempted because of a higher priority job"
 

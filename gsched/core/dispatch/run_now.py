@@ -15,7 +15,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import Allocation
 from gsched.model.event import JobNoted
 from gsched.model.snapshot import Snapshot
-from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.place.forced_placement import placed_by_force
 
 

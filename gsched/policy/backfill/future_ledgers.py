@@ -16,8 +16,9 @@ from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.match.conditions import RoomCondition, beside_devices, refusal
+from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.match.room_conditions import beside_devices
 
 BOOKED = -2
 """Attempt number under which planned jobs stand in books."""

@@ -25,7 +25,7 @@ from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import Lacking, ReservationTable
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.match.conditions import closed_hosts
+from gsched.policy.match.host_conditions import closed_hosts
 from gsched.policy.order.blocked_heads import QueueClass, first_jobs, is_first, kind_of
 from gsched.policy.order.fairshare import ShareTree
 from gsched.policy.requirement.demand import Demand

@@ -23,7 +23,7 @@ from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
 from gsched.policy.backfill.reservation_windows import in_the_way
-from gsched.policy.match.conditions import UNSATISFIED
+from gsched.policy.match.value_conditions import UNSATISFIED
 from gsched.policy.order.dispatch_windows import Hours
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason

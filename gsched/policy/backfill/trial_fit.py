@@ -19,9 +19,11 @@ from gsched.policy.backfill.start_planner import LedgerOf
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.conditions import host_conditions, refusal, refusal_of
+from gsched.policy.match.fit_condition import refusal
+from gsched.policy.match.host_conditions import host_conditions
 from gsched.policy.match.host_fit import TaskFit, TaskFits
 from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice, tasks_of
 from gsched.policy.requirement.reasons import NO_HOST, Reason
 from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain

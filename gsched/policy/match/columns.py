@@ -1,6 +1,6 @@
 """One class of jobs against all hosts at once: which could take a job, which is the best, and why the others cannot.
 
-The conditions are those of gsched.policy.match.conditions; here each has a number, and each host the number of the
+The conditions are those of gsched.policy.match.fit_condition; here each has a number, and each host the number of the
 first that it does not meet. What was found is kept with the columns between cycles, and only rows that changed are
 looked at again.
 """
@@ -19,19 +19,18 @@ from gsched.model.columns import HostColumns, singly
 from gsched.model.queue import Queue
 from gsched.model.row_log import RowNumbers
 from gsched.policy.match.columns_single import Test
-from gsched.policy.match.conditions import (
-    AcceptInterval,
-    Condition,
+from gsched.policy.match.fit_condition import (
+    FitCondition,
     HostCondition,
     HostsView,
     RoomCondition,
     RowTest,
     ValueCondition,
-    host_conditions,
-    room_conditions,
-    value_conditions,
 )
+from gsched.policy.match.host_conditions import AcceptInterval, host_conditions
 from gsched.policy.match.host_now import FitRules
+from gsched.policy.match.room_conditions import room_conditions
+from gsched.policy.match.value_conditions import value_conditions
 from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed
 
 ReasonCodes = NDArray[np.uint8]
@@ -76,7 +75,7 @@ class Match:
         self._columns = columns
         hosts = host_conditions(asked.queue, asked.demand, rules, on_first=asked.on_first)
         values, room = value_conditions(asked.term, rules), room_conditions(asked.need, rules)
-        self.conditions: list[Condition] = [*hosts, AcceptInterval(asked.queue, rules), *values, *room]
+        self.conditions: list[FitCondition] = [*hosts, AcceptInterval(asked.queue, rules), *values, *room]
         """By code."""
         self.recent_code = len(hosts)
         """That of AcceptInterval; hosts with a smaller one could not even be planned on."""
@@ -171,7 +170,7 @@ class Match:
 
     # -- codes ----------------------------------------------------------------------------------------------------
 
-    def _first_unmet(self, conditions: Sequence[tuple[int, Condition]], view: HostsView) -> ReasonCodes:
+    def _first_unmet(self, conditions: Sequence[tuple[int, FitCondition]], view: HostsView) -> ReasonCodes:
         """The code of the first that is not met, row by row."""
         codes = np.full(view.size, FITS, dtype=np.uint8)
         for code, each in reversed(conditions):

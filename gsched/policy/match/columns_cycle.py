@@ -20,7 +20,7 @@ from gsched.policy.devices.scarce_placement import scarce_hosts
 from gsched.policy.match.columns import Match, TaskRequest
 from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.match.columns_reasons import MatchReasons
-from gsched.policy.match.conditions import AcceptInterval, closed_hosts
+from gsched.policy.match.host_conditions import AcceptInterval, closed_hosts
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.match.host_scratch import Shelf
 from gsched.policy.requirement.demand import Demand, DemandTerm

@@ -23,9 +23,9 @@ from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.scarce_placement import ScarceHosts, kind_of
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_single import UNKNOWN, KeyOf, best_of
-from gsched.policy.match.conditions import FreeDevices, idle_gpus
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.match.least_row import Least
+from gsched.policy.match.room_conditions import FreeDevices, idle_gpus
 from gsched.policy.requirement.demand import DeviceKind, SortKey
 from gsched.policy.requirement.reasons import Reason
 from gsched.resreq.columns import compile_numbers

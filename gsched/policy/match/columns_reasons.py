@@ -12,7 +12,7 @@ import numpy as np
 from gsched.model.columns import HostColumns
 from gsched.model.reason import PendingReason
 from gsched.policy.match.columns import FITS, Match
-from gsched.policy.match.conditions import RECENT
+from gsched.policy.match.host_conditions import RECENT
 from gsched.policy.match.host_now import HostNow, live_values
 from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked
 

@@ -11,15 +11,11 @@ from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import HostSnapshot
-from gsched.policy.match.conditions import (
-    AcceptInterval,
-    host_conditions,
-    refusal,
-    refusal_of,
-    room_conditions,
-    value_conditions,
-)
+from gsched.policy.match.fit_condition import refusal
+from gsched.policy.match.host_conditions import AcceptInterval, host_conditions
 from gsched.policy.match.host_now import FitRules, HostNow, binding_for, gpus_for
+from gsched.policy.match.room_conditions import refusal_of, room_conditions
+from gsched.policy.match.value_conditions import value_conditions
 from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed
 from gsched.policy.requirement.reasons import Reason, Shortage
 

@@ -20,9 +20,9 @@ from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.compute_units import Units
-from gsched.policy.match.conditions import FreeDevices, SlotsKeptForGpus, refusal_of, task_room
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules
+from gsched.policy.match.room_conditions import FreeDevices, SlotsKeptForGpus, refusal_of, task_room
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice
 from gsched.policy.requirement.reasons import Reason

@@ -18,7 +18,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.start_planner import AsksFit
-from gsched.policy.match.conditions import slots_missing
+from gsched.policy.match.room_conditions import slots_missing
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason

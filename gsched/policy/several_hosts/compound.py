@@ -17,8 +17,8 @@ from msgspec import structs
 from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import Snapshot
-from gsched.policy.match.conditions import refusal_of
 from gsched.policy.match.host_fit import TaskFits
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.task_spread import apart, merge

@@ -10,8 +10,8 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger, double_owners, miscounts
-from gsched.policy.match.conditions import refusal_of
 from gsched.policy.match.host_fit import misfit
+from gsched.policy.match.room_conditions import refusal_of
 
 SHARED = ComputeMode.DEFAULT
 THREAD = ComputeMode.EXCLUSIVE_THREAD

@@ -12,7 +12,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners
-from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.room_conditions import refusal_of
 
 WHOLE_CLAIMS = ("ngpus", "ngpus_shared", "gpu_shared", "gpu_jexcl")
 GIB = 1024

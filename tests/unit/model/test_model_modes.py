@@ -12,7 +12,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_devices import DeviceCounter
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners, miscounts
-from gsched.policy.match.conditions import refusal_of
+from gsched.policy.match.room_conditions import refusal_of
 
 SHARED, THREAD = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_THREAD
 PROHIBITED, PROCESS = ComputeMode.PROHIBITED, ComputeMode.EXCLUSIVE_PROCESS

@@ -25,8 +25,8 @@ from gsched.model.snapshot import (
 )
 from gsched.policy.backfill.releases import Need
 from gsched.policy.backfill.reservations import Reservations
-from gsched.policy.match.conditions import refusal_of
 from gsched.policy.match.host_fit import misfit
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.preempt.preemption import Preemptor
 from gsched.policy.requirement.reasons import Reason
 

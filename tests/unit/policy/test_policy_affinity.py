@@ -19,9 +19,9 @@ from gsched.model.snapshot import Running
 from gsched.model.topology import offered
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.devices import cpu_affinity
-from gsched.policy.match.conditions import refusal_of
 from gsched.policy.match.host_fit import fill
 from gsched.policy.match.host_now import FitRules
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason

@@ -22,9 +22,11 @@ from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
 from gsched.policy.match.columns import FITS
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
-from gsched.policy.match.conditions import AcceptInterval, host_conditions, refusal, refusal_of
+from gsched.policy.match.fit_condition import refusal
+from gsched.policy.match.host_conditions import AcceptInterval, host_conditions
 from gsched.policy.match.host_fit import TaskFit
 from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason

@@ -1,0 +1,173 @@
+"""Is a host one for jobs of a class in their queue, whatever is free there? See gsched.policy.match.fit_condition."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from gsched.model.column_part import Flags, Numbers
+from gsched.model.columns import HostColumns
+from gsched.model.queue import Queue
+from gsched.model.snapshot import HostSnapshot
+from gsched.policy.match.fit_condition import (
+    HostCondition,
+    HostsView,
+)
+from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.requirement.demand import Demand
+from gsched.policy.requirement.reasons import Reason, split
+
+RECENT = Reason("Just started a job recently")
+
+
+class _NamedHosts(HostCondition):
+    """Some hosts by name are for such jobs, or are not."""
+
+    is_fixed = True
+    reason: ClassVar[Reason]
+    are_meant: ClassVar[bool] = True
+    """Whether the names are of those that are."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        return None if (now.host.name in self._names) is self.are_meant else self.reason
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        found = np.full(columns.size, self.are_meant, dtype=np.bool_)
+        found[columns.rows_of(self._names)] = not self.are_meant
+        return view.of(found)
+
+
+class HostOfQueue(_NamedHosts):
+    """HOSTS of the queue."""
+
+    reason = Reason("Not usable to the queue", candidate=False)
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        members = rules.queue_hosts.get(queue.name)
+        if members is not None:
+            yield cls(members)
+
+
+class AskedHost(_NamedHosts):
+    """-m, and the first execution hosts that it names."""
+
+    reason = Reason("Not specified in job submission", candidate=False)
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        if demand.asked_hosts and not demand.other_hosts:
+            yield cls((*demand.asked_hosts, *demand.first_hosts))
+        if on_first:
+            yield cls(demand.first_hosts)
+
+
+class HostNotExcluded(_NamedHosts):
+    """Hosts that an exclusive requeue exit value keeps the job from."""
+
+    reason = Reason("Excluded by the requeue exit values of the job", candidate=False)
+    are_meant = False
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        if demand.excluded_hosts:
+            yield cls(demand.excluded_hosts)
+
+
+class HostOpen(HostCondition):
+    """The host takes jobs at all."""
+
+    told_apart = True
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        yield cls()
+
+    @property
+    def key(self) -> Hashable:
+        return ()
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        return split(now.host.closed) if now.host.closed else None
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        found: Flags = view.of(closed_hosts(columns)) > 0
+        return found
+
+
+class HostNotBusy(HostCondition):
+    """Its load lets jobs of the queue start."""
+
+    told_apart = True
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        yield cls(queue.name)
+
+    @property
+    def key(self) -> Hashable:
+        return self._queue
+
+    def _said(self, host: HostSnapshot) -> str:
+        return host.busy.get(self._queue) or host.busy.get("", "")
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        said = self._said(now.host)
+        return split(said) if said else None
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        busy = columns.standing(("busy", self._queue), lambda host: bool(self._said(host)))
+        found: Flags = view.of(busy) > 0
+        return found
+
+
+class AcceptInterval(HostCondition):
+    """JOB_ACCEPT_INTERVAL has passed since the last job was started there.
+
+    It is a matter of a moment, so that plans may count on the host. Hosts that the cycle itself uses are marked beside.
+    """
+
+    def __init__(self, queue: Queue, rules: FitRules) -> None:
+        self._interval_s = rules.interval_of(queue)
+        self._now = rules.now
+
+    @classmethod
+    def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
+        if rules.interval_of(queue) > 0:
+            yield cls(queue, rules)
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        return RECENT if self._now < now.host.last_dispatch + self._interval_s else None
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        last = columns.standing("last_dispatch", lambda host: host.last_dispatch)
+        found: Flags = view.of(last) + self._interval_s > self._now
+        return found
+
+
+HOST_CONDITIONS: list[type[HostCondition]] = [
+    HostOfQueue,
+    AskedHost,
+    HostNotExcluded,
+    HostOpen,
+    HostNotBusy,
+]
+"""AcceptInterval comes after them."""
+
+
+def host_conditions(queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool = False) -> list[HostCondition]:
+    """What makes a host one for jobs of a class in the queue, AcceptInterval aside."""
+    return [each for kind in HOST_CONDITIONS for each in kind.of(queue, demand, rules, on_first=on_first)]
+
+
+def closed_hosts(columns: HostColumns) -> Numbers:
+    """1 for hosts that say themselves that they take nothing."""
+    return columns.standing("closed", lambda host: bool(host.closed))

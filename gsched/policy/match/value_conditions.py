@@ -1,0 +1,129 @@
+"""Are the values of a host what a job asks for? See gsched.policy.match.fit_condition."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from gsched.model.column_part import Flags, RowValues
+from gsched.model.columns import HostColumns, singly
+from gsched.model.snapshot import HostSnapshot
+from gsched.policy.match.fit_condition import (
+    HostsView,
+    RowTest,
+    ValueCondition,
+)
+from gsched.policy.match.host_now import FitRules, HostNow
+from gsched.policy.requirement.demand import Bound, Conjunct, DemandTerm
+from gsched.policy.requirement.reasons import Reason, reserving
+
+UNSATISFIED = "Job's resource requirements not satisfied"
+
+
+class ExclusiveResources(ValueCondition):
+    """A host with exclusive resources (`!name` in lsf.cluster) is for jobs that name one of them in select[]."""
+
+    is_fixed = True
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._asked = names
+
+    @classmethod
+    def of(cls, term: DemandTerm, rules: FitRules) -> Iterator[ValueCondition]:
+        yield cls(term.names)
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        host = now.host
+        if not self._keeps_out(host):
+            return None
+        names = ", ".join(host.exclusive_resources)
+        return Reason(UNSATISFIED, f"{host.name} is kept for jobs that ask for {names}", candidate=False)
+
+    def _keeps_out(self, host: HostSnapshot) -> bool:
+        return bool(host.exclusive_resources) and self._asked.isdisjoint(host.exclusive_resources)
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        return view.of(np.array([self._keeps_out(host) for host in columns.hosts], dtype=np.bool_))
+
+
+class Selected(ValueCondition):
+    """select[]."""
+
+    def __init__(self, term: DemandTerm) -> None:
+        self._term = term
+        self.names = term.names
+
+    @classmethod
+    def of(cls, term: DemandTerm, rules: FitRules) -> Iterator[ValueCondition]:
+        if term.requirement.select is not None:
+            yield cls(term)
+
+    @property
+    def key(self) -> Hashable:
+        return repr(self._term.requirement.select)
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        verdict = self._term.select(now.values)
+        return None if verdict else Reason(UNSATISFIED, f"{verdict.reason} on {now.host.name}")
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        return ~self._term.mask(view).holds
+
+    def row_tests(self, columns: HostColumns) -> list[RowTest]:
+        return [_row_test(each, columns) for each in self._term.conjuncts if columns.is_live(each.names)]
+
+
+class Thresholds(ValueCondition):
+    """threshold= of rusage[]."""
+
+    def __init__(self, bounds: tuple[Bound, ...], rules: FitRules) -> None:
+        self._bounds = bounds
+        self._increasing = rules.increasing
+        self.names = frozenset(name for name, _ in bounds)
+
+    @classmethod
+    def of(cls, term: DemandTerm, rules: FitRules) -> Iterator[ValueCondition]:
+        if term.bounds:
+            yield cls(term.bounds, rules)
+
+    @property
+    def key(self) -> Hashable:
+        return self._bounds
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        for name, bound in self._bounds:
+            value = now.values.get(name)
+            known = float(value) if isinstance(value, float | int) else None
+            if known is None or (known > bound if name in self._increasing else known < bound):
+                said = "unknown" if known is None else f"{known:.10g}"
+                return Reason(reserving(name), f"threshold {bound:.10g}, {name} is {said} on {now.host.name}")
+        return None
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        missing = np.zeros(view.size, dtype=np.bool_)
+        for name, bound in self._bounds:
+            values = view.number(name)
+            if values is None:
+                missing[:] = True
+            else:
+                missing |= ~(values <= bound if name in self._increasing else values >= bound)
+        return missing
+
+
+VALUE_CONDITIONS: list[type[ValueCondition]] = [ExclusiveResources, Selected, Thresholds]
+
+
+def value_conditions(term: DemandTerm, rules: FitRules) -> list[ValueCondition]:
+    """What tasks of the term ask of a host's values."""
+    return [each for kind in VALUE_CONDITIONS for each in kind.of(term, rules)]
+
+
+def _row_test(conjunct: Conjunct, columns: HostColumns) -> RowTest:
+    """Whether a part of select[] holds for a row: quick where one resource is compared with a number."""
+    simple = conjunct.comparison
+    column = None if simple is None else columns.number(simple.name)
+    if simple is None or column is None:
+        return lambda row: conjunct.holds(RowValues(columns, row))
+    values, relation, number = singly(column), simple.relation, simple.number
+    return lambda row: relation(values[row], number)  # of NaN no such relation holds
