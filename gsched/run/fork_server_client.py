@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from gsched.base.gpulock import GpuLockFolders
 from gsched.run import forkserver
 from gsched.run.processes import process_tree
@@ -114,8 +116,8 @@ class ForkServer:
         if self._socket is not None:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        root = str(Path(forkserver.__file__).parents[2])
-        command = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", forkserver.PRELUDE, root]
+        roots = [str(Path(file).parents[above]) for file, above in ((forkserver.__file__, 2), (msgspec.__file__, 1))]
+        command = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", forkserver.PRELUDE, *roots]
         try:
             with theirs:
                 self._process = subprocess.Popen(

@@ -9,7 +9,7 @@ pidfd, or `NAME - WHY` when no process could be made. With `run TOKEN` come the 
 the answer is `TOKEN = STATUS` when it has ended, or `TOKEN - WHY`. `kill TOKEN` ends such a program with its process
 group. Never touches an attempt itself, nor opens anything for a program: their own processes do.
 
-Run as: python -I -S -E -X utf8 -c PRELUDE PACKAGE_ROOT SPOOL CLUSTER LOCK_FOLDER SOCKET_FD NOTIFY_FD
+Run as: python -I -S -E -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT SPOOL CLUSTER LOCK_FOLDERS... SOCKET_FD NOTIFY_FD
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import os
 import select
 import signal
 import struct
+from collections.abc import Sequence
 
 from gsched.base.gpulock import GpuLockFolders
+from gsched.run.order import Order, read_order, written_order
 from gsched.run.supervisor import program_child, supervisor
 from gsched.run.supervisor.opening import SupervisorSettings
 
-PRELUDE = (
-    "import sys; sys.path.append(sys.argv[1]); from gsched.run.forkserver import main; sys.exit(main(sys.argv[2:]))"
-)
+PRELUDE = "import sys; sys.path += sys.argv[1:3]; from gsched.run.forkserver import main; sys.exit(main(sys.argv[3:]))"
 
 _PR_SET_CHILD_SUBREAPER = 36
 RUN, KILL = "run ", "kill "
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     def adopt_orphans() -> object:
         return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    def bind_memory(nodes: list[int]) -> None:
+    def bind_memory(nodes: Sequence[int]) -> None:
         mask = (ctypes.c_ulong * (max(nodes) // _WORD_BITS + 1))()
         for node in nodes:
             mask[node // _WORD_BITS] |= 1 << node % _WORD_BITS
@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
     signal.set_wakeup_fd(wake_out, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent; it then closes the socket
+    read_order(written_order(Order(job_id=1, attempt=1, command="")))  # msgspec learns a type when it first reads one
     gc.collect()
     gc.freeze()
     gc.disable()

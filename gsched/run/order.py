@@ -1,12 +1,14 @@
 """What an executor is asked to run, what it reports, and what every executor can do.
 
-The order is complete: paths hold no %J any more, the environment is exactly what the job sees. Nothing here acts.
+The order is complete: paths hold no %J any more, the environment is exactly what the job sees. It is written into the
+attempt's folder and read there, by the supervisor and by every later agent. Nothing here acts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -153,6 +155,30 @@ class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     run_limit_s: int | None = None
     limits: dict[str, float] = {}
+
+
+def written_order(order: Order) -> bytes:
+    """As it is written down. By json of the standard library: it carries bytes that are not UTF-8 (as lone surrogates)
+    both ways."""
+    return json.dumps(msgspec.to_builtins(order, enc_hook=UnixAccount.fields)).encode()
+
+
+def read_order(data: bytes) -> Order:
+    """An order as it was written down, perhaps by an earlier version: what that did not know yet has its default.
+    Raises ValueError for anything else.
+    """
+    try:
+        return msgspec.convert(json.loads(data), Order, dec_hook=_account_of)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _account_of(kind: type, fields: Any) -> object:
+    """Raises TypeError for what is not as it was written."""
+    try:
+        return UnixAccount.of(fields)
+    except LookupError as error:
+        raise TypeError(f"{kind.__name__} without {error}") from error
 
 
 class StartedInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,13 +11,12 @@ and never deletes what runs.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -27,7 +26,7 @@ from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount, acting_as
-from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
+from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable, read_order, written_order
 from gsched.run.report.job_report import (
     SCRIPT_SHOWN,
     ReportFacts,
@@ -372,31 +371,9 @@ class Spool:
             return None
 
 
-def written_order(order: Order) -> bytes:
-    """As it is written down. By json of the standard library: it carries bytes that are not UTF-8 (as lone surrogates)
-    both ways."""
-    return json.dumps(msgspec.to_builtins(order, enc_hook=UnixAccount.fields)).encode()
-
-
-def read_order(data: bytes) -> Order:
-    """An order as it was written down. Raises ValueError for anything else."""
-    try:
-        return msgspec.convert(json.loads(data), Order, dec_hook=_decoded)
-    except (TypeError, msgspec.MsgspecError) as error:
-        raise ValueError(str(error)) from error
-
-
 def _write_for(account: UnixAccount | None, path: str, data: bytes, mode: int = 0o600) -> None:
     """A file that the job is to read: its user's, who has no need to change it. Raises OSError."""
     write_file(path, data)
     os.chmod(path, mode if account is None else mode & 0o500)
     if account is not None:
         os.chown(path, account.uid, account.gid)
-
-
-def _decoded(kind: type, value: Any) -> object:
-    """Raises TypeError for what is not as it was written."""
-    try:
-        return UnixAccount.of(value)
-    except LookupError as error:
-        raise TypeError(f"{kind.__name__} without {error}") from error

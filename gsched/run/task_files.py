@@ -2,13 +2,15 @@
 
 A task is a command that runs beside a job's own main process, on any of the job's hosts. TASKS/NAME in the attempt's
 folder holds `order` (by the agent), `started`, `status` (by the supervisor) and the socket of its output. Everything
-read here may be missing or torn. Standard library only: the fork server's interpreter loads it.
+read here may be missing or torn. Standard library and msgspec only: the fork server's interpreter loads it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+
+import msgspec
 
 from gsched.base.wholefile import write_file
 
@@ -23,7 +25,19 @@ MOST_RUNNING = 128
 """Tasks of one attempt on one host at a time: each has pipes and a thread in its supervisor."""
 
 
-def write_order(attempt_folder: str, name: str, order: dict[str, Any]) -> bool:
+class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A task to be run. Bytes that are not UTF-8 are carried as by the error handler "surrogateescape"."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    """All of it, but for what is added to a job's as well."""
+    cwd: str
+    umask: int
+    reads: bool
+    """Its standard input comes from who has ordered it; else it has none."""
+
+
+def write_order(attempt_folder: str, name: str, order: TaskOrder) -> bool:
     """Put a task's order there, whole; False when it is there already. Raises OSError."""
     tasks = f"{attempt_folder}/{TASKS}"
     if os.path.isdir(f"{tasks}/{name}"):
@@ -32,7 +46,7 @@ def write_order(attempt_folder: str, name: str, order: dict[str, Any]) -> bool:
     made = f"{tasks}/.{name}.{os.getpid()}"
     os.mkdir(made, 0o700)
     try:
-        write_file(f"{made}/{ORDER}", json.dumps(order).encode())
+        write_file(f"{made}/{ORDER}", json.dumps(msgspec.to_builtins(order)).encode())
         os.rename(made, f"{tasks}/{name}")
     except OSError:
         _remove(made)
@@ -40,6 +54,14 @@ def write_order(attempt_folder: str, name: str, order: dict[str, Any]) -> bool:
             return False
         raise
     return True
+
+
+def read_order(attempt_folder: str, name: str) -> TaskOrder | None:
+    """A task's order as it was written; None where there is none."""
+    try:
+        return msgspec.convert(read(attempt_folder, name, ORDER), TaskOrder)
+    except msgspec.MsgspecError:
+        return None
 
 
 def names(attempt_folder: str) -> list[str]:

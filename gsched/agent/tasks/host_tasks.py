@@ -131,7 +131,7 @@ class HostTasks:
                 return
             await self._tasking.news(key, min(left, 1.0))
 
-    def _order(self, key: AttemptKey, ask: agent_pb2.TaskAsk) -> dict[str, object]:
+    def _order(self, key: AttemptKey, ask: agent_pb2.TaskAsk) -> task_files.TaskOrder:
         start = ask.start
         order = self._executor.order(*key)
         here = order.environment if order is not None else {}
@@ -141,13 +141,13 @@ class HostTasks:
             environment = on_other_host(environment, here)
         if MARK_VARIABLE in here:
             environment[MARK_VARIABLE] = here[MARK_VARIABLE]
-        return {
-            "argv": [_text(each) for each in start.argv],
-            "environment": environment,
-            "cwd": _text(start.cwd),
-            "umask": start.umask & 0o777,
-            "reads": start.reads,
-        }
+        return task_files.TaskOrder(
+            argv=tuple(map(_text, start.argv)),
+            environment=environment,
+            cwd=_text(start.cwd),
+            umask=start.umask & 0o777,
+            reads=start.reads,
+        )
 
     # -- while it runs --------------------------------------------------------------------------------------------
 

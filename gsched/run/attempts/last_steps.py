@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from gsched.base.wholefile import write_file
 from gsched.run import attempt_files
-from gsched.run.account import UnixAccount
 from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order
 from gsched.run.program import Program, RunsPrograms
@@ -50,10 +47,9 @@ async def run_last(
 
 def _program(step: JobStep, order: Order) -> Program:
     """The shell that runs it: as whom, where and with which environment."""
-    rights = Rights(msgspec.to_builtins(order, enc_hook=UnixAccount.fields))
-    described = msgspec.to_builtins(step)
-    account, granted, umask = rights.for_step(described, order.umask)
-    environment = rights.environment_of(described, order.environment)
+    rights = Rights(order)
+    account, granted, umask = rights.for_step(step, order.umask)
+    environment = rights.environment_of(step, order.environment)
     if step.is_site:
         environment = {**environment, "PATH": steps.SITE_PATH}
     return Program(
@@ -63,6 +59,6 @@ def _program(step: JobStep, order: Order) -> Program:
         cwd=steps.SITE_FOLDER if step.is_site else order.cwd,
         umask=umask,
         account=account,
-        granted=tuple((kind, soft, hard) for kind, soft, hard in granted),
+        granted=granted,
         fence=order.fence,
     )

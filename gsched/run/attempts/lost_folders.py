@@ -23,10 +23,10 @@ from gsched.run import attempt_files
 from gsched.run.account import UnixAccount
 from gsched.run.fence import tree
 from gsched.run.fence.ground import tag_of
-from gsched.run.order import Order
+from gsched.run.order import Order, read_order, written_order
 from gsched.run.processes import process_tree
 from gsched.run.processes.attempt_marks import left_by
-from gsched.run.spool import Spool, Started, SupervisorClaim, read_order, written_order
+from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _FORK_SERVER = b"gsched.run.forkserver"
 """In the command line of each supervisor, which is a fork of the fork server."""

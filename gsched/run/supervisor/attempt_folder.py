@@ -6,7 +6,7 @@ gives up the last word on an attempt: nobody else knows it. Never deletes what a
 Order, claim and record of the start stay open: where somebody removes the folder a later agent reads them from
 /proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.attempts.lost_folders).
 
-Runs in the fork server's bare interpreter: standard library only.
+Runs in the fork server's bare interpreter: standard library and msgspec only.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import json
 import os
 import time
 
+import msgspec
+
 from gsched.base.wholefile import replace_file, write_file
 from gsched.run.attempt_files import CLAIM, FAILED, LAST, LIMITS, ORDER, STARTED, STATUS, SUSPENDED, UNKILLABLE, WARNED
+from gsched.run.order import AttemptLimits, Order, read_order
 from gsched.run.processes import process_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from gsched.run.supervisor.job_process import Nowhere, Output
 
 
@@ -60,26 +61,25 @@ class AttemptFolder:
         self._claim = claim
         return True
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> Order:
         """The order as it was written. Raises OSError, ValueError."""
         if self._order_fd < 0:
             self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
         with open(self._order_fd, "rb", closefd=False) as file:
-            order: dict[str, Any] = json.loads(file.read())
-        return order
+            return read_order(file.read())
 
-    def take_limits(self, order: dict[str, Any]) -> bool:
-        """Put limits into the order that were changed after it was written; whether they differ from what it had."""
+    def limited(self, order: Order) -> Order:
+        """The order with the limits that were changed after it was written; itself where none were."""
         try:
             with open(f"{self.path}/{LIMITS}", "rb") as file:
-                changed = json.loads(file.read())
-        except (OSError, ValueError):
-            return False
-        known = {name: order.get(name) for name in changed}
-        order.update(changed)
-        return bool(known != changed)
+                changed = msgspec.json.decode(file.read(), type=AttemptLimits)
+        except (OSError, ValueError, msgspec.MsgspecError):
+            return order
+        if (changed.run_limit_s, changed.limits) == (order.run_limit_s, order.limits):
+            return order
+        return msgspec.structs.replace(order, run_limit_s=changed.run_limit_s, limits=changed.limits)
 
-    def record_start(self, pid: int, order: dict[str, Any], output: Output | Nowhere, error: Output | Nowhere) -> None:
+    def record_start(self, pid: int, order: Order, output: Output | Nowhere, error: Output | Nowhere) -> None:
         """Who the job's main process is, and where its output goes. Raises OSError."""
         job = process_tree.read_process(pid)
         record = {
@@ -87,8 +87,8 @@ class AttemptFolder:
             "start": job.start if job else 0,
             "started_at": time.time(),
             "supervisor": self._claim,
-            "exec_home": order["home"],
-            "exec_cwd": order["cwd"],
+            "exec_home": order.home,
+            "exec_cwd": order.cwd,
             "stdout": output.path,
             "stdout_from": output.size,
             "stdout_inode": (output.device, output.inode),

@@ -16,10 +16,11 @@ from gsched.run.supervisor.steps import default_signals, run_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
+    from gsched.run.order import JobStep, Order
     from gsched.run.supervisor.job_rights import Rights
+    from gsched.run.task_files import TaskOrder
 
 GO = b"g"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
@@ -84,15 +85,13 @@ class JobProgram:
 
     __slots__ = ("environment", "limits", "nice", "programs", "rights", "umask")
 
-    def __init__(
-        self, order: Mapping[str, Any], programs: list[list[str]], rights: Rights, job: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, order: Order | TaskOrder, programs: list[list[str]], rights: Rights, job: Order) -> None:
         """`order` has environment and umask, `job` the rest: the same but for a task."""
         self.programs = programs
-        self.environment: dict[str, str] = order["environment"]
-        self.umask: int = order["umask"]
-        self.nice: int = job.get("nice", 0)
-        self.limits: dict[str, float] = job.get("limits", {})
+        self.environment = order.environment
+        self.umask = order.umask
+        self.nice = job.nice
+        self.limits = job.limits
         self.rights = rights
 
 
@@ -100,7 +99,7 @@ def become_job(
     program: JobProgram,
     streams: tuple[int, int, int],
     gate: int,
-    first: Sequence[dict[str, object]] = (),
+    first: Sequence[JobStep] = (),
     failed: str = "",
     *,
     has_terminal: bool = False,
@@ -163,10 +162,10 @@ def own_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def write_failure(path: str, step: dict[str, object], code: int) -> None:
+def write_failure(path: str, step: JobStep, code: int) -> None:
     """Put down which step failed, and how."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.write(fd, f"{code} {step['what']}".encode())
+    os.write(fd, f"{code} {step.what}".encode())
     os.close(fd)
 
 

@@ -15,7 +15,11 @@ from gsched.run.account import UnixAccount, become
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable
+
+    from gsched.run.order import JobStep, Order
+
+    Limits = Iterable[tuple[int, int, int]]
 
 _SITE_UMASK = 0o022
 _TOLD = ("LS_JOBPID", "LSB_JOBRES_PID", "LSB_JOBEXIT_STAT", "LSB_JOBPEND")
@@ -23,18 +27,16 @@ _TOLD = ("LS_JOBPID", "LSB_JOBRES_PID", "LSB_JOBEXIT_STAT", "LSB_JOBPEND")
 
 
 class Rights:
-    """Of one order, as it is read from its file."""
+    """Of one order."""
 
     __slots__ = ("_granted", "_site", "_site_environment", "user")
 
-    def __init__(self, order: dict[str, Any]) -> None:
-        """Raises TypeError for an order that nobody here has written."""
-        account, site = order.get("account"), order.get("site_account")
-        self.user = UnixAccount.of(account) if account is not None else None
+    def __init__(self, order: Order) -> None:
+        self.user = order.account
         """The job's user where that is not the supervisor's."""
-        self._site = UnixAccount.of(site) if site is not None else None
-        self._site_environment: dict[str, str] = order.get("site_environment", {})
-        self._granted: list[tuple[int, int, int]] = order.get("granted", [])
+        self._site = order.site_account
+        self._site_environment = order.site_environment
+        self._granted = order.granted
 
     def take(self) -> None:
         """This process is the job's from now on. Raises OSError: then nothing must be executed."""
@@ -42,15 +44,13 @@ class Rights:
         if self.user is not None:
             become(self.user)
 
-    def for_step(
-        self, step: dict[str, object], umask: int
-    ) -> tuple[UnixAccount | None, list[tuple[int, int, int]], int]:
+    def for_step(self, step: JobStep, umask: int) -> tuple[UnixAccount | None, tuple[tuple[int, int, int], ...], int]:
         """Whom the step runs as, with which limits it begins, and its umask; `umask` is the job's."""
-        if step["is_site"] and self._site is not None:
-            return self._site, [], _SITE_UMASK
+        if step.is_site and self._site is not None:
+            return self._site, (), _SITE_UMASK
         return self.user, self._granted, umask
 
-    def take_for(self, step: dict[str, object], umask: int) -> None:
+    def take_for(self, step: JobStep, umask: int) -> None:
         """This process is to execute the step. Raises OSError, as `take`."""
         account, granted, mask = self.for_step(step, umask)
         grant(granted)
@@ -58,19 +58,19 @@ class Rights:
             become(account)
         os.umask(mask)
 
-    def environment_of(self, step: dict[str, object], environment: dict[str, str]) -> dict[str, str]:
+    def environment_of(self, step: JobStep, environment: dict[str, str]) -> dict[str, str]:
         """What the step is to see.
 
         What the site has run by another user sees nothing that the job's user has put into the environment: a name
         there can make a program load what the user wants.
         """
-        if not step["is_site"] or self._site is None:
+        if not step.is_site or self._site is None:
             return environment
         told = {name: environment[name] for name in _TOLD if name in environment}
         return {**self._site_environment, **told}
 
 
-def grant(limits: list[tuple[int, int, int]]) -> None:
+def grant(limits: Limits) -> None:
     """Set (kind, soft, hard) limits of this process; a hard one that it may not raise stays as it is."""
     for kind, soft, hard in limits:
         try:

@@ -8,7 +8,7 @@ user has named is opened or made with other rights than that user's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gsched.base import gpulock
 from gsched.run.account import acting_as
@@ -23,8 +23,7 @@ from gsched.run.supervisor.job_rights import Rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from gsched.run.order import Order
     from gsched.run.supervisor.terminal import Terminal
 
 NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
@@ -42,7 +41,7 @@ class SupervisorSettings:
         locks: gpulock.GpuLockFolders,
         notify_fd: int,
         adopt_orphans: Callable[[], object],
-        bind_memory: Callable[[list[int]], object],
+        bind_memory: Callable[[Sequence[int]], object],
     ) -> None:
         self.spool = spool
         self.cluster = cluster
@@ -72,11 +71,11 @@ class AttemptOpening:
     """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
 
     def __init__(self, folder: str, settings: SupervisorSettings, note: Callable[[str], None]) -> None:
-        self._order: dict[str, Any] = {}
+        self._order: Order
         self._folder = folder
         self._settings = settings
         self._note = note
-        self.rights = Rights({})
+        self.rights: Rights
         self.locks: list[int] = []
         self.group: FenceGroup | None = None
         self.terminal: Terminal | None = None
@@ -85,13 +84,13 @@ class AttemptOpening:
         self.output: Output | Nowhere
         self.error: Output | Nowhere
 
-    def prepare(self, order: dict[str, Any]) -> None:
+    def prepare(self, order: Order) -> None:
         """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""
         self._order = order
         self.rights = Rights(order)
         self._lock()
         self._bind()
-        if order.get("is_part"):
+        if order.is_part:
             self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
         else:
             self._open()
@@ -100,7 +99,7 @@ class AttemptOpening:
 
     def _open(self) -> None:
         """Folders and streams, with the job's umask."""
-        os.umask(self._order["umask"])
+        os.umask(self._order.umask)
         try:
             with acting_as(self.rights.user):
                 self._enter_folder()
@@ -110,57 +109,59 @@ class AttemptOpening:
         os.umask(0o077)
 
     def _lock(self) -> None:
-        uuids, settings = self._order["gpu_lock_uuids"], self._settings
+        uuids, settings = self._order.gpu_lock_uuids, self._settings
         try:
             self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.locks)
         except gpulock.GpuLockError as error:
             raise NotStarted(str(error)) from error
 
     def _enter_folder(self) -> None:
-        for folder in self._order.get("folders", ()):
+        for folder in self._order.folders:
             try:
                 os.makedirs(folder, exist_ok=True)
             except (OSError, ValueError) as error:
                 self._note(f"folder {folder}: {why(error)}")
         try:
-            os.chdir(self._order["cwd"])
+            os.chdir(self._order.cwd)
         except (OSError, ValueError) as error:
-            problem = f"working directory {self._order['cwd']}: {why(error)}"
+            problem = f"working directory {self._order.cwd}: {why(error)}"
             raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
 
     def _leave_room(self) -> None:
         """For the report above the output; where that cannot be done the report will stand below it."""
-        size, output = self._order.get("report_room", 0), self.output
-        if not size or not isinstance(output, Output) or output.path != os.path.abspath(self._order["output_file"]):
+        size, facts, output = self._order.report_room, self._order.report, self.output
+        if not size or facts is None or not isinstance(output, Output):
+            return
+        if output.path != os.path.abspath(self._order.output_file):
             return
         try:
             with acting_as(self.rights.user):
-                output.leave_room(self._order["report"]["job"], size)
+                output.leave_room(facts.job, size)
         except OSError as error:
             self._note(f"output file {output.path}: {why(error)}")
 
     def _make_group(self) -> None:
         """The fence stands before the job does."""
-        fence = self._order.get("fence")
+        fence = self._order.fence
         if fence is None:
             return
-        group = group_of(fence["kind"], fence["folders"])
+        group = group_of(fence.kind, fence.folders)
         self.group = group  # also where it was made and has no rules: it is removed
         try:
-            make_fenced(group, fence["minors"], [(major, minor) for major, minor in fence["denied"]])
+            make_fenced(group, fence.minors, fence.denied)
         except OSError as error:
             raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
 
     def _bind(self) -> None:
         """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
-        cpus, nodes = self._order.get("cpus", ()), self._order.get("memory_nodes", ())
-        what = f"CPUs {cpus}"
+        cpus, nodes = self._order.cpus, self._order.memory_nodes
+        what = f"CPUs {[*cpus]}"
         try:
             if cpus:
                 os.sched_setaffinity(0, cpus)
                 if os.sched_getaffinity(0) != set(cpus):
                     raise OSError("some of them are not for this user to have")
-            what = f"memory of NUMA nodes {nodes}"
+            what = f"memory of NUMA nodes {[*nodes]}"
             if nodes:
                 self._settings.bind_memory(nodes)
         except OSError as error:
@@ -168,20 +169,20 @@ class AttemptOpening:
 
     def _open_streams(self) -> tuple[int, int, int]:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
-        if self._order.get("interactive"):
+        if self._order.interactive:
             return self._open_terminal()
-        is_ours = self._order.get("input") is not None
-        source = f"{self._folder}/{INPUT}" if is_ours else self._order["input_file"] or os.devnull
+        is_ours = self._order.input is not None
+        source = f"{self._folder}/{INPUT}" if is_ours else self._order.input_file or os.devnull
         try:
             with acting_as(None if is_ours else self.rights.user):
                 stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
             self._check(stdin)
         except (OSError, ValueError) as error:
             raise FinalFailure(f"input file {source}: {why(error)}") from error
-        out, err = self._order["output_file"], self._order["error_file"]
-        self.output = self._open_output(out, self._order["output_overwrite"], STDOUT)
+        out, err = self._order.output_file, self._order.error_file
+        self.output = self._open_output(out, self._order.output_overwrite, STDOUT)
         same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
-        truncates = self._order["error_overwrite"]
+        truncates = self._order.error_overwrite
         self.error = self.output if same else self._open_output(err, truncates, STDERR)
         return stdin, self.output.fd, self.error.fd
 
@@ -191,7 +192,7 @@ class AttemptOpening:
 
         mask = os.umask(0o077)  # its socket is the agent's, whatever the job's user wants of files
         try:
-            self.terminal = Terminal(self._folder, is_pty=self._order["interactive"] == "pty")
+            self.terminal = Terminal(self._folder, is_pty=self._order.interactive == "pty")
             self._hand_over(self.terminal.streams)
         except OSError as error:
             raise NotStarted(f"no terminal for the job: {why(error)}") from error
@@ -204,7 +205,7 @@ class AttemptOpening:
     def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
         """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
         spooled = f"{self._folder}/{fallback}"
-        line = self._order.get("attempt_line", "")
+        line = self._order.attempt_line
         if path:
             try:
                 with acting_as(self.rights.user):
@@ -236,14 +237,14 @@ class AttemptOpening:
     def programs(self) -> list[list[str]]:
         """Argument lists to try one after the other."""
         order = self._order
-        starter, login = order.get("job_starter", ""), order.get("login_shell", "")
-        script = None if order["script"] is None else interpreter(order["script"], f"{self._folder}/{SCRIPT}")
+        starter, login = order.job_starter, order.login_shell
+        script = None if order.script is None else interpreter(order.script, f"{self._folder}/{SCRIPT}")
         if starter:
-            line = steps.started_by(starter, steps.quoted(script) if script else order["command"])
+            line = steps.started_by(starter, steps.quoted(script) if script else order.command)
             programs = [["/bin/sh", "-c", line]]
         elif script:
             programs = [script]
         else:
-            shell, direct = ["/bin/sh", "-c", order["command"]], plain_words(order["command"])
+            shell, direct = ["/bin/sh", "-c", order.command], plain_words(order.command)
             programs = [direct, shell] if direct and not login else [shell]
         return [steps.in_login(login, words) for words in programs] if login else programs

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gsched.run.order import JobStep
     from gsched.run.supervisor.job_rights import Rights
 
 ABORT = 99
@@ -39,7 +40,7 @@ def default_signals() -> None:
 
 
 def fork_step(
-    step: dict[str, object],
+    step: JobStep,
     environment: dict[str, str],
     rights: Rights,
     umask: int,
@@ -61,15 +62,15 @@ def fork_step(
             os.dup2(nothing, stream)
         environment = rights.environment_of(step, environment)
         rights.take_for(step, umask)
-        if step["is_site"]:
+        if step.is_site:
             os.chdir(SITE_FOLDER)
             environment = {**environment, "PATH": SITE_PATH}
-        os.execve("/bin/sh", ["/bin/sh", "-c", str(step["command"])], environment)
+        os.execve("/bin/sh", ["/bin/sh", "-c", step.command], environment)
     finally:
         os._exit(126)
 
 
-def run_step(step: dict[str, object], environment: dict[str, str], rights: Rights, umask: int) -> int:
+def run_step(step: JobStep, environment: dict[str, str], rights: Rights, umask: int) -> int:
     """Run it to its end; its exit code as a shell would tell it."""
     _, status = os.waitpid(fork_step(step, environment, rights, umask), 0)
     return shell_code(status)

@@ -4,8 +4,8 @@ It is forked by the fork server, leads a session of its own and outlives both fo
 not touch the job. It is the only process that can learn the job's exit status, so it ignores every signal that can be
 ignored, and it claims the attempt by an exclusive create before anything else: one order never runs twice.
 
-Runs in the fork server's bare interpreter: standard library only, and little of that. Never asks anybody for anything
-once the job runs; it tells the agent by a byte line on a pipe, and by files in the attempt's folder.
+Runs in the fork server's bare interpreter: standard library and msgspec only, and little of that. Never asks anybody
+for anything once the job runs; it tells the agent by a byte line on a pipe, and by files in the attempt's folder.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from gsched.run.task_files import TASKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gsched.run.order import JobStep, Order
     from gsched.run.supervisor.tasks import Tasks
     from gsched.run.supervisor.terminal import Terminal
 
@@ -52,6 +53,7 @@ class Supervisor:
         self.folder = AttemptFolder(f"{settings.spool}/{name}")
         self.notes: list[str] = []
         self.opening = AttemptOpening(self.folder.path, settings, self._note)
+        self.order: Order
         self.is_inside = False
         self.pid = 0
         self.children = Children(self._listen)
@@ -107,13 +109,12 @@ class Supervisor:
 
     def _begin(self) -> None:
         """Read the order, make ready what it wants, fork the job, record it, let it go."""
-        self.order = self.folder.order()
-        self.folder.take_limits(self.order)
+        self.order = self.folder.limited(self.folder.order())
         try:
             self.opening.prepare(self.order)
         finally:
             self.children.group = self.group
-        if self.order.get("is_part"):
+        if self.order.is_part:
             self._open_part()
             return
         gate = self._fork_job()
@@ -123,7 +124,7 @@ class Supervisor:
             os.close(gate)  # the job leaves without having executed anything
             raise
         job = process_tree.read_process(self.pid)
-        run_limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
+        run_limits.limit_cpu([job] if job is not None else [], self.order.limits)
         self.clock.begin()
         try:
             os.write(gate, GO)
@@ -171,7 +172,7 @@ class Supervisor:
             JobProgram(self.order, self.opening.programs(), self.opening.rights, self.order),
             self.opening.streams,
             gate,
-            self.order.get("first", []),
+            self.order.first,
             self.folder.failed,
             has_terminal=self.terminal is not None and self.terminal.is_pty,
         )
@@ -214,7 +215,7 @@ class Supervisor:
         """
         order = self.order
         guard = run_limits.RunLimitGuard(
-            order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self.children.tree
+            order.run_limit_s, order.limits, order.terminate_interval_s, self.children.tree
         )
         warned = False
         while True:
@@ -236,7 +237,7 @@ class Supervisor:
             elif warn_s <= ran_s:
                 warned = True
                 self.folder.mark_warned()
-                process_tree.send_all(self.children.tree(), order["warning_signal"])
+                process_tree.send_all(self.children.tree(), order.warning_signal)
             else:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):
@@ -245,18 +246,17 @@ class Supervisor:
 
     def _limited_anew(self, guard: run_limits.RunLimitGuard) -> run_limits.RunLimitGuard:
         """The guard of the limits as they are now."""
-        order = self.order
-        before = order.get("limits")
-        if not self.folder.take_limits(order):
+        before, self.order = self.order, self.folder.limited(self.order)
+        if self.order is before:
             return guard
-        run_limits.limit_cpu(self.children.tree(), order["limits"], before)
-        return guard.renewed(order["run_limit_s"], order["limits"])
+        run_limits.limit_cpu(self.children.tree(), self.order.limits, before.limits)
+        return guard.renewed(self.order.run_limit_s, self.order.limits)
 
     def _is_part_over(self, is_busy: bool, guard: run_limits.RunLimitGuard) -> bool:
         """Whether a part is to leave: told to, or because what ran there was ended for exceeding a limit."""
         if host_parts.CLOSE in self.told:
             return True
-        return not is_busy and self.order.get("is_part", False) and bool(self.told or guard.term_reason)
+        return not is_busy and self.order.is_part and bool(self.told or guard.term_reason)
 
     def _look_for_tasks(self) -> None:
         """Start those that were ordered; of a job that is suspended when it goes on."""
@@ -266,21 +266,19 @@ class Supervisor:
             from gsched.run.supervisor.tasks import Tasks  # only now: other jobs do without
 
             rights, fd = self.opening.rights, self.settings.notify_fd
-            self.tasks = Tasks(
-                self.folder.path, self.children, self.order, self.group, rights, lambda: tell(fd, self.name)
-            )
+            self.tasks = Tasks(self.folder.path, self.children, self.group, rights, lambda: tell(fd, self.name))
         if self.tasks is not None:
-            self.tasks.look()
+            self.tasks.look(self.order)
 
     def _warning_due(self) -> float:
         """At which run time the job is warned of its end (-wa, -wt); infinity for never."""
         order = self.order
-        if not order.get("warning_signal"):
+        if not order.warning_signal:
             return math.inf
-        ends = [order["run_limit_s"]] if order["run_limit_s"] is not None else []
-        if order.get("terminate_at") is not None:
-            ends.append(self.clock.ran_s_at(order["terminate_at"]))
-        return max(min(ends) - float(order["warning_s"]), 0.0) if ends else math.inf
+        ends: list[float] = [order.run_limit_s] if order.run_limit_s is not None else []
+        if order.terminate_at is not None:
+            ends.append(self.clock.ran_s_at(order.terminate_at))
+        return max(min(ends) - float(order.warning_s), 0.0) if ends else math.inf
 
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
@@ -307,31 +305,31 @@ class Supervisor:
         """Run the steps that follow the job; what they and a step before it have to do with the result."""
         failed = self.folder.failed_step()
         more: dict[str, object] = {}
-        environment = {**self.order["environment"], "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
+        environment = {**self.order.environment, "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
         if failed:
             code, _, what = failed.partition(" ")
             self._note(f"{what[:1].upper()}{what[1:]} exited with non-zero status ({code})")
             if int(code) != steps.ABORT and not self.term_reason:
                 more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
                 environment["LSB_JOBPEND"] = "Y"
-        for step in self.order.get("last", ()):
+        for step in self.order.last:
             ended_with = self._run_last(step, environment)
             more["post_code"] = more.get("post_code") or ended_with
             if ended_with:
-                self._note(f"{step['what']} exited with non-zero status ({ended_with})")
+                self._note(f"{step.what} exited with non-zero status ({ended_with})")
         return more
 
-    def _run_last(self, step: dict[str, object], environment: dict[str, str]) -> int:
+    def _run_last(self, step: JobStep, environment: dict[str, str]) -> int:
         """One step, to its end; 126 when it cannot be run."""
         try:
             self.folder.mark_past_job()
             with acting_as(self.opening.rights.user):
-                os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
+                os.chdir(steps.SITE_FOLDER if step.is_site else self.order.cwd)
             enter = self.group.add if self.group is not None else None
-            pid = steps.fork_step(step, environment, self.opening.rights, self.order["umask"], enter)
+            pid = steps.fork_step(step, environment, self.opening.rights, self.order.umask, enter)
             self.children.follow(pid)
         except OSError as error:
-            self._note(f"{step['what']}: {why(error)}")
+            self._note(f"{step.what}: {why(error)}")
             return 126
         finally:
             os.chdir("/")
@@ -366,7 +364,7 @@ class Supervisor:
     def _left_running(self) -> dict[str, object]:
         """What the job had left running when it was over; of a part all is ended by others, with the job."""
         left = self.children.left
-        if not left or self.order.get("is_part", False):
+        if not left or self.order.is_part:
             return {}
         named = [{"pid": pid, "name": each.name, "killed": each.was_killed} for (pid, _), each in left.items()]
         return {"left_running": named[:MOST_LEFT_NAMED], "left_running_count": len(left)}

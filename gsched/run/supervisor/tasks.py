@@ -3,7 +3,8 @@
 Each is a child of the supervisor, in the job's group, under the job's limits; so it is stopped, ended, counted and
 swept with the job. What it prints is kept until it is taken (gsched.run.supervisor.terminal).
 
-Runs in the fork server's bare interpreter: standard library only. Never starts a task twice, whatever is asked again.
+Runs in the fork server's bare interpreter: standard library and msgspec only. Never starts a task twice, whatever is
+asked again.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from gsched.run.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from gsched.run.fence.group import FenceGroup
+    from gsched.run.order import Order
     from gsched.run.supervisor.job_rights import Rights
+    from gsched.run.task_files import TaskOrder
 
 UNTAKEN_S = 600.0
 """How long the output of a task that has ended is kept for one who does not ask."""
@@ -45,20 +46,18 @@ class _Task:
 
 
 class Tasks:
-    """Of one attempt, in whose `folder` they are ordered; `job` is its own order. `tell()` tells the agent of news."""
+    """Of one attempt, in whose `folder` they are ordered. `tell()` tells the agent of news."""
 
     def __init__(
         self,
         folder: str,
         children: Children,
-        job: dict[str, Any],
         group: FenceGroup | None,
         rights: Rights,
         tell: Callable[[], None],
     ) -> None:
         self._folder = folder
         self._children = children
-        self._job = job
         self._group = group
         self._rights = rights
         self._tell = tell
@@ -70,12 +69,12 @@ class Tasks:
         self._unwritten: dict[str, bytes] = {}
         """Names of tasks -> how they ended, which could not be written down."""
 
-    def look(self) -> None:
-        """Start what has been ordered since; let go what has been done with."""
+    def look(self, job: Order) -> None:
+        """Start what has been ordered since, as the job's order has it now; let go what has been done with."""
         names = task_files.names(self._folder)
         for name in names:
             if name not in self._tasks and name not in self._gone:
-                self._start(name)
+                self._start(name, job)
         for name, task in list(self._tasks.items()):
             if name not in names and (task is None or task.has_ended):
                 del self._tasks[name]
@@ -100,18 +99,18 @@ class Tasks:
             self._write_end(name, json.dumps({"status": status}).encode())
         return bool(self._unwritten)
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, job: Order) -> None:
         self._tasks[name] = None
-        order = task_files.read(self._folder, name, task_files.ORDER)
+        order = task_files.read_order(self._folder, name)
         try:
             if order is None:
                 raise OSError("its order cannot be read")
-            self._tasks[name] = self._fork(f"{self._folder}/{task_files.TASKS}/{name}", order)
+            self._tasks[name] = self._fork(f"{self._folder}/{task_files.TASKS}/{name}", order, job)
         except (OSError, RuntimeError) as error:
             self._write_end(name, json.dumps({"problem": f"cannot start a process: {why(error)}"}).encode())
         self._tell()
 
-    def _fork(self, folder: str, order: dict[str, Any]) -> _Task:
+    def _fork(self, folder: str, order: TaskOrder, job: Order) -> _Task:
         """Raises OSError, RuntimeError."""
         terminal = Terminal(folder, is_pty=False)
         streams = terminal.streams
@@ -125,7 +124,7 @@ class Tasks:
                 pid = os.fork()
                 if pid == 0:
                     os.close(gate_out)
-                    _become_task(order, self._job, streams, gate_in, self._rights)
+                    _become_task(order, job, streams, gate_in, self._rights)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._children.follow(pid)
@@ -162,20 +161,18 @@ class Tasks:
         self._tell()
 
 
-def _become_task(
-    order: dict[str, Any], job: dict[str, Any], streams: tuple[int, int, int], gate: int, rights: Rights
-) -> None:
+def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], gate: int, rights: Rights) -> None:
     """In the forked child: become the task. Never returns."""
     try:
         try:
             with acting_as(rights.user):
-                os.chdir(order["cwd"])
+                os.chdir(order.cwd)
         except (OSError, ValueError) as error:
-            text = f"gsched: working directory {order['cwd']}: {why(error)}; the task is not run\n"
+            text = f"gsched: working directory {order.cwd}: {why(error)}; the task is not run\n"
             os.write(streams[2], text.encode(errors="surrogateescape"))
             return
-        if not order["reads"]:
+        if not order.reads:
             streams = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), *streams[1:])
-        become_job(JobProgram(order, [order["argv"]], rights, job), streams, gate)
+        become_job(JobProgram(order, [[*order.argv]], rights, job), streams, gate)
     finally:
         os._exit(126)

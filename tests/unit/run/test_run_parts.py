@@ -13,7 +13,7 @@ import pytest
 from run_host import Host, appears
 
 from gsched.base import gpulock
-from gsched.run.order import AttemptLimits
+from gsched.run.order import AttemptLimits, Order, written_order
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
 from gsched.run.supervisor.opening import SupervisorSettings
@@ -98,8 +98,9 @@ def forked(folder: Path, **order: object) -> int:
     """A supervisor of attempt 1.1 with a task."""
     attempt = folder / "1.1"
     attempt.mkdir()
-    values = {"environment": {}, "run_limit_s": None, "terminate_interval_s": 0.1, "gpu_lock_uuids": [], "home": "/h"}
-    (attempt / "order").write_text(json.dumps({**values, "cwd": "/c", "is_part": True, **order}))
+    values = {"terminate_interval_s": 0.1, "home": "/h", "cwd": "/c", "is_part": True, **order}
+    written = written_order(Order(job_id=1, attempt=1, command="", **values))  # type: ignore[arg-type]
+    (attempt / "order").write_bytes(written)
     settings = SupervisorSettings(str(folder), "c", str(folder), 1, lambda: None, lambda nodes: None)
     pid = os.fork()
     if pid == 0:
