@@ -31,7 +31,7 @@ from private_cluster import BIN, end_in_good_order, report, set_plain, submissio
 
 from gsched.app.installation.authority import make_authority, make_host
 from gsched.config.files import load
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.client import Client
@@ -101,7 +101,7 @@ def cluster(size: int, *, shared: bool) -> Iterator[str]:
         (folder / name[:-4]).mkdir(mode=0o700)
     hosts = [f"v{number}" for number in range(1, size + 1)]
     write_private(
-        places.conf_dir, cluster="private", hosts=hosts, slots=64, folders=places, gpu_provider="none"
+        places.conf_dir, NewConfiguration(cluster="private", hosts=hosts, slots=64, folders=places, gpu_provider="none")
     )  # the agents say what GPUs they have
     set_plain(Path(places.conf_dir))
     if shared:

@@ -9,6 +9,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -257,45 +258,49 @@ def resource_stanzas() -> tuple[str, str]:
     return _RESOURCE_STANZA, _MAP_STANZA
 
 
-def private_texts(
-    *,
-    cluster: str,
-    hosts: Sequence[str],
-    slots: int | None,
-    folders: Locations,
-    gpu_provider: str,
-    gpu_resources: bool = True,
-    administrators: Sequence[str] = (),
-    port: int | None = None,
-) -> dict[str, str]:
-    """Contents of all files by name; `slots` None: as many as a host has CPUs; `port`: of the master, for a cluster
-    that hosts share.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewConfiguration:
+    """What the files of a new cluster say."""
 
-    Raises BadRequest for a name, number or folder that no file could hold."""
-    cluster = cluster_name(cluster)
-    if not hosts or len({host_name(host) for host in hosts}) != len(hosts):
+    cluster: str
+    hosts: Sequence[str]
+    slots: int | None
+    """None: as many as a host has CPUs."""
+    folders: Locations
+    gpu_provider: str
+    gpu_resources: bool = True
+    """The five ngpus* resources are defined and mapped; else they are left for the administrator to add."""
+    administrators: Sequence[str] = ()
+    port: int | None = None
+    """Of the master, for a cluster that hosts share."""
+
+
+def private_texts(new: NewConfiguration) -> dict[str, str]:
+    """Contents of all files by name. Raises BadRequest for a name, number or folder that no file could hold."""
+    cluster = cluster_name(new.cluster)
+    if not new.hosts or len({host_name(host) for host in new.hosts}) != len(new.hosts):
         raise BadRequest("a cluster needs at least one host, and each only once")
-    if slots is not None and not 1 <= slots <= 1_000_000:
-        raise BadRequest(f"{slots} is not a number of slots from 1 to 1000000")
+    if new.slots is not None and not 1 <= new.slots <= 1_000_000:
+        raise BadRequest(f"{new.slots} is not a number of slots from 1 to 1000000")
     values = {
         "cluster": cluster,
-        "slots": "!" if slots is None else str(slots),
-        "master": hosts[0],
-        "port": str(port),
-        "exchange": "1" if port is None else "5",
-        "sample": "1" if port is None else "10",
-        "hosts": "\n".join(f"{host:<8}  !      !     1       ()" for host in hosts),
-        "administrators": _administrators(administrators),
-        "gpu_provider": _quotable(read_gpu_provider(gpu_provider)),
+        "slots": "!" if new.slots is None else str(new.slots),
+        "master": new.hosts[0],
+        "port": str(new.port),
+        "exchange": "1" if new.port is None else "5",
+        "sample": "1" if new.port is None else "10",
+        "hosts": "\n".join(f"{host:<8}  !      !     1       ()" for host in new.hosts),
+        "administrators": _administrators(new.administrators),
+        "gpu_provider": _quotable(read_gpu_provider(new.gpu_provider)),
     }
     for name in ("conf_dir", "state_dir", "log_dir", "server_dir", "run_dir", "spool_dir"):
-        values[name] = _quotable(absolute_path(getattr(folders, name)))
+        values[name] = _quotable(absolute_path(getattr(new.folders, name)))
     shared, map_ = _LSF_SHARED, _LSF_CLUSTER
-    if gpu_resources:
+    if new.gpu_resources:
         shared += _SHARED_GPUS + _RESOURCE_STANZA
         map_ += _CLUSTER_GPUS + _MAP_STANZA
     texts = {
-        "lsf.conf": _LSF_CONF if port is None else _LSF_CONF_SHARED,
+        "lsf.conf": _LSF_CONF if new.port is None else _LSF_CONF_SHARED,
         "lsf.shared": shared,
         CLUSTER_PREFIX + cluster: map_,
         "lsb.params": _LSB_PARAMS,
@@ -307,37 +312,15 @@ def private_texts(
     return {name: text.format_map(values) for name, text in texts.items()}
 
 
-def write_private(
-    conf_dir: str,
-    *,
-    cluster: str,
-    hosts: Sequence[str],
-    slots: int | None,
-    folders: Locations,
-    gpu_provider: str,
-    gpu_resources: bool = True,
-    administrators: Sequence[str] = (),
-    port: int | None = None,
-    below: str = "",
-) -> None:
+def write_private(conf_dir: str, new: NewConfiguration, *, below: str = "") -> None:
     """Write a complete configuration into `conf_dir`, which is made when missing; `below` another root than `/`.
 
-    With `gpu_resources` the five ngpus* resources are defined and mapped; without, they are left for the
-    administrator to add. Raises BadRequest for arguments that cannot stand in the files, ConfigError when the result
-    would not load, Conflict when a file is already there (nothing is written then), ResourceExhausted or Conflict
-    when the folder cannot be written.
+    Raises BadRequest for values that cannot stand in the files, ConfigError when the result would not load, Conflict
+    when a file is already there (nothing is written then), ResourceExhausted or Conflict when the folder cannot be
+    written.
     """
     folder = Path(conf_dir).absolute()
-    texts = private_texts(
-        cluster=cluster,
-        hosts=hosts,
-        slots=slots,
-        folders=msgspec.structs.replace(folders, conf_dir=str(folder)),
-        gpu_provider=gpu_provider,
-        gpu_resources=gpu_resources,
-        administrators=administrators,
-        port=port,
-    )
+    texts = private_texts(replace(new, folders=msgspec.structs.replace(new.folders, conf_dir=str(folder))))
     problems = check_texts(str(folder), texts).problems
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
@@ -346,7 +329,7 @@ def write_private(
     if present:
         raise Conflict(f"{folder / present[0]} is already there; an existing configuration is never replaced")
     try:
-        _write_whole(folder, texts, cluster)
+        _write_whole(folder, texts, new.cluster)
     except OSError as error:
         kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else Conflict
         raise kind(f"{error.filename or folder}: {os.strerror(error.errno or 0)}") from None

@@ -53,7 +53,7 @@ from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission import modify
-from gsched.core.submission.admission import admit
+from gsched.core.submission.admission import AdmissionContext, admit
 from gsched.core.submission.job_making import Making, MakingProgress
 from gsched.core.submission.requirement_check import judge_for
 from gsched.core.submission.requirement_updates import Rejudging
@@ -248,7 +248,8 @@ class Engine:
 
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec of a new job, or of one that was `old` before. Raises GschedError if it is refused."""
-        spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
+        around = AdmissionContext(user, self.config, self.state, self.observations.of, self._judge, now, old)
+        spec = admit(spec, around)
         if old is not None:
             pending_reasons.check_growth(self.state, self.config, user, spec, old)
         refuse_impossible(self.state, spec, old, self.config.params)

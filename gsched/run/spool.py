@@ -29,6 +29,7 @@ from gsched.run.account import UnixAccount, acting_as
 from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable, read_order, written_order
 from gsched.run.report.job_report import (
     SCRIPT_SHOWN,
+    ReportedRun,
     ReportFacts,
     beginning_of,
     report_text,
@@ -271,16 +272,10 @@ class Spool:
         started = self.started(name)
         if started is None:
             raise OSError("the attempt was never started")
-        return report_text(
-            facts,
-            result,
-            home=started.exec_home,
-            cwd=started.exec_cwd,
-            started_at=started.started_at,
-            now=now,
-            script=self._script(name),
-            output=output,
-        )
+        return report_text(facts, self._run(name, started), result, now=now, output=output)
+
+    def _run(self, name: str, started: Started) -> ReportedRun:
+        return ReportedRun(started.exec_home, started.exec_cwd, started.started_at, self._script(name))
 
     def is_first(self, name: str, what: str) -> bool:
         """Whether nobody has asked this before, of that attempt and that matter. Raises OSError.
@@ -329,17 +324,8 @@ class Spool:
         self, name: str, facts: ReportFacts, result: AttemptResult, started: Started, now: float
     ) -> Callable[[bool], str]:
         """The report as it stands above the output, or below it."""
-        script = self._script(name)
-        return lambda is_above: report_text(
-            facts,
-            result,
-            home=started.exec_home,
-            cwd=started.exec_cwd,
-            started_at=started.started_at,
-            now=now,
-            script=script,
-            is_above=is_above,
-        )
+        run = self._run(name, started)
+        return lambda is_above: report_text(facts, run, result, now=now, is_above=is_above)
 
     def _reported(self, name: str) -> int | None:
         """Size of the file without what the report has put to its end; None when there is no report."""

@@ -21,7 +21,7 @@ from typing import Any
 from netlab import BIN, Host, Lab
 from netlab_machine import USERS
 
-from gsched.config.template import private_texts
+from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 
@@ -280,13 +280,15 @@ def shared_cluster(
 def _texts(hosts: list[str], sim_gpus: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
     """The configuration: that of a private cluster, with other folders, a port, and what `settings` says."""
     texts = private_texts(
-        cluster=CLUSTER,
-        hosts=hosts,
-        slots=slots,
-        folders=FOLDERS,
-        gpu_provider=f"sim:{SIMULATED}" if sim_gpus else "none",
-        gpu_resources=bool(sim_gpus),
-        administrators=[SERVICE_USER],
+        NewConfiguration(
+            cluster=CLUSTER,
+            hosts=hosts,
+            slots=slots,
+            folders=FOLDERS,
+            gpu_provider=f"sim:{SIMULATED}" if sim_gpus else "none",
+            gpu_resources=bool(sim_gpus),
+            administrators=[SERVICE_USER],
+        )
     )
     wanted = {"LSB_MBD_PORT": str(PORT), "LSF_MASTER_LIST": hosts[0], "LSF_ROOT_USER": "N", **settings}
     texts = {Path(name).name: text for name, text in texts.items()}

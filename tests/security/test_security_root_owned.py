@@ -17,7 +17,7 @@ from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.trusted_files import Changeable
 from gsched.base.errors import ResourceExhausted
 from gsched.base.rootowned import problem_below, who_may_change
-from gsched.config.template import private_texts
+from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import Locations
 from gsched.model.job import JobSpec
@@ -89,12 +89,14 @@ def test_a_file_that_the_configuration_includes_from_elsewhere(
     """By the daemon itself, as far as its first look."""
     places = {name: str(folder / name) for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")}
     for name, text in private_texts(
-        cluster="c",
-        hosts=["h1"],
-        slots=1,
-        folders=Locations(conf_dir=str(conf), **places),
-        gpu_provider="none",
-        administrators=["root"],
+        NewConfiguration(
+            cluster="c",
+            hosts=["h1"],
+            slots=1,
+            folders=Locations(conf_dir=str(conf), **places),
+            gpu_provider="none",
+            administrators=["root"],
+        )
     ).items():
         (conf / Path(name).name).write_text(text)
     with (conf / "lsf.conf").open("a") as file:

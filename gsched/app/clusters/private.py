@@ -14,14 +14,13 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gsched.app.clusters import daemons, lost_locks
 from gsched.app.clusters.draining import Say
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
-from gsched.config.template import private_texts, write_private
+from gsched.config.template import NewConfiguration, private_texts, write_private
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.job import PENDING
 from gsched.model.view import JobFilter
@@ -175,22 +174,22 @@ def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: boo
         run_dir=str(_run_dir(base)),
         spool_dir=str(base / "spool"),
     )
-    settings: dict[str, Any] = {
-        "cluster": CLUSTER,
-        "hosts": hosts,
-        "slots": SIMULATED_SLOTS if inventories else os.cpu_count() or 1,
-        "folders": folders,
-        "gpu_provider": f"sim:{base / 'gpus'}" if inventories else "nvml",
-        "gpu_resources": gpu_resources,
-        "administrators": [user_name(os.getuid())],
-    }
-    private_texts(**settings)  # what can be refused is refused before anything is made
+    new = NewConfiguration(
+        cluster=CLUSTER,
+        hosts=hosts,
+        slots=SIMULATED_SLOTS if inventories else os.cpu_count() or 1,
+        folders=folders,
+        gpu_provider=f"sim:{base / 'gpus'}" if inventories else "nvml",
+        gpu_resources=gpu_resources,
+        administrators=[user_name(os.getuid())],
+    )
+    private_texts(new)  # what can be refused is refused before anything is made
     for name in ("state", "log", "etc", "spool", "gpus"):
         (base / name).mkdir(mode=0o700, exist_ok=True)
     for host, gpus in inventories.items():
         write_inventory(base / "gpus" / f"{host}.json", gpus)
     _write_elim(base / "etc" / "elim.gpu")
-    write_private(str(home.conf), **settings)
+    write_private(str(home.conf), new)
 
 
 def _write_elim(path: Path) -> None:

@@ -25,7 +25,7 @@ from gsched.app.installation.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.base.gpulock import ROOTS_FOLDER
 from gsched.config.files import load
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import ClusterConfig, Locations
 from gsched.probe.gpu import inventory_path
 from gsched.probe.inventory import parse_sim_spec, write_inventory
@@ -189,13 +189,15 @@ def _write_configuration(place: InstallPlace, new: NewCluster | None, say: Say) 
     inventories = {host: parse_sim_spec(new.sim_gpus, host) for host in new.hosts} if new.sim_gpus else {}
     write_private(
         place.conf,
-        cluster=new.name,
-        hosts=new.hosts,
-        slots=SIMULATED_SLOTS if new.sim_gpus else None,
-        folders=folders,
-        gpu_provider=provider,
-        administrators=(units.USER, *new.administrators),
-        port=new.port,
+        NewConfiguration(
+            cluster=new.name,
+            hosts=new.hosts,
+            slots=SIMULATED_SLOTS if new.sim_gpus else None,
+            folders=folders,
+            gpu_provider=provider,
+            administrators=(units.USER, *new.administrators),
+            port=new.port,
+        ),
         below=place.root,
     )
     for host, inventory in inventories.items():

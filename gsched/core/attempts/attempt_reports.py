@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gsched.core.attempts.attempt_results import (
     SYSTEM,
+    AnotherRun,
     end,
     ending_reason,
     finish,
@@ -163,7 +164,7 @@ def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> Non
     result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
     decision.over.add((hello.host, job.key))
     if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
-        run_again(job, result, now, decision, reason=f"it is rerunnable, and {problem}")
+        run_again(job, result, now, AnotherRun(f"it is rerunnable, and {problem}"), decision)
     else:
         end(job, result, now, decision)
 
@@ -249,7 +250,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         return
     at = within(job, result.ended_at, now)
     if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
-        run_again(job, result, at, decision, reason=f"it is rerunnable, and {result.problem}")
+        run_again(job, result, at, AnotherRun(f"it is rerunnable, and {result.problem}"), decision)
     else:
         end(job, result, at, decision)
 
@@ -291,7 +292,7 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
             allocation, key = job.allocation, job.key
             reason = f"it is rerunnable, and {host} no longer answers"
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
-            run_again(job, result, now, decision, reason=reason, by=by, hold=job.requeue_hold)
+            run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
             if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
                 keep_stray(state, seen, host, key, allocation.hosts[0])
         else:

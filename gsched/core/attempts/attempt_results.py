@@ -5,6 +5,8 @@ Who found out that it is over (an agent, a hello, silence) decides that it is; h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from gsched.base.ids import show_job
@@ -96,7 +98,7 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         reason = job.gpu_fault or "Job has been requeued"
         if job.preempted_by:
             reason = f"preempted by job {show_job(job.preempted_by)}"
-        run_again(job, result, at, decision, reason=reason, by="" if by == SYSTEM else by, hold=job.requeue_hold)
+        run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
     elif not _requeued_by_code(job, result, at, decision):
         finish(job, result, at, decision)
 
@@ -121,35 +123,36 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
     host = job.allocation.first_host if job.allocation is not None else ""
     exclude = host if code in values.elsewhere and job.allocation and len(job.allocation.hosts) == 1 else ""
     reason = f"it exited with {code}, which requeues it"
-    run_again(job, result, at, decision, reason=reason, at_head=True, exclude=exclude)
+    run_again(job, result, at, AnotherRun(reason, at_head=True, exclude=exclude), decision)
     return True
 
 
-def run_again(
-    job: JobRecord,
-    result: AttemptResult,
-    at: float,
-    decision: Decision,
-    *,
-    reason: str,
-    by: str = "",
-    hold: bool = False,
-    at_head: bool = False,
-    exclude: str = "",
-) -> None:
+@dataclass(frozen=True, slots=True)
+class AnotherRun:
+    """Why a job that has started is to wait and run again, and how it waits."""
+
+    reason: str
+    by: str = ""
+    hold: bool = False
+    at_head: bool = False
+    exclude: str = ""
+    """A host that it is not to run on."""
+
+
+def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
     result, _ = _on_all_hosts(job, result, decision)
     decision.record(
         JobRequeued(
             at=at,
             job_id=job.job_id,
             attempt=job.attempt,
-            reason=reason,
+            reason=again.reason,
             failed_start=False,
             result=result,
-            by=by,
-            hold=hold,
-            at_head=at_head,
-            exclude_host=exclude,
+            by=again.by,
+            hold=again.hold,
+            at_head=again.at_head,
+            exclude_host=again.exclude,
         )
     )
 

@@ -140,9 +140,8 @@ def _runs_again(job: JobRecord, host: str, why: str, decision: Decision) -> bool
     if not job.spec.rerunnable or job.kill_by or job.requeue_by:
         return False
     result = AttemptResult(ended_at=decision.now, problem=f"host {host}: {why}", started=job.started_at is not None)
-    attempt_results.run_again(
-        job, result, decision.now, decision, reason=f"it is rerunnable, and {host} lost its part: {why}"
-    )
+    again = attempt_results.AnotherRun(f"it is rerunnable, and {host} lost its part: {why}")
+    attempt_results.run_again(job, result, decision.now, again, decision)
     return True
 
 

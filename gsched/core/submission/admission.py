@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -36,29 +37,34 @@ _MODE_WORDS = {
 }
 
 
-def admit(
-    spec: JobSpec,
-    user: str,
-    config: ClusterConfig,
-    state: ClusterState,
-    observed: Observed,
-    judge: JudgeRequirement,
-    now: float,
-    old: JobSpec | None = None,
-) -> JobSpec:
-    """The completed spec, in the first of its queues that accepts it; `old`: what the job was before a modification.
+@dataclass(frozen=True, slots=True)
+class AdmissionContext:
+    """Whose job it is, and what it is held against."""
+
+    user: str
+    config: ClusterConfig
+    state: ClusterState
+    observed: Observed
+    judge: JudgeRequirement
+    now: float
+    old: JobSpec | None = None
+    """What the job was before a modification."""
+
+
+def admit(spec: JobSpec, around: AdmissionContext) -> JobSpec:
+    """The completed spec, in the first of its queues that accepts it.
 
     Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end).
     """
     if not spec.command.strip():
         raise BadRequest("No command is specified")
     check_form(spec)
+    user, config, old = around.user, around.config, around.old
     if old is None and user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled: LSF_ROOT_USER=Y in lsf.conf lets root submit")
 
     def admitted_to(name: str) -> JobSpec:
-        queue = queue_of(name, user, config, state, old)
-        return _admit_to(queue, spec, user, config, state, observed, judge, now, old)
+        return _admit_to(queue_of(name, user, config, around.state, old), spec, around)
 
     return first_that_accepts(queue_names(spec, config), admitted_to)
 
@@ -89,21 +95,12 @@ def _of_queue(name: str, text: str) -> str:
     return text if name in re.split("[ :,]+", text) else f"{name}: {text}"
 
 
-def _admit_to(
-    queue: Queue,
-    spec: JobSpec,
-    user: str,
-    config: ClusterConfig,
-    state: ClusterState,
-    observed: Observed,
-    judge: JudgeRequirement,
-    now: float,
-    old: JobSpec | None,
-) -> JobSpec:
+def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
     """The spec completed for that queue. Raises as `admit`."""
-    spec = complete(spec, user, queue, config, state, now, old)
+    config, observed = around.config, around.observed
+    spec = complete(spec, around.user, queue, config, around.state, around.now, around.old)
     with about(*_requirements(spec)):
-        judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
+        judged = around.judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
     with about("slots"):
         spec = _check_slots(spec, queue, config, observed, judged)
     with about(*_requirements(spec)):

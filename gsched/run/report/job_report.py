@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -60,15 +61,21 @@ def beginning_of(script: bytes) -> str:
     return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(script[:SCRIPT_SHOWN])
 
 
+class ReportedRun(NamedTuple):
+    """Where and when the job ran, and its script, where it has one."""
+
+    home: str
+    cwd: str
+    started_at: float
+    script: str | None = None
+
+
 def report_text(
     facts: ReportFacts,
+    run: ReportedRun,
     result: AttemptResult,
     *,
-    home: str,
-    cwd: str,
-    started_at: float,
     now: float,
-    script: str | None = None,
     output: str | None = None,
     is_above: bool = False,
 ) -> str:
@@ -84,9 +91,9 @@ def report_text(
         f"Job <{_one_line(facts.name)}> was submitted from host <{facts.submit_host}> by user <{facts.user}> "
         f"in cluster <{facts.cluster}> at {time.ctime(facts.submitted_at)}",
         *_executed(facts),
-        f"<{home}> was used as the home directory.",
-        f"<{cwd}> was used as the working directory.",
-        f"Started at {time.ctime(started_at)}",
+        f"<{run.home}> was used as the home directory.",
+        f"<{run.cwd}> was used as the working directory.",
+        f"Started at {time.ctime(run.started_at)}",
         f"Terminated at {time.ctime(result.ended_at)}",
         f"Results reported at {time.ctime(now)}",
         "",
@@ -94,7 +101,7 @@ def report_text(
         "",
         RULE,
         "# LSBATCH: User input",
-        *_input(facts, script),
+        *_input(facts, run.script),
         RULE,
         "",
         *_outcome(result),
@@ -202,7 +209,7 @@ def room_for(facts: ReportFacts, *, home: str, cwd: str, script: str | None) -> 
     """Bytes of the longest report that may have to stand above the output of the job."""
     if script is not None:
         script = beginning_of(script[:SCRIPT_SHOWN].encode(errors="surrogateescape"))
-    text = report_text(facts, _longest_end(), home=home, cwd=cwd, started_at=0, now=0, script=script, is_above=True)
+    text = report_text(facts, ReportedRun(home, cwd, 0, script), _longest_end(), now=0, is_above=True)
     return len(text.encode(errors="surrogateescape"))
 
 

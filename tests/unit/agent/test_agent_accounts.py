@@ -18,7 +18,7 @@ from gsched.agent.attempts.job_environment import login_variables
 from gsched.agent.attempts.pam_limits import PamLimits, parse_limits
 from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
 from gsched.config.files import load
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.run.account import UnixAccount
 from gsched.wire.auth import user_name
@@ -227,7 +227,9 @@ def test_a_site_may_do_without_the_limits_of_sessions(
     program.chmod(stat.S_IRWXU)
     names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
     folders = Locations(conf_dir=str(tmp_path), **{name: f"{tmp_path}/{name}" for name in names})
-    write_private(str(tmp_path), cluster="c", hosts=["h1"], slots=None, folders=folders, gpu_provider="none")
+    write_private(
+        str(tmp_path), NewConfiguration(cluster="c", hosts=["h1"], slots=None, folders=folders, gpu_provider="none")
+    )
     if setting is not None:
         with (tmp_path / "lsf.conf").open("a") as file:
             file.write(f"GSCHED_PAM_LIMITS={'Y' if setting else 'N'}\n")

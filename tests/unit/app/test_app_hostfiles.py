@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gsched.app.installation.host_files import pack_host
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.files import load
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import ClusterConfig, Locations
 
 
@@ -26,7 +26,10 @@ def config(tmp_path: Path) -> ClusterConfig:
     names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
     folders = Locations(conf_dir=str(conf), **{name: f"/x/{name}" for name in names})
     hosts = ("h1", "h2", "h3")
-    write_private(str(conf), cluster="c", hosts=hosts, slots=None, folders=folders, gpu_provider="none", port=6881)
+    write_private(
+        str(conf),
+        NewConfiguration(cluster="c", hosts=hosts, slots=None, folders=folders, gpu_provider="none", port=6881),
+    )
     (conf / "tls").mkdir()
     for name in ("ca", "h1", "h2"):
         (conf / "tls" / f"{name}.crt").write_text(f"certificate of {name}")

@@ -14,7 +14,7 @@ import gsched
 from gsched.app.installation.lsf_names import PROFILE, write_lsf_names
 from gsched.base.errors import BadRequest, Conflict
 from gsched.cli.registry import ALIASES, LOCAL_ONLY
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 
 
@@ -23,7 +23,10 @@ def conf(tmp_path: Path) -> Path:
     folders = Locations(conf_dir="", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
     folder = tmp_path / "a conf"
     write_private(
-        str(folder), cluster="c1", hosts=["h1"], slots=4, folders=folders, gpu_provider="none", administrators=["ann"]
+        str(folder),
+        NewConfiguration(
+            cluster="c1", hosts=["h1"], slots=4, folders=folders, gpu_provider="none", administrators=["ann"]
+        ),
     )
     return folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from gsched.app.clusters.private import Home, up
 from gsched.base.errors import BadRequest, ConfigError, GschedError
-from gsched.config.template import write_private
+from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 
 
@@ -34,7 +34,9 @@ def test_a_cluster_with_wrong_files_tells_of_what_is_wrong_alone(tmp_path: Path)
     home = Home(tmp_path, tmp_path / "conf")
     folders = {name: str(tmp_path / name) for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")}
     locations = Locations(conf_dir=str(home.conf), **folders)
-    write_private(str(home.conf), cluster="c", hosts=["h1"], slots=1, folders=locations, gpu_provider="none")
+    write_private(
+        str(home.conf), NewConfiguration(cluster="c", hosts=["h1"], slots=1, folders=locations, gpu_provider="none")
+    )
     params = home.conf / "lsb.params"
     params.write_text(params.read_text().replace("End Parameters", ""))
     with pytest.raises(ConfigError) as caught:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from gsched.app.clusters import private
 from gsched.app.commands.groups import gadmin
 from gsched.base.errors import BadRequest, Conflict
-from gsched.config.template import private_texts
+from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.wire.certificates import Revoked, read_credentials
 
@@ -23,7 +23,7 @@ def conf(tmp_path: Path) -> Path:
     folder = Path(folders.conf_dir)
     folder.mkdir()
     for name, text in private_texts(
-        cluster="c1", hosts=["h1", "h2"], slots=1, folders=folders, gpu_provider="none"
+        NewConfiguration(cluster="c1", hosts=["h1", "h2"], slots=1, folders=folders, gpu_provider="none")
     ).items():
         (folder / name).write_text(text)
     with (folder / "lsf.conf").open("a") as file:

@@ -11,7 +11,7 @@ from gsched.config.findings import Findings
 from gsched.config.location import Instance, parse_location
 from gsched.config.sections import read_sections
 from gsched.config.shared import read_shared
-from gsched.config.template import private_texts, resource_stanzas
+from gsched.config.template import NewConfiguration, private_texts, resource_stanzas
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS, ResourceType
 
@@ -160,7 +160,9 @@ def test_an_equal_definition_is_a_note():
 def test_the_gpu_stanzas_paste_in_below_those_that_a_new_cluster_has():
     """As `gsched up` writes the files, and as the manuals of LSF have their lines, comment and blank lines in them."""
     folders = Locations(**{**dict.fromkeys(Locations.__struct_fields__, "/y"), "conf_dir": "/x"})
-    texts = private_texts(cluster="c1", hosts=["h1", "h2"], slots=4, folders=folders, gpu_provider="nvml")
+    texts = private_texts(
+        NewConfiguration(cluster="c1", hosts=["h1", "h2"], slots=4, folders=folders, gpu_provider="nvml")
+    )
     shared, cluster = "lsf.shared", "lsf.cluster.c1"
     before = check_texts("/x", texts)
     pasted = {**texts, shared: texts[shared] + SEED_RESOURCE, cluster: texts[cluster] + SEED_MAP}

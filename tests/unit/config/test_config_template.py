@@ -10,7 +10,7 @@ import pytest
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict
 from gsched.config.files import load
-from gsched.config.template import resource_stanzas, write_private
+from gsched.config.template import NewConfiguration, resource_stanzas, write_private
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS
 
@@ -29,7 +29,7 @@ ARGUMENTS = {"cluster": "private", "hosts": ["h1"], "slots": 16, "folders": FOLD
 def test_what_is_written_loads(tmp_path, gpu_resources):
     conf = tmp_path / "a" / "conf"
     arguments = {**ARGUMENTS, "hosts": ["h1", "h2"], "gpu_provider": "sim:/in v", "administrators": ["me"]}
-    write_private(str(conf), **arguments, gpu_resources=gpu_resources)
+    write_private(str(conf), NewConfiguration(**arguments, gpu_resources=gpu_resources))
     loaded = load(str(conf), "h1")
     assert [str(p) for p in loaded.problems if p.severity == "error"] == []
     config = loaded.required()
@@ -47,7 +47,7 @@ def test_what_is_written_loads(tmp_path, gpu_resources):
 
 
 def test_the_walk_through_adds_the_gpu_resources_by_appending(tmp_path):
-    write_private(str(tmp_path), **ARGUMENTS, gpu_resources=False)
+    write_private(str(tmp_path), NewConfiguration(**ARGUMENTS, gpu_resources=False))
     before = load(str(tmp_path), "h1").required()
     for name, stanza in zip(("lsf.shared", "lsf.cluster.private"), resource_stanzas(), strict=True):
         with open(tmp_path / name, "a", encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def test_the_walk_through_adds_the_gpu_resources_by_appending(tmp_path):
 def test_an_existing_file_is_kept_and_nothing_is_written(tmp_path):
     (tmp_path / "lsb.hosts").write_text("mine")
     with pytest.raises(Conflict, match=r"lsb\.hosts is already there"):
-        write_private(str(tmp_path), **ARGUMENTS)
+        write_private(str(tmp_path), NewConfiguration(**ARGUMENTS))
     assert [path.name for path in tmp_path.iterdir()] == ["lsb.hosts"]
     assert (tmp_path / "lsb.hosts").read_text() == "mine"
 
@@ -70,18 +70,18 @@ def test_files_that_cannot_be_written_leave_nothing_in_the_way(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))  # as a full disk, at the first larger file
     try:
         with pytest.raises(Conflict, match=r"conf/ls[fb]\.[a-z]+: File too large"):
-            write_private(str(tmp_path / "conf"), **ARGUMENTS)
+            write_private(str(tmp_path / "conf"), NewConfiguration(**ARGUMENTS))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list((tmp_path / "conf").iterdir()) == []
-    write_private(str(tmp_path / "conf"), **ARGUMENTS)
+    write_private(str(tmp_path / "conf"), NewConfiguration(**ARGUMENTS))
     assert load(str(tmp_path / "conf"), "h1").required().cluster == "private"
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Conflict, match="file"):
-        write_private(str(tmp_path / "file" / "conf"), **ARGUMENTS)
+        write_private(str(tmp_path / "file" / "conf"), NewConfiguration(**ARGUMENTS))
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 )
 def test_arguments_that_no_file_could_hold(tmp_path, change):
     with pytest.raises(BadRequest):
-        write_private(str(tmp_path / "conf"), **{**ARGUMENTS, **change})
+        write_private(str(tmp_path / "conf"), NewConfiguration(**{**ARGUMENTS, **change}))
     assert not (tmp_path / "conf").exists()
 
 
 def test_a_folder_for_sockets_that_is_too_long_is_found_before_writing(tmp_path):
     folders = msgspec.structs.replace(FOLDERS, run_dir="/" + "x" * 120)
     with pytest.raises(ConfigError, match="GSCHED_RUNDIR: the path has 121 bytes"):
-        write_private(str(tmp_path / "conf"), **{**ARGUMENTS, "folders": folders})
+        write_private(str(tmp_path / "conf"), NewConfiguration(**{**ARGUMENTS, "folders": folders}))
     assert not (tmp_path / "conf").exists()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.config.files import check_texts
-from gsched.config.template import _LSB_RESOURCES, private_texts
+from gsched.config.template import _LSB_RESOURCES, NewConfiguration, private_texts
 from gsched.model.config import Locations
 
 _USERS = ("ann", "bob", "eve")
@@ -203,7 +203,7 @@ def test_what_is_wrong_with_a_value_is_said_at_its_line_and_name(key, value):
 
 def test_the_examples_in_a_private_lsb_resources_work_once_uncommented():
     folders = Locations(conf_dir="/conf", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
-    texts = private_texts(cluster="c", hosts=["h1"], slots=4, folders=folders, gpu_provider="none")
+    texts = private_texts(NewConfiguration(cluster="c", hosts=["h1"], slots=4, folders=folders, gpu_provider="none"))
     assert check_texts("/conf", texts).required().limits == ()
     texts["lsb.resources"] = re.sub(r"(?m)^#(?=\S)", "", _LSB_RESOURCES)
     limits = check_texts("/conf", texts).required().limits

@@ -10,7 +10,15 @@ import pytest
 
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
-from gsched.run.report.job_report import ReportFacts, beginning_of, report_text, room_for, write_instead, write_report
+from gsched.run.report.job_report import (
+    ReportedRun,
+    ReportFacts,
+    beginning_of,
+    report_text,
+    room_for,
+    write_instead,
+    write_report,
+)
 
 START = 1499420042.0
 FACTS = ReportFacts(
@@ -76,8 +84,9 @@ def _utc(monkeypatch):
     time.tzset()
 
 
-def text(facts=FACTS, result=DONE, **more):
-    return report_text(facts, result, home="/home/test", cwd="/srv/dir", started_at=START, now=START + 118.4, **more)
+def text(facts=FACTS, result=DONE, script=None, **more):
+    run = ReportedRun("/home/test", "/srv/dir", START, script)
+    return report_text(facts, run, result, now=START + 118.4, **more)
 
 
 def test_the_report_is_lsfs_line_by_line():
