@@ -20,22 +20,22 @@ from gsched.resreq.syntax import parse_combined_any
 MOST_STORED = 16_384
 """Texts of each kind whose value is kept: a workflow may ask for another amount of memory with each job."""
 
-Value = TypeVar("Value")
+StoredValue = TypeVar("StoredValue")
 
 
-class StoredValues(Generic[Value]):
+class StoredValues(Generic[StoredValue]):
     """Values by their text, the oldest given up first. Threads may share it: each step is one of the table itself."""
 
-    def __init__(self, read: Callable[[str], Value]) -> None:
+    def __init__(self, read: Callable[[str], StoredValue]) -> None:
         self._read = read
-        self._values: OrderedDict[str, Value] = OrderedDict()
+        self._values: OrderedDict[str, StoredValue] = OrderedDict()
 
-    def of(self, text: str) -> Value:
+    def of(self, text: str) -> StoredValue:
         """The value of the text. Raises RequirementError for a text that cannot be read."""
         found = self._values.get(text)
         return self.keep(text, self._read(text)) if found is None else found
 
-    def keep(self, text: str, value: Value) -> Value:
+    def keep(self, text: str, value: StoredValue) -> StoredValue:
         """Keep the value that the text was printed from, so that it is not read; gives the value back."""
         self._values[text] = value
         if len(self._values) > MOST_STORED:
