@@ -27,9 +27,15 @@ HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SU
     [("-WL", "TIME_LEFT", ("0:29 L", "-")), ("-WP", "%COMPLETE", ("1.67% L", "-")), ("-WF", "FINISH_TIME", None)],
 )
 def test_a_column_about_time(
-    master: FakeMaster, call: NewCall, option: str, heading: str, values: tuple[str, str] | None
+    master: FakeMaster,
+    call: NewCall,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    heading: str,
+    values: tuple[str, str] | None,
 ) -> None:
     now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
     limited = spec("train_01.sh", run_limit_s=1800)
     master.views = [running(8, spec=limited, dispatched_at=now - 30, submitted_at=now - 31), pending(9)]
     listing = call("bjobs", option)
