@@ -17,23 +17,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.resreq.ast import (
-    AllOf,
-    AnyOf,
-    Arithmetic,
-    Comparison,
-    Defined,
-    Expression,
-    Name,
-    Negate,
-    Not,
-    Number,
-    Parenthesized,
-    StringValue,
-)
-from gsched.resreq.evaluate import WILDCARD_NAMES
-from gsched.resreq.host_types import TYPE_NAMES
-from gsched.resreq.names import canonical
+from gsched.resreq.ast import Expression
+from gsched.resreq.compiler import Compiler
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]
@@ -152,7 +137,7 @@ def compile_mask(expression: Expression | None, *, local_type: str | None = None
 
     The judge never raises for any values, and its arrays have one entry per host.
     """
-    condition = (lambda _: _ALWAYS) if expression is None else _condition(expression, local_type)
+    condition = (lambda _: _ALWAYS) if expression is None else Compiler(_ALL_HOSTS, local_type).condition(expression)
 
     def judge(columns: ValueColumns) -> Mask:
         with np.errstate(all="ignore"):
@@ -164,7 +149,7 @@ def compile_mask(expression: Expression | None, *, local_type: str | None = None
 
 def compile_numbers(expression: Expression) -> Callable[[ValueColumns], Numbers]:
     """A function that gives all hosts' values of `expression`, as order[mem/2] needs it; NaN where unknown."""
-    compute = _value(expression, None)
+    compute = Compiler(_ALL_HOSTS).value(expression)
 
     def numbers(columns: ValueColumns) -> Numbers:
         with np.errstate(all="ignore"):
@@ -180,34 +165,105 @@ def _filled(values: Any, size: int) -> Booleans:
     return np.full(size, values, dtype=np.bool_) if np.ndim(values) == 0 else values
 
 
-def _condition(expression: Expression, local_type: str | None) -> _Condition:
-    match expression:
-        case Parenthesized(inner):
-            return _condition(inner, local_type)
-        case Not(operand):
-            return _inverted(_condition(operand, local_type))
-        case AllOf(terms):
-            return _joined([_condition(term, local_type) for term in terms], operator.and_)
-        case AnyOf(terms):
-            return _joined([_condition(term, local_type) for term in terms], operator.or_)
-        case Defined(name):
-            return _defined(canonical(name))
-        case Comparison():
-            return _comparison(expression, local_type)
-        case _:
-            return _truth(_value(expression, local_type))
+class _AllHosts:
+    """The operations of expressions on columns. `holds` and `maybe` are joined apart: that is three-valued."""
+
+    def constant(self, value: float | str | None) -> _Compute:
+        constant = value if value is None or isinstance(value, str) else np.float64(value)
+        return lambda _: constant
+
+    def resource(self, name: str) -> _Compute:
+        return lambda columns: _column(columns, name)
+
+    def negated(self, operand: _Compute) -> _Compute:
+        return lambda columns: None if (value := _numbers(operand(columns))) is None else -value
+
+    def arithmetic(self, op: str, left: _Compute, right: _Compute) -> _Compute:
+        combine = _OPERATORS[op]
+
+        def compute(columns: ValueColumns) -> _Value:
+            first, second = _numbers(left(columns)), _numbers(right(columns))
+            if first is None or second is None:
+                return None
+            result = combine(first, second)
+            return np.where(np.isfinite(result), result, np.nan)
+
+        return compute
+
+    def as_value(self, condition: _Condition) -> _Compute:
+        def compute(columns: ValueColumns) -> _Value:
+            truth = condition(columns)
+            return np.where(truth.maybe & ~truth.holds, np.nan, truth.holds * 1.0)
+
+        return compute
+
+    def as_condition(self, value: _Compute) -> _Condition:
+        def judge(columns: ValueColumns) -> _Truth:
+            found = value(columns)
+            if found is None or isinstance(found, str | CodedText):
+                return _UNCLEAR
+            maybe = found != 0
+            # NaN alone differs from itself.
+            return _Truth(maybe & (found == found), maybe)
+
+        return judge
+
+    def always(self, holds: bool) -> _Condition:
+        return lambda _: _ALWAYS if holds else _NEVER
+
+    def defined(self, name: str) -> _Condition:
+        def judge(columns: ValueColumns) -> _Truth:
+            value = _column(columns, name)
+            if value is None:
+                return _NEVER
+            known = value.codes >= 0 if isinstance(value, CodedText) else ~np.isnan(value)
+            return _Truth(known, known)
+
+        return judge
+
+    def inverted(self, condition: _Condition) -> _Condition:
+        def judge(columns: ValueColumns) -> _Truth:
+            truth = condition(columns)
+            return _Truth(~truth.maybe, ~truth.holds)
+
+        return judge
+
+    def every(self, terms: list[_Condition]) -> _Condition:
+        return _joined(terms, operator.and_)
+
+    def either(self, terms: list[_Condition]) -> _Condition:
+        return _joined(terms, operator.or_)
+
+    def compared(
+        self, op: str, left: _Compute, right: _Compute, word: _Compute, type_names: _Compute | None
+    ) -> _Condition:
+        relation = _RELATIONS[op]
+
+        def judge(columns: ValueColumns) -> _Truth:
+            if type_names is not None:
+                names, name = type_names(columns), word(columns)
+                if isinstance(names, CodedText) and names.words and isinstance(name, str):
+                    return _Truth(*names.compare("names" if op != "!=" else "does not name", name))
+            first = left(columns)
+            if first is None:
+                return _UNCLEAR
+            if isinstance(first, str | CodedText):
+                return _text_truth(op, first, word(columns))
+            second = _numbers(right(columns))
+            if second is None:
+                return _UNCLEAR
+            holds = relation(first, second)
+            unknown = (first != first) | (second != second)
+            # NaN alone differs from itself, and of the relations only `!=` is true of it.
+            return _Truth(holds & ~unknown if op == "!=" else holds, holds | unknown)
+
+        return judge
 
 
-def _inverted(condition: _Condition) -> _Condition:
-    def judge(columns: ValueColumns) -> _Truth:
-        truth = condition(columns)
-        return _Truth(~truth.maybe, ~truth.holds)
-
-    return judge
+_ALL_HOSTS = _AllHosts()
 
 
 def _joined(terms: list[_Condition], join: Callable[[Any, Any], Any]) -> _Condition:
-    """`holds` and `maybe` are joined apart: that is three-valued and, or."""
     first, *others = terms
 
     def judge(columns: ValueColumns) -> _Truth:
@@ -221,31 +277,6 @@ def _joined(terms: list[_Condition], join: Callable[[Any, Any], Any]) -> _Condit
     return judge
 
 
-def _truth(compute: _Compute) -> _Condition:
-    """A number as a condition: not zero."""
-
-    def judge(columns: ValueColumns) -> _Truth:
-        value = compute(columns)
-        if value is None or isinstance(value, str | CodedText):
-            return _UNCLEAR
-        maybe = value != 0
-        # NaN alone differs from itself.
-        return _Truth(maybe & (value == value), maybe)
-
-    return judge
-
-
-def _defined(name: str) -> _Condition:
-    def judge(columns: ValueColumns) -> _Truth:
-        value = _column(columns, name)
-        if value is None:
-            return _NEVER
-        known = value.codes >= 0 if isinstance(value, CodedText) else ~np.isnan(value)
-        return _Truth(known, known)
-
-    return judge
-
-
 def _column(columns: ValueColumns, name: str) -> Numbers | CodedText | None:
     numbers = columns.number(name)
     if numbers is not None:
@@ -254,94 +285,8 @@ def _column(columns: ValueColumns, name: str) -> Numbers | CodedText | None:
     return text if text is None or isinstance(text, CodedText) else CodedText.of(text.tolist())
 
 
-def _value(expression: Expression, local_type: str | None) -> _Compute:
-    match expression:
-        case Number(number):
-            constant = np.float64(number)
-            return lambda _: constant
-        case StringValue(text):
-            return lambda _: text
-        case Name(name):
-            wanted = canonical(name)
-            return lambda columns: _column(columns, wanted)
-        case Parenthesized(inner):
-            return _value(inner, local_type)
-        case Negate(operand):
-            negated = _value(operand, local_type)
-            return lambda columns: None if (value := _numbers(negated(columns))) is None else -value
-        case Arithmetic(op, left, right):
-            return _arithmetic(op, _value(left, local_type), _value(right, local_type))
-        case _:
-            return _as_number(_condition(expression, local_type))
-
-
 def _numbers(value: _Value) -> Any:
     return None if isinstance(value, str | CodedText) else value
-
-
-def _arithmetic(op: str, left: _Compute, right: _Compute) -> _Compute:
-    combine = _OPERATORS[op]
-
-    def compute(columns: ValueColumns) -> _Value:
-        first, second = _numbers(left(columns)), _numbers(right(columns))
-        if first is None or second is None:
-            return None
-        result = combine(first, second)
-        return np.where(np.isfinite(result), result, np.nan)
-
-    return compute
-
-
-def _as_number(condition: _Condition) -> _Compute:
-    """A condition as 1, 0 or unknown, for `(mem>1)+(swp>1)`."""
-
-    def compute(columns: ValueColumns) -> _Value:
-        truth = condition(columns)
-        return np.where(truth.maybe & ~truth.holds, np.nan, truth.holds * 1.0)
-
-    return compute
-
-
-def _comparison(expression: Comparison, local_type: str | None) -> _Condition:
-    op, relation = expression.op, _RELATIONS[expression.op]
-    equality = op in ("==", "=", "!=")
-    left, right = _value(expression.left, local_type), _value(expression.right, local_type)
-    match expression:
-        case Comparison(_, Name(name), StringValue("any")) if name in WILDCARD_NAMES and equality:
-            return lambda _: _NEVER if op == "!=" else _ALWAYS
-        case Comparison(_, Name("type"), StringValue("local")) if equality:
-            right = lambda _: local_type  # noqa: E731
-    literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
-    of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
-
-    def judge(columns: ValueColumns) -> _Truth:
-        first = left(columns)
-        if of_type:
-            names, word = _column(columns, TYPE_NAMES), literal if literal is not None else right(columns)
-            if isinstance(names, CodedText) and names.words and isinstance(word, str):
-                return _Truth(*names.compare("names" if op != "!=" else "does not name", word))
-        if first is None:
-            return _UNCLEAR
-        if isinstance(first, str | CodedText):
-            return _text_truth(op, first, literal if literal is not None else right(columns))
-        second = _numbers(right(columns))
-        if second is None:
-            return _UNCLEAR
-        holds = relation(first, second)
-        unknown = (first != first) | (second != second)
-        # NaN alone differs from itself, and of the relations only `!=` is true of it.
-        return _Truth(holds & ~unknown if op == "!=" else holds, holds | unknown)
-
-    return judge
-
-
-def _literal(expression: Expression) -> str | None:
-    """`expression` as the value it is if the left side of its comparison turns out to be text; None if it is none."""
-    match expression:
-        case Name(text) | Number(_, text):
-            return text
-        case _:
-            return None
 
 
 def _text_truth(op: str, first: CodedText | str, second: _Value) -> _Truth:

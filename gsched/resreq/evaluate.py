@@ -16,29 +16,23 @@ from typing import TypeAlias
 from gsched.resreq.ast import (
     AllOf,
     AnyOf,
-    Arithmetic,
     Comparison,
-    Defined,
     Expression,
     Name,
-    Negate,
-    Not,
-    Number,
     Parenthesized,
     StringValue,
 )
-from gsched.resreq.host_types import TYPE_NAMES
-from gsched.resreq.names import canonical, select_names, walk
+from gsched.resreq.compiler import Compiler
+from gsched.resreq.names import select_names, walk
 from gsched.resreq.printer import print_expression
 
 Value: TypeAlias = float | str | bool | None
 """A host's value of a resource. None is unknown. A Boolean resource that the host lacks is False, not missing."""
 Values: TypeAlias = Mapping[str, Value]
 _Compute: TypeAlias = Callable[[Values], Value]
+_Condition: TypeAlias = Callable[[Values], bool | None]
 
 DEFAULT_ORDER = (("r15s", False), ("pg", False))
-WILDCARD_NAMES = frozenset({"type", "model", "status"})
-"""Resources of which `any` names every value."""
 
 _MOST_QUOTED = 4
 """Values quoted in one reason."""
@@ -101,7 +95,7 @@ def compile_number(expression: Expression) -> Callable[[Values], float | None]:
 
     It takes a host's values by canonical name and never raises.
     """
-    compute = _value(expression, None)
+    compute = Compiler(_ONE_HOST).value(expression)
 
     def number(values: Values) -> float | None:
         value = compute(values)
@@ -110,35 +104,80 @@ def compile_number(expression: Expression) -> Callable[[Values], float | None]:
     return number
 
 
-def _truth(value: Value) -> bool | None:
-    if value is None or isinstance(value, str):
-        return None
-    return value != 0
+class _OneHost:
+    """The operations of expressions on the values of one host."""
+
+    def constant(self, value: Value) -> _Compute:
+        return lambda _: value
+
+    def resource(self, name: str) -> _Compute:
+        return lambda values: _known(values.get(name))
+
+    def negated(self, operand: _Compute) -> _Compute:
+        return lambda values: None if isinstance(number := operand(values), str) or number is None else -number
+
+    def arithmetic(self, op: str, left: _Compute, right: _Compute) -> _Compute:
+        combine = _OPERATORS[op]
+
+        def compute(values: Values) -> Value:
+            first, second = left(values), right(values)
+            if first is None or second is None or isinstance(first, str) or isinstance(second, str):
+                return None
+            try:
+                result = combine(float(first), float(second))
+            except (ZeroDivisionError, OverflowError):
+                return None
+            return result if math.isfinite(result) else None
+
+        return compute
+
+    def as_value(self, condition: _Condition) -> _Compute:
+        return condition
+
+    def as_condition(self, value: _Compute) -> _Condition:
+        return lambda values: None if (found := value(values)) is None or isinstance(found, str) else found != 0
+
+    def always(self, holds: bool) -> _Condition:
+        return lambda _: holds
+
+    def defined(self, name: str) -> _Condition:
+        return lambda values: _known(values.get(name)) is not None
+
+    def inverted(self, condition: _Condition) -> _Condition:
+        return lambda values: None if (held := condition(values)) is None else not held
+
+    def every(self, terms: list[_Condition]) -> _Condition:
+        return _joined(terms, decisive=False)
+
+    def either(self, terms: list[_Condition]) -> _Condition:
+        return _joined(terms, decisive=True)
+
+    def compared(
+        self, op: str, left: _Compute, right: _Compute, word: _Compute, type_names: _Compute | None
+    ) -> _Condition:
+        relation = _RELATIONS[op]
+
+        def judge(values: Values) -> bool | None:
+            if type_names is not None:
+                names, name = type_names(values), word(values)
+                if isinstance(names, str) and isinstance(name, str):
+                    return (name in names.split(" ")) is (op != "!=")
+            first = left(values)
+            if isinstance(first, str):
+                other = word(values)
+                return relation(first, other) if isinstance(other, str) else None
+            second = right(values)
+            if first is None or second is None or isinstance(second, str):
+                return None
+            return relation(first, second)
+
+        return judge
 
 
-def _condition(expression: Expression, local_type: str | None) -> Callable[[Values], bool | None]:
-    """`expression` as a condition."""
-    match expression:
-        case Parenthesized(inner):
-            return _condition(inner, local_type)
-        case Not(operand):
-            inverted = _condition(operand, local_type)
-            return lambda values: None if (held := inverted(values)) is None else not held
-        case AllOf(terms):
-            return _every([_condition(term, local_type) for term in terms], decisive=False)
-        case AnyOf(terms):
-            return _every([_condition(term, local_type) for term in terms], decisive=True)
-        case Defined(name):
-            wanted = canonical(name)
-            return lambda values: _known(values.get(wanted)) is not None
-        case Comparison():
-            return _comparison(expression, local_type)
-        case _:
-            compute = _value(expression, local_type)
-            return lambda values: _truth(compute(values))
+_ONE_HOST = _OneHost()
 
 
-def _every(terms: list[Callable[[Values], bool | None]], *, decisive: bool) -> Callable[[Values], bool | None]:
+def _joined(terms: list[_Condition], *, decisive: bool) -> _Condition:
     """One term that is `decisive` settles it; otherwise one unknown term leaves it unknown."""
 
     def judge(values: Values) -> bool | None:
@@ -154,82 +193,12 @@ def _every(terms: list[Callable[[Values], bool | None]], *, decisive: bool) -> C
     return judge
 
 
-def _value(expression: Expression, local_type: str | None) -> _Compute:
-    """`expression` as a value: a number, text, or None."""
-    match expression:
-        case Number(number):
-            return lambda _: number
-        case StringValue(text):
-            return lambda _: text
-        case Name(name):
-            wanted = canonical(name)
-            return lambda values: _known(values.get(wanted))
-        case Parenthesized(inner):
-            return _value(inner, local_type)
-        case Negate(operand):
-            negated = _value(operand, local_type)
-            return lambda values: None if isinstance(number := negated(values), str) or number is None else -number
-        case Arithmetic(op, left, right):
-            return _arithmetic(op, _value(left, local_type), _value(right, local_type))
-        case _:
-            return _condition(expression, local_type)
+def _condition(expression: Expression, local_type: str | None) -> _Condition:
+    return Compiler(_ONE_HOST, local_type).condition(expression)
 
 
 def _known(value: Value) -> Value:
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _arithmetic(op: str, left: _Compute, right: _Compute) -> _Compute:
-    combine = _OPERATORS[op]
-
-    def compute(values: Values) -> Value:
-        first, second = left(values), right(values)
-        if first is None or second is None or isinstance(first, str) or isinstance(second, str):
-            return None
-        try:
-            result = combine(float(first), float(second))
-        except (ZeroDivisionError, OverflowError):
-            return None
-        return result if math.isfinite(result) else None
-
-    return compute
-
-
-def _comparison(expression: Comparison, local_type: str | None) -> Callable[[Values], bool | None]:
-    relation, equality = _RELATIONS[expression.op], expression.op in ("==", "=", "!=")
-    left, right = _value(expression.left, local_type), _value(expression.right, local_type)
-    match expression:
-        case Comparison(op, Name(name), StringValue("any")) if name in WILDCARD_NAMES and equality:
-            return lambda _: op != "!="
-        case Comparison(_, Name("type"), StringValue("local")) if equality:
-            right = lambda _: local_type  # noqa: E731
-    literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
-    of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
-
-    def judge(values: Values) -> bool | None:
-        if of_type:
-            names, word = values.get(TYPE_NAMES), literal if literal is not None else right(values)
-            if isinstance(names, str) and isinstance(word, str):
-                return (word in names.split(" ")) is (expression.op != "!=")
-        first = left(values)
-        if isinstance(first, str):
-            other = literal if literal is not None else right(values)
-            return relation(first, other) if isinstance(other, str) else None
-        second = right(values)
-        if first is None or second is None or isinstance(second, str):
-            return None
-        return relation(first, second)
-
-    return judge
-
-
-def _literal(expression: Expression) -> str | None:
-    """`expression` as the value it is if the left side of its comparison turns out to be text; None if it is none."""
-    match expression:
-        case Name(text) | Number(_, text):
-            return text
-        case _:
-            return None
 
 
 def _explainer(expression: Expression, local_type: str | None) -> _Judge:
@@ -247,7 +216,7 @@ def _explainer(expression: Expression, local_type: str | None) -> _Judge:
             return _quoter(expression, local_type)
 
 
-def _explain_all(pairs: list[tuple[Callable[[Values], bool | None], _Judge]], values: Values) -> Verdict:
+def _explain_all(pairs: list[tuple[_Condition, _Judge]], values: Values) -> Verdict:
     held = [condition(values) for condition, _ in pairs]
     deciding = held.index(False) if False in held else held.index(None)
     return pairs[deciding][1](values)

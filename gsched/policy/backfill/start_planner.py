@@ -386,7 +386,7 @@ class Planner:
         if isinstance(found, Reason):
             told = found.text + (f" ({found.detail})" if found.detail else "")
             changes = found.text == UNSATISFIED and any(
-                not term.names <= _LASTING for choice in demand.choices for term in choice.terms
+                not term.select.names <= _LASTING for choice in demand.choices for term in choice.terms
             )
             return f"unknown: {told}" if changes else f"never: {told}"
         return OTHERS_FIRST

@@ -15,8 +15,9 @@ from gsched.policy.match.fit_condition import (
     ValueCondition,
 )
 from gsched.policy.match.host_now import FitRules, HostNow
-from gsched.policy.requirement.demand import Bound, Conjunct, DemandTerm
+from gsched.policy.requirement.demand import Bound, DemandTerm
 from gsched.policy.requirement.reasons import Reason, reserving
+from gsched.resreq.select import CompiledSelect, Conjunct
 
 UNSATISFIED = "Job's resource requirements not satisfied"
 
@@ -31,7 +32,7 @@ class ExclusiveResources(ValueCondition):
 
     @classmethod
     def of(cls, term: DemandTerm, rules: FitRules) -> Iterator[ValueCondition]:
-        yield cls(term.names)
+        yield cls(term.select.names)
 
     def refusal(self, now: HostNow) -> Reason | None:
         host = now.host
@@ -50,28 +51,28 @@ class ExclusiveResources(ValueCondition):
 class Selected(ValueCondition):
     """select[]."""
 
-    def __init__(self, term: DemandTerm) -> None:
-        self._term = term
-        self.names = term.names
+    def __init__(self, select: CompiledSelect) -> None:
+        self._select = select
+        self.names = select.names
 
     @classmethod
     def of(cls, term: DemandTerm, rules: FitRules) -> Iterator[ValueCondition]:
-        if term.requirement.select is not None:
-            yield cls(term)
+        if term.select.expression is not None:
+            yield cls(term.select)
 
     @property
     def key(self) -> Hashable:
-        return repr(self._term.requirement.select)
+        return repr(self._select.expression)
 
     def refusal(self, now: HostNow) -> Reason | None:
-        verdict = self._term.select(now.values)
+        verdict = self._select.judge(now.values)
         return None if verdict else Reason(UNSATISFIED, f"{verdict.reason} on {now.host.name}")
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
-        return ~self._term.mask(view).holds
+        return ~self._select.mask(view).holds
 
     def row_tests(self, columns: HostColumns) -> list[RowTest]:
-        return [_row_test(each, columns) for each in self._term.conjuncts if columns.is_live(each.names)]
+        return [_row_test(each, columns) for each in self._select.conjuncts if columns.is_live(each.names)]
 
 
 class Thresholds(ValueCondition):
@@ -124,6 +125,6 @@ def _row_test(conjunct: Conjunct, columns: HostColumns) -> RowTest:
     simple = conjunct.comparison
     column = None if simple is None else columns.number(simple.name)
     if simple is None or column is None:
-        return lambda row: conjunct.holds(RowValues(columns, row))
+        return lambda row: conjunct.judge(RowValues(columns, row))
     values, relation, number = singly(column), simple.relation, simple.number
     return lambda row: relation(values[row], number)  # of NaN no such relation holds

@@ -34,7 +34,7 @@ def _likeness(choice: RequirementChoice, allocation: Allocation, values: ValuesO
         return could_be, has_all and stated <= allocation.slots, False
     (term,) = choice.terms
     is_same = could_be and _holds(term, allocation)
-    return could_be, is_same, is_same and all(bool(term.select(values(part.host))) for part in allocation.hosts)
+    return could_be, is_same, is_same and all(bool(term.select.judge(values(part.host))) for part in allocation.hosts)
 
 
 def _holds(term: DemandTerm, allocation: Allocation) -> bool:

@@ -7,17 +7,16 @@ are its slots. Source of the rules: bsub(1), options -n, -R, -gpu and -x.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, AmountSchedule, AmountStep
 from gsched.model.snapshot import HostValues
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
-from gsched.resreq.columns import Mask, ValueColumns
 from gsched.resreq.course import AmountSteps
-from gsched.resreq.evaluate import Verdict
 from gsched.resreq.gpu import print_size
+from gsched.resreq.select import CompiledSelect
 
 PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""
@@ -104,24 +103,6 @@ class Bound(NamedTuple):
     value: float
 
 
-class ResourceComparison(NamedTuple):
-    """A resource compared with a number; of an unknown value it does not hold."""
-
-    name: str
-    relation: Callable[[float, float], bool]
-    number: float
-
-
-class Conjunct(NamedTuple):
-    """A part of a select[]."""
-
-    names: frozenset[str]
-    """Resources that it looks at."""
-    holds: Callable[[HostValues], Verdict]
-    comparison: ResourceComparison | None
-    """The same where it says no more than that, of a resource that is no text."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DemandTerm:
     """A part of a requirement whose tasks all need the same; a job that is no compound has one."""
@@ -129,12 +110,7 @@ class DemandTerm:
     requirement: Requirement
     tasks: int | None
     """Tasks of this part of a compound; None: those that the others leave, or all."""
-    select: Callable[[HostValues], Verdict]
-    mask: Callable[[ValueColumns], Mask]
-    names: frozenset[str]
-    """Resources that select looks at."""
-    conjuncts: tuple[Conjunct, ...]
-    """The parts of select that must all hold."""
+    select: CompiledSelect
     order: tuple[SortKey, ...] | None
     """None when none was given."""
     per_host: Mapping[str, float]

@@ -5,7 +5,6 @@ Once per class, then remembered; it never looks at a host. Source of the rules: 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,43 +16,35 @@ from gsched.model.snapshot import RequirementClass
 from gsched.policy.requirement.demand import (
     PHYSICAL,
     Bound,
-    Conjunct,
     Demand,
     DemandTerm,
     DeviceKind,
     Devices,
     RequirementChoice,
-    ResourceComparison,
     SortKey,
     tasks_of,
 )
-from gsched.resreq import ast
 from gsched.resreq.ast import (
-    AllOf,
     Alternatives,
     AnyRequirement,
     Compound,
-    Expression,
     Name,
-    Number,
     OrderKey,
-    Parenthesized,
     Requirement,
     Reservation,
     Span,
 )
-from gsched.resreq.columns import compile_mask
 from gsched.resreq.course import AmountSteps, at_start, course
-from gsched.resreq.evaluate import DEFAULT_ORDER, compile_select
+from gsched.resreq.evaluate import DEFAULT_ORDER
 from gsched.resreq.gpu import GpuRequirement, gpu_of
 from gsched.resreq.names import canonical, select_names
 from gsched.resreq.printer import print_combined
+from gsched.resreq.select import compile_forms
 from gsched.resreq.simple import with_rusage
 from gsched.resreq.stored import COMBINED, COMBINED_GPU
 
 CACHED_CLASSES = 16_384
 """A workflow may ask for another amount of memory with each job."""
-_RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 @lru_cache(maxsize=CACHED_CLASSES)
@@ -143,14 +134,10 @@ class _Reader:
         for item in part.rusage:
             reserved.add(item)
         reserved.add_gpu()
-        names = frozenset(name for name, _ in select_names(part.select)) if part.select is not None else frozenset()
         return DemandTerm(
             requirement=part,
             tasks=tasks,
-            select=compile_select(part.select, local_type=self.local_type),
-            mask=compile_mask(part.select, local_type=self.local_type),
-            names=names,
-            conjuncts=tuple(self._conjunct(each) for each in _conjuncts(part.select)),
+            select=compile_forms(part.select, local_type=self.local_type),
             order=_sort_keys(part.order),
             per_host=reserved.amounts[""],
             per_task=reserved.amounts["task"],
@@ -167,10 +154,6 @@ class _Reader:
             courses=reserved.courses,
             is_first=place == 0,
         )
-
-    def _conjunct(self, select: Expression) -> Conjunct:
-        names = frozenset(name for name, _ in select_names(select))
-        return Conjunct(names, compile_select(select, local_type=self.local_type), _comparison(select))
 
 
 class _Reserved:
@@ -238,28 +221,6 @@ def kind_of(asked: GpuRequirement) -> DeviceKind:
         asked.gpack or share < 1.0,
         asked.mig,
     )
-
-
-def _comparison(select: Expression) -> ResourceComparison | None:
-    """The expression if it compares a resource with a number, by a relation that holds of nothing unknown."""
-    match select:
-        case ast.Comparison(op, Name(name), Number(number)) if op in _RELATIONS:
-            return ResourceComparison(canonical(name), _RELATIONS[op], number)
-        case _:
-            return None
-
-
-def _conjuncts(select: Expression | None) -> Iterator[Expression]:
-    match select:
-        case None:
-            return
-        case Parenthesized(inner):
-            yield from _conjuncts(inner)
-        case AllOf(terms):
-            for term in terms:
-                yield from _conjuncts(term)
-        case _:
-            yield select
 
 
 def _sort_keys(keys: Iterable[OrderKey]) -> tuple[SortKey, ...] | None:

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
+from gsched.resreq import compiler
 from gsched.resreq.columns import CodedText, compile_mask, compile_numbers
 from gsched.resreq.evaluate import Value, compile_number, compile_select
+from gsched.resreq.select import compile_forms
 from gsched.resreq.syntax import parse
 
 NUMBERS, BOOLEANS, TEXTS = ("n", "m", "r1m"), ("big",), ("fab", "other", "type", "hname")
@@ -138,3 +140,16 @@ def test_columns_are_not_changed() -> None:
     mask.holds[:] = False
     compile_numbers(parse("order[(n)]").order[0].expression or pytest.fail())(hosts)
     np.testing.assert_array_equal(hosts.number("n"), before)
+
+
+def test_what_an_expression_means_is_said_once_for_one_host_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    select = parse("type==any").select
+    hosts: list[dict[str, Value]] = [{"type": "A"}, {}]
+
+    def verdicts() -> tuple[list[bool | None], list[bool]]:
+        forms = compile_forms(select)
+        return [forms.judge(host).holds for host in hosts], forms.mask(Hosts(hosts)).holds.tolist()
+
+    assert verdicts() == ([True, True], [True, True])
+    monkeypatch.setattr(compiler, "WILDCARD_NAMES", frozenset())
+    assert verdicts() == ([False, None], [False, False])
