@@ -196,12 +196,12 @@ def unseen(stage: Stage, gpus: Gpus) -> None:
 
 def make_visible(stage: Stage, gpus: Gpus) -> None:
     """Define and map the GPU resources, as one does for LSF."""
-    from gsched.config.template import resource_stanzas
+    from gsched.config.template import MAP_STANZA, RESOURCE_STANZA
 
     stage.screen.title("2. GPUs become resources")
     reported = stage.run("elim.gpu --once").split()
     stage.expect(f"{gpus.counter} {gpus.count}" in " ".join(reported), f"elim.gpu counts {gpus.count} {gpus.counter}")
-    for name, stanza in zip(("Resource", "ResourceMap"), resource_stanzas(), strict=True):
+    for name, stanza in zip(("Resource", "ResourceMap"), (RESOURCE_STANZA, MAP_STANZA), strict=True):
         (stage.work / name).write_text(stanza)
     stage.run("tee -a $GSCHED_ENVDIR/lsf.shared < Resource")
     stage.run("tee -a $GSCHED_ENVDIR/lsf.cluster.private < ResourceMap")

@@ -78,10 +78,3 @@ def suggestion(name: str, known: Iterable[str]) -> str:
         return ""
     near = difflib.get_close_matches(name[:_SHOWN_CHARACTERS].casefold(), list(by_fold), n=1, cutoff=0.7)
     return f"; did you mean {by_fold[near[0]]}?" if near else ""
-
-
-def format_check(problems: Sequence[Problem]) -> list[str]:
-    """The lines of `gadmin ckconfig`: one `file:line: what` per problem, then how many errors there are."""
-    errors = sum(problem.severity == "error" for problem in problems)
-    total = "No errors found." if not errors else "1 error found." if errors == 1 else f"{errors} errors found."
-    return [*(str(problem) for problem in problems), total]

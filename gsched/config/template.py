@@ -21,7 +21,7 @@ from gsched.config.lsfconf import LSB_FOLDER, read_gpu_provider
 from gsched.config.values import absolute_path, cluster_name, host_name, user_name
 from gsched.model.config import Locations
 
-_RESOURCE_STANZA = """\
+RESOURCE_STANZA = """\
 Begin Resource
 
 RESOURCENAME    TYPE     INTERVAL  INCREASING  CONSUMABLE  DESCRIPTION # Keywords
@@ -34,7 +34,7 @@ ngpus_excl_p    Numeric  60        N           Y           (Number of GPUs in Ex
 End Resource
 """
 
-_MAP_STANZA = """\
+MAP_STANZA = """\
 Begin ResourceMap
 RESOURCENAME            LOCATION
 ngpus                   ([default])
@@ -253,11 +253,6 @@ _LSB_RESOURCES = """\
 """
 
 
-def resource_stanzas() -> tuple[str, str]:
-    """The stanzas that teach a cluster its GPUs: for lsf.shared the Resource table, for lsf.cluster the ResourceMap."""
-    return _RESOURCE_STANZA, _MAP_STANZA
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewConfiguration:
     """What the files of a new cluster say."""
@@ -297,8 +292,8 @@ def private_texts(new: NewConfiguration) -> dict[str, str]:
         values[name] = _quotable(absolute_path(getattr(new.folders, name)))
     shared, map_ = _LSF_SHARED, _LSF_CLUSTER
     if new.gpu_resources:
-        shared += _SHARED_GPUS + _RESOURCE_STANZA
-        map_ += _CLUSTER_GPUS + _MAP_STANZA
+        shared += _SHARED_GPUS + RESOURCE_STANZA
+        map_ += _CLUSTER_GPUS + MAP_STANZA
     texts = {
         "lsf.conf": _LSF_CONF if new.port is None else _LSF_CONF_SHARED,
         "lsf.shared": shared,

@@ -23,8 +23,6 @@ from gsched.model.row_log import RowLog, RowNumbers
 from gsched.model.snapshot import HostSnapshot
 from gsched.resreq.columns import CodedText
 
-TextCodes = NDArray[np.int32]
-
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
 

@@ -56,7 +56,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     planned: PlannedStart | None = None
     """When it will start, for a pending job that something is known of."""
     queue_priority: int = 0
-    is_forced: bool = False
     requeues: int = 0
     """How often it has gone back to pending after it ran."""
     share_group: str = ""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.job import AttemptResult, Usage
+from gsched.model.job import AttemptResult
 from gsched.run.account import UnixAccount
 from gsched.run.report.job_report import ReportFacts
 
@@ -200,62 +200,3 @@ RunKey = tuple[int, int]
 OnStarted = Callable[[int, int, StartedInfo], None]
 OnEnded = Callable[[int, int, AttemptResult], None]
 OnUnkillable = Callable[[int, int, tuple[Unkillable, ...]], None]
-
-
-class Executor(Protocol):
-    """Runs attempts on this host. The constructor takes callbacks `on_started` and `on_ended`.
-
-    An attempt that never starts is only reported as ended. `AttemptResult.started` is False where the same job may be
-    tried again; a job that could not be executed for a reason of its own (no working directory) counts as started.
-    All methods take an unknown attempt for one that has ended: they do nothing.
-    """
-
-    async def start(self, order: Order) -> None:
-        """Run it; a repeat of a known attempt does nothing."""
-        ...
-
-    async def adopt(self) -> list[RunKey]:
-        """Take up what an earlier executor left; returns all attempts found, whose events come as usual."""
-        ...
-
-    async def signal(self, job_id: int, attempt: int, signum: int, everything: bool = True) -> None:
-        """Send a signal to all processes of the attempt, or to the job's main process alone."""
-        ...
-
-    async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
-        """Begin to end it: INT, TERM, KILL with `interval_s` seconds between. Returns after the first. `hangup`: its
-        terminal is gone, so HUP, and KILL soon afterwards.
-        """
-        ...
-
-    async def suspend(self, job_id: int, attempt: int) -> None:
-        """Stop all processes of the attempt."""
-        ...
-
-    async def resume(self, job_id: int, attempt: int) -> None:
-        """Let them go on."""
-        ...
-
-    async def limit(self, job_id: int, attempt: int, limits: AttemptLimits) -> None:
-        """Other limits than those of the order, from now on; they outlive agent and supervisor."""
-        ...
-
-    def usage(self, job_id: int, attempt: int) -> Usage | None:
-        """What the attempt uses now; None when it does not run."""
-        ...
-
-    def running(self) -> list[RunKey]:
-        """Attempts that have been asked for and have not ended, started or not."""
-        ...
-
-    def forget(self, job_id: int, attempt: int) -> None:
-        """Drop an ended attempt with all its files. Raises Conflict while it runs."""
-        ...
-
-    def read_output(self, job_id: int, attempt: int, stream: str, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes of what the attempt wrote to "stdout" or "stderr", from `offset` on."""
-        ...
-
-    def close(self) -> None:
-        """Stop watching. Jobs go on."""
-        ...

@@ -64,7 +64,6 @@ class Fate:
     """What became of a job. Times are UTC seconds."""
 
     job: TraceJob
-    arrived_at: float
     starts: list[tuple[float, Allocation]] = field(default_factory=list)
     """One for each attempt."""
     ended_at: float | None = None
@@ -153,7 +152,7 @@ class World:
     def submit(self, job: TraceJob) -> int:
         """A job arrives now; its number."""
         reply = self._take(self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now)).reply
-        self.fates[reply[0].job_id] = Fate(job, self.now)
+        self.fates[reply[0].job_id] = Fate(job)
         return int(reply[0].job_id)
 
     def waiting(self) -> list[int]:

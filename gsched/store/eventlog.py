@@ -346,22 +346,6 @@ class EventLog:
         except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
             return None
 
-    def put_blob(self, data: bytes) -> str:
-        """Store content once, however often it is given, and return its id. Raises BadRequest if it is too large,
-        StoreFull, StoreBroken."""
-        _check_size(data, "a script or environment")
-        name = blob_id(data)
-        with self._readers.connect() as connection:
-            if connection.scalar(select(blob.c.id).where(blob.c.id == name)) is not None:
-                return name
-
-        def write(connection: Connection) -> None:
-            connection.execute(_ADD_BLOB, {"id": name, "data": data})
-
-        with self._mutex:
-            self._writer.transact(write)
-        return name
-
     def get_blob(self, name: str) -> bytes:
         """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
         with self._readers.connect() as connection:

@@ -38,8 +38,6 @@ FIRST_LOOK_S = 10.0
 CONFIRM_S = (0.0, 0.03, 0.1)
 """Pauses before the looks that must all find a GPU unfit, before an attempt is refused: one may show a process that is
 just ending."""
-MOST_FOLLOWED = 64
-"""Of so many processes the end is noticed at once."""
 AGAIN_S = 0.1
 """Until one looks again at a GPU that has just been called dirty for its memory alone."""
 RETURN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)

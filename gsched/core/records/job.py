@@ -343,7 +343,6 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             messages=self.messages,
             notes=self.notes,
             suspending_reason=self.suspend_reason,
-            is_forced=bool(self.forced_hosts),
             requeues=self.requeues,
             kill_reason=self.kill_reason,
             leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),

@@ -237,19 +237,6 @@ def tree_of(snapshot: Snapshot, queue: Queue) -> ShareTree:
     return ShareTree(queue, use, snapshot.fairshare.of(queue), snapshot.user_groups, snapshot.group_shares)
 
 
-def shares_table(
-    queue: Queue,
-    use: Mapping[str, FairshareUse],
-    factors: FairshareFactors,
-    groups: Mapping[str, tuple[str, ...]] | None = None,
-    group_shares: Mapping[str, tuple[Share, ...]] | None = None,
-) -> list[ShareView]:
-    """The rows of gqueues -r; those of -l are the ones whose path is `QUEUE/`. Empty for a queue without fairshare."""
-    if queue.fairshare is None:
-        return []
-    return ShareTree(queue, use, factors, groups, group_shares).rows()
-
-
 def _sum(a: FairshareUse, b: FairshareUse) -> FairshareUse:
     return FairshareUse(
         cpu_s=a.cpu_s + b.cpu_s,

@@ -10,7 +10,6 @@ buckets of classes that can be placed at all, never with the jobs that wait.
         order.drop_class(queue, requirement)  no more jobs of this class in this queue, whoever owns them
         order.drop_queue(queue)               no more jobs of this queue
     order.passed_over()                   keys (as in Plan.reasons) that a reason is owed for
-    order.unreached()                     keys that were not come to, when the loop was left early
 
 `live`: the requirement classes that could be placed on some host; None: all. `closed`: queues that start nothing
 (gsched.policy.limits.job_limits.LimitUse.closed_queues). Jobs of other classes and of those queues are never touched.
@@ -116,15 +115,6 @@ class ServingOrder:
             for queue in queues_of(self._snapshot.pending, requirement):
                 owed[queue, requirement] = None
         return list(owed)
-
-    def unreached(self) -> list[ReasonKey]:
-        """Classes that may still have jobs to serve: for a loop that was left early."""
-        return [
-            (queue, requirement)
-            for queue, kinds in self._kinds.items()
-            for requirement, kind in kinds.items()
-            if not kind.dead
-        ]
 
     def close(self) -> None:
         """It is over: what of it holds on to each other lets go."""

@@ -7,7 +7,7 @@ the job it was freed for. No job is preempted soon after its start, after it wen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -36,7 +36,6 @@ MOST_VICTIMS = 256
 MOST_PRUNED = 32
 """Victims that are tried to be spared once enough are found."""
 
-Displace = Callable[[HostLedger, Running], None]
 _STOPPABLE = frozenset({"RUN"})
 _ENDABLE = frozenset({"RUN", "USUSP", "SSUSP"})
 

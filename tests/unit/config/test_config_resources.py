@@ -11,7 +11,7 @@ from gsched.config.findings import Findings
 from gsched.config.location import Instance, parse_location
 from gsched.config.sections import read_sections
 from gsched.config.shared import read_shared
-from gsched.config.template import NewConfiguration, private_texts, resource_stanzas
+from gsched.config.template import RESOURCE_STANZA, NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS, ResourceType
 
@@ -90,9 +90,10 @@ def test_the_gpu_stanzas_paste_in_unchanged_beside_the_shipped_ones(blank):
 
 
 def test_our_own_stanzas_say_the_same_as_the_pasted_ones():
-    ours, _ = resource_stanzas()
     findings = Findings()
-    read = [read_shared(read_sections("f", text, findings), findings).resources for text in (ours, SEED_RESOURCE)]
+    read = [
+        read_shared(read_sections("f", text, findings), findings).resources for text in (RESOURCE_STANZA, SEED_RESOURCE)
+    ]
     assert read[0] == read[1]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, format_check, show
+from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, show
 from gsched.config.sections import (
     MAX_FILE_BYTES,
     MAX_LINES,
@@ -194,17 +194,6 @@ def test_problems_of_one_file_are_bounded_and_the_cut_is_an_error():
 def test_shown_text_is_one_printable_line():
     assert show("a\x1b[31m\n\u202eb") == "a?[31m??b"
     assert show("x" * 100) == "x" * 60 + "..."
-
-
-def test_check_lines_end_in_a_count():
-    findings = Findings()
-    assert format_check(findings.problems) == ["No errors found."]
-    findings.note(SourcePlace("f", 1), "n")
-    assert format_check(findings.problems) == ["f:1: note: n", "No errors found."]
-    findings.error(SourcePlace("f", 2), "e")
-    assert format_check(findings.problems)[1:] == ["f:2: e", "1 error found."]
-    findings.error(SourcePlace("f"), "g")
-    assert format_check(findings.problems)[2:] == ["f: g", "2 errors found."]
 
 
 _LINES = st.lists(

@@ -10,7 +10,7 @@ import pytest
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict
 from gsched.config.files import load
-from gsched.config.template import NewConfiguration, resource_stanzas, write_private
+from gsched.config.template import MAP_STANZA, RESOURCE_STANZA, NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS
 
@@ -49,7 +49,7 @@ def test_what_is_written_loads(tmp_path, gpu_resources):
 def test_the_walk_through_adds_the_gpu_resources_by_appending(tmp_path):
     write_private(str(tmp_path), NewConfiguration(**ARGUMENTS, gpu_resources=False))
     before = load(str(tmp_path), "h1").required()
-    for name, stanza in zip(("lsf.shared", "lsf.cluster.private"), resource_stanzas(), strict=True):
+    for name, stanza in zip(("lsf.shared", "lsf.cluster.private"), (RESOURCE_STANZA, MAP_STANZA), strict=True):
         with open(tmp_path / name, "a", encoding="utf-8") as file:
             file.write(stanza)
     after = load(str(tmp_path), "h1").required()

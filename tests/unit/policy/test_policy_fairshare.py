@@ -10,7 +10,7 @@ from gsched.model.config import FairshareFactors
 from gsched.model.queue import Queue
 from gsched.model.snapshot import FairshareUse
 from gsched.model.user import Share
-from gsched.policy.order.fairshare import ShareTree, load_of, member_name, shares_table
+from gsched.policy.order.fairshare import ShareTree, load_of, member_name
 
 LSF = FairshareFactors()
 HOUR = 3600.0
@@ -107,9 +107,8 @@ def test_a_user_called_like_a_group_is_somebody_else() -> None:
 
 def test_the_table_shows_every_level_best_first() -> None:
     use = {"ann": FairshareUse(cpu_s=HOUR, run_s=10.0, slots=2, gpu_s=5.0), "cat": FairshareUse(slots=1)}
-    rows = shares_table(
-        Queue(name="q", fairshare=(Share("lab", 5), Share("default", 1))), use, LSF, GROUPS, {"lab": (Share("ann", 2),)}
-    )
+    queue = Queue(name="q", fairshare=(Share("lab", 5), Share("default", 1)))
+    rows = ShareTree(queue, use, LSF, GROUPS, {"lab": (Share("ann", 2),)}).rows()
     assert [(row.path, row.name, row.shares, row.started) for row in rows] == [
         ("q/", "lab", 5, 2),
         ("q/", "cat", 1, 1),
@@ -117,7 +116,6 @@ def test_the_table_shows_every_level_best_first() -> None:
     ]
     assert rows[0].cpu_s == HOUR and rows[0].run_s == 10.0 and rows[0].gpu_s == 5.0
     assert rows[1].priority == pytest.approx(1 / 6)
-    assert shares_table(Queue(name="plain"), use, LSF) == []
 
 
 def test_the_place_of_a_user_is_shown_as_a_path() -> None:
