@@ -16,8 +16,8 @@ if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
 from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-from tests.folders import new_folder  # noqa: E402
-from tests.hangingfs import HangingFile  # noqa: E402
+from tests.support.folders import new_folder  # noqa: E402
+from tests.support.hangingfs import HangingFile  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

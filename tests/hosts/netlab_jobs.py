@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from netlab import Host
 from netlab_cluster import SharedCluster
-from reports import printed_in
+
+from tests.support.reports import printed_in
 
 
 def script(host: Host, text: str, user: str = "alice") -> str:

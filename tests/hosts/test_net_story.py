@@ -8,7 +8,8 @@ import subprocess
 import pytest
 from netlab import Host, Lab
 from netlab_cluster import PATIENCE_S, SharedCluster, shared_cluster
-from reports import printed_in
+
+from tests.support.reports import printed_in
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

@@ -13,7 +13,7 @@ from netlab import BIN, Host, Lab, unavailable
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, PORT, SERVICE_USER, SharedCluster, shared_cluster
 from netlab_machine import USERS
 
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

@@ -11,7 +11,7 @@ import pytest
 from netlab import BIN, Lab, unavailable
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, SERVICE_USER, SharedCluster, shared_cluster
 
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

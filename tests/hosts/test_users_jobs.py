@@ -11,7 +11,8 @@ import pytest
 from netlab import Host, Lab
 from netlab_cluster import ENVDIR, FOLDERS, SharedCluster, shared_cluster
 from netlab_machine import USERS
-from reports import printed_in
+
+from tests.support.reports import printed_in
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

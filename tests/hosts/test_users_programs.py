@@ -12,7 +12,7 @@ from netlab import Host, Lab, unavailable
 from netlab_cluster import FOLDERS, SharedCluster, shared_cluster
 from netlab_machine import USERS
 
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

@@ -17,8 +17,6 @@ from pathlib import Path
 import grpc
 import msgspec
 import pytest
-from certificates import write_certificate
-from shared_master import HOSTS, MASTER, SharedMaster
 
 from gsched.app.installation.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
@@ -30,6 +28,8 @@ from gsched.wire.protocol import PROTOCOL
 from gsched.wire.shared import USER_KEY, USER_NAME
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
 from gsched.wire.vouching import Vouching
+from tests.support.certificates import write_certificate
+from tests.support.shared_master import HOSTS, MASTER, SharedMaster
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 Metadata = tuple[tuple[str, str], ...]

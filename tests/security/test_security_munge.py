@@ -15,7 +15,6 @@ import grpc
 import grpc.aio
 import msgspec
 import pytest
-from shared_master import MASTER, SharedMaster, free_port
 
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.job import JobSpec
@@ -27,6 +26,7 @@ from gsched.wire.munge import Munge
 from gsched.wire.shared import USER_KEY, ServedNames
 from gsched.wire.stamping import CREDENTIAL_KEY, ByMunge, payload, stamping_channel
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
+from tests.support.shared_master import MASTER, SharedMaster, free_port
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 CLUSTER = "/gsched.wire.v1.Scheduler/Cluster"

@@ -11,7 +11,6 @@ import grpc
 import grpc.aio
 import msgspec
 import pytest
-from shared_master import MASTER, SharedMaster
 
 from gsched.app.installation.authority import make_host, revoke
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
@@ -22,6 +21,7 @@ from gsched.wire.trust import Trust
 from gsched.wire.trusted import TrustedChannel
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 from gsched.wire.vouching import Vouching, agent_channel
+from tests.support.shared_master import MASTER, SharedMaster
 
 REVOKED = f"the certificate that {MASTER} shows as the master's host is revoked"
 

@@ -24,7 +24,7 @@ from gsched.model.job import JobSpec
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.elim_program import ElimRules
 from gsched.run.program import ProgramEnd
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 
 pytestmark = pytest.mark.needs_root
 STRANGER = 54321

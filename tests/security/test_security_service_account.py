@@ -11,7 +11,6 @@ from pathlib import Path
 import grpc
 import msgspec
 import pytest
-from shared_master import MASTER, SharedMaster
 from test_security_identity import DENIED, Metadata, Peer, refusal
 
 from gsched.agent.attempts.job_accounts import HostAccounts as AgentAccounts
@@ -22,7 +21,8 @@ from gsched.master.access.refused_accounts import JobAccounts
 from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.run.account import UnixAccount
 from gsched.wire.shared import USER_KEY
-from tests.folders import new_folder
+from tests.support.folders import new_folder
+from tests.support.shared_master import MASTER, SharedMaster
 
 SERVICE: Metadata = ((USER_KEY, "gsched"),)
 ALICE = UnixAccount(name="alice", uid=2001, gid=2001)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 
 
 @pytest.fixture

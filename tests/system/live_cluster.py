@@ -12,15 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from reports import has_report, printed_in
-
 from gsched.app.clusters import daemons
 from gsched.config.files import load
 from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter, JobView
 from gsched.wire.address import read_address
 from gsched.wire.client import Client
-from tests.fakecuda import devices_of
+from tests.support.fakecuda import devices_of
+from tests.support.reports import has_report, printed_in
 
 BIN = Path(sys.executable).parent
 PATIENCE_S = 120.0

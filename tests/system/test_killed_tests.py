@@ -18,13 +18,13 @@ MAKER = """
 import signal, sys
 sys.path[:0] = sys.argv[1:]
 from live_cluster import Cluster
-from tests.folders import new_folder
+from tests.support.folders import new_folder
 cluster = Cluster(new_folder() / "c")
 cluster.up("--sim-gpus", "1")
 print(cluster.folder, cluster.starts(cluster.submit("sleep", "600")).pid, flush=True)
 signal.pause()
 """
-NEXT = "import sys; sys.path[:0] = sys.argv[1:]; from tests.folders import new_folder; print(new_folder())"
+NEXT = "import sys; sys.path[:0] = sys.argv[1:]; from tests.support.folders import new_folder; print(new_folder())"
 
 
 def test_a_cluster_of_tests_that_were_killed_goes_with_the_next_ones(folder: Path) -> None:

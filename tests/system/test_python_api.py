@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from live_cluster import PATIENCE_S
 from live_cluster import Cluster as Live
-from reports import printed_in
 
 import gsched
 from gsched import api
+from tests.support.reports import printed_in
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from live_cluster import Cluster
 
-from tests.hangingfs import HangingFile
+from tests.support.hangingfs import HangingFile
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

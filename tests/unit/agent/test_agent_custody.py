@@ -11,7 +11,6 @@ from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import Custody
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
@@ -19,6 +18,7 @@ from gsched.probe.inventory import write_inventory
 from gsched.probe.inventory_entry import simulated_gpu
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
+from tests.support.manual_clock import ManualClock
 
 GPU = HeldGpu(uuid="GPU-0", index=0, claim="ngpus_shared")
 KEY = (7, 1)

@@ -19,11 +19,11 @@ from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.clock import ManualClock
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport, ProcessKind
 from gsched.run import mps_daemon
+from tests.support.manual_clock import ManualClock
 
 KEY = (17, 1)
 PART = HostAllocation(host="h", slots=1, gpus=(HeldGpu(uuid="GPU-0", index=0, claim="ngpus_excl_p"),))

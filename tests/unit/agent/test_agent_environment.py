@@ -21,7 +21,7 @@ from gsched.agent.attempts.job_environment import (
 from gsched.base.ids import element_id
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
-from tests.fakecuda import devices_of
+from tests.support.fakecuda import devices_of
 
 SPEC = JobSpec(
     command="./train.sh", user="ann", queue="normal", cwd="/home/ann/work", home="/home/ann", submit_host="login"

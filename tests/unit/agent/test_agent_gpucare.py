@@ -16,11 +16,11 @@ from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.clock import ManualClock
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.job import JobSpec
 from gsched.run.processes.attempt_marks import left_by
+from tests.support.manual_clock import ManualClock
 
 CLUSTER = f"care-{os.getpid()}"
 KEY = (17, 1)

@@ -12,11 +12,11 @@ import pytest
 
 from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GONE, GpuHealth
-from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport, GpuXid
 from gsched.model.job import JobSpec
+from tests.support.manual_clock import ManualClock
 
 LOST = "NVML: GPU is lost"
 PROBE_S = 5.0

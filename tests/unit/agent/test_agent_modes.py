@@ -17,7 +17,6 @@ from gsched.agent.gpu.compute_mode_records import ModeBook
 from gsched.agent.gpu.compute_modes import Modes
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.devices import MODE_OF_CLAIM
@@ -25,6 +24,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.probe.inventory import change, read_inventory, simulated_gpu, write_inventory
+from tests.support.manual_clock import ManualClock
 
 DEFAULT, PROCESS = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS
 PROHIBITED, THREAD = ComputeMode.PROHIBITED, ComputeMode.EXCLUSIVE_THREAD

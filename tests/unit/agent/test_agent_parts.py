@@ -10,12 +10,12 @@ import pytest
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_prolog_epilog import Custody
-from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
+from tests.support.manual_clock import ManualClock
 
 KEY = (7, 1)
 GPU = HeldGpu(uuid="GPU-0", index=0, claim="ngpus_shared")

@@ -10,11 +10,11 @@ import msgspec
 
 from gsched.agent.host_report import HostReporter
 from gsched.agent.report_schedule import rest_s
-from gsched.base.clock import ManualClock
 from gsched.model.host import ComputeMode
 from gsched.probe.inventory import write_inventory
 from gsched.probe.inventory_entry import simulated_gpu
 from gsched.wire.v1 import agent_pb2
+from tests.support.manual_clock import ManualClock
 
 
 def test_readings_are_told_at_the_pace_of_the_load_and_news_at_once(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from certificates import write_certificate
 
 from gsched.app.installation.authority import Authority, make_authority, make_host, missing_hosts, read_authority
 from gsched.base.errors import BadRequest, Conflict
 from gsched.wire import certificates as host_certificates
 from gsched.wire.certificates import BadCertificate, note_end, read_credentials, stamp
+from tests.support.certificates import write_certificate
 
 
 @pytest.fixture

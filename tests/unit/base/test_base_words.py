@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base import errors
-from gsched.base.clock import ManualClock, SystemClock
+from gsched.base.clock import SystemClock
 from gsched.base.errors import BadRequest, ConfigError, GschedError, Problem, RequirementError
 from gsched.base.ids import attempt_name, new_token, parse_attempt_name
 from gsched.base.idset import MAX_MEMBERS, format_idset, parse_idset
 from gsched.base.units import format_scaled_mib, parse_mib, parse_run_limit
+from tests.support.manual_clock import ManualClock
 
 # -- sets of numbers --------------------------------------------------------------------------------------------------
 

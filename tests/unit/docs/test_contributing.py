@@ -14,7 +14,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 COPIED = (
-    *("gsched", "pyproject.toml", "tests/fakenvml", "tests/unit/conftest.py", "tests/unit/config/config_texts.py"),
+    *(
+        "gsched",
+        "pyproject.toml",
+        "tests/conftest.py",
+        "tests/support",
+        "tests/fakenvml",
+        "tests/unit/conftest.py",
+        "tests/unit/config/config_texts.py",
+    ),
     *("tests/unit/cli", "tests/unit/core", "tests/unit/render"),
 )
 TESTS = ("tests/unit/cli/test_cli_views.py", "tests/unit/core/test_core_overuse.py")
@@ -63,7 +71,7 @@ def apply(folder: Path, *, to_tests: bool) -> set[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    for path in [*(ROOT / name for name in COPIED), *ROOT.glob("tests/*.py")]:
+    for path in (ROOT / name for name in COPIED):
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from shared_master import MASTER, SharedMaster
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
@@ -27,6 +26,7 @@ from gsched.wire.peer import Peer
 from gsched.wire.relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
 from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 from gsched.wire.vouching import Vouching
+from tests.support.shared_master import MASTER, SharedMaster
 
 CLUSTER = "/gsched.wire.v1.Scheduler/Cluster"
 USER = "nobody"

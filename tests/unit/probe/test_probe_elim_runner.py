@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import pytest
 from bounded_loop import run_async
 
-from gsched.base.clock import ManualClock
 from gsched.probe import elim_program
 from gsched.probe.elim import ElimResource, ElimRules, ElimRunner, find_elims
 from gsched.probe.elim_format import ElimParser, Report
 from gsched.probe.elim_program import READ_PAUSE_S, pause_before_start
+from tests.support.manual_clock import ManualClock
 
 Make = Callable[..., Path]
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.base.clock import ManualClock
 from gsched.model.resource import LOAD_INDICES
 from gsched.probe import load
 from gsched.probe.load import Average, LoadSampler, Rate, Utilization, disk_kib, idle_minutes, paged_pages
+from tests.support.manual_clock import ManualClock
 
 
 def test_report_has_every_built_in_index_in_its_unit() -> None:

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import pytest
 from bounded_loop import run_async
 
-from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
 from gsched.probe.gpu import count_gpus
 from gsched.probe.nvml_child import NvmlProbe
 from gsched.probe.nvml_facts import numa_node
 from tests.fakenvml.build import build
+from tests.support.manual_clock import ManualClock
 
 
 class Machine(Protocol):

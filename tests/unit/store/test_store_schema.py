@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect
 from store_samples import damage, submitted
 
-from gsched.base.clock import ManualClock
 from gsched.base.errors import BadRequest, Conflict, NotFound
 from gsched.store import migrations, schema
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
+from tests.support.manual_clock import ManualClock
 
 
 def shape(engine: Engine) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class SharedMaster:
     def server(self, auth: Authenticator, port: int, *, hosts_only: bool) -> grpc.aio.Server:
         options = bounded(SERVER_OPTIONS if hosts_only else SERVER_OPTIONS_FOR_ANYBODY, self.connections)
         server = grpc.aio.server(interceptors=[Gate(auth, lambda: self.config, self.audit)], options=options)
-        scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)
+        scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)  # type: ignore[abstract]  # asked nothing else
         waiting_pb2_grpc.add_WaitingServicer_to_server(Ending(), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)
         listen_tls(server, port, str(self.tls), MASTER, hosts_only=hosts_only)
