@@ -44,7 +44,7 @@ def shown_of(report: GpuReport | None) -> tuple[GpuReport | None, object]:
 class HostReporter:
     """Samples and sends. `send` puts a message into the stream to the master (or drops it when there is none)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         host: str,
         conf_dir: str,

@@ -43,7 +43,7 @@ _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 class MasterSessions:
     """Those of one host's agent. `mark` tells its spool folder from all others; `obey` carries one message out."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         config: ClusterConfig,
         host: str,

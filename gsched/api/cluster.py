@@ -130,7 +130,7 @@ class Cluster:
         """
         return Job(self, number_of(job))
 
-    def jobs(
+    def jobs(  # noqa: PLR0913 - the options of a call that people write
         self,
         *,
         ids: Iterable[NamesJob] = (),

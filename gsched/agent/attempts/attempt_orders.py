@@ -50,7 +50,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 class Attempts:
     """What this host has been ordered to run. `send` puts a message to the master into the stream (or drops it)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         host: str,
         spool: Path,

@@ -55,7 +55,7 @@ class HostAccounts:
     `services`: folders that belong to those whom its daemons run as.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         host: str,
         *,

@@ -14,7 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gsched.agent.tasks.task_launch import LaunchFrames, LaunchWork, TaskLaunch
+from gsched.agent.tasks.task_launch import LaunchFrames, LaunchOrder, LaunchWork, TaskLaunch
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire import launching
@@ -152,8 +152,8 @@ class LaunchDoor:
         strings = len(request.environment) + len(request.words) + len(request.hosts)
         load.add(_STRING * strings + _TASK * len(asked))
         writer.write(frame(launching.COUNT, b"%d" % len(asked)))
-        shell = _login_shell(uid)
-        launch = TaskLaunch(self._errands, self._relay, self._host, key, request, asked, words, shell, frames, writer)
+        order = LaunchOrder(key, request, asked, words, _login_shell(uid))
+        launch = TaskLaunch(self._errands, self._relay, self._host, order, frames, writer)
         if not await launch.run():
             self._errands.beside(_end_tasks(launch, load.passed_on()))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gsched.agent.tasks.host_tasks import PIECE, SMALL
 from gsched.agent.tasks.task_questions import TaskQuestions
@@ -95,6 +95,16 @@ class LaunchedTask:
         self.has_ended = had is None
 
 
+class LaunchOrder(NamedTuple):
+    """What a job's process asked for, of which attempt, and what came of it: where the tasks run, and what each is."""
+
+    key: AttemptKey
+    request: LaunchRequest
+    hosts: Sequence[str]
+    words: Sequence[str]
+    login_shell: str
+
+
 class TaskLaunch:
     """The tasks of one command, from its request to their ends."""
 
@@ -103,21 +113,18 @@ class TaskLaunch:
         errands: LaunchWork,
         relay: TaskQuestions,
         host: str,
-        key: AttemptKey,
-        request: LaunchRequest,
-        hosts: Sequence[str],
-        words: Sequence[str],
-        login_shell: str,
+        order: LaunchOrder,
         frames: LaunchFrames,
         writer: asyncio.StreamWriter,
     ) -> None:
-        self._login_shell = login_shell
+        request, hosts = order.request, order.hosts
+        self._login_shell = order.login_shell
         self._errands = errands
         self._relay = relay
         self._host = host
-        self._key = key
+        self._key = order.key
         self._request = request
-        self._words = list(words)
+        self._words = list(order.words)
         self._frames = frames
         self._writer = writer
         progress = request.progress or ((0, 0),) * len(hosts)

@@ -39,7 +39,7 @@ OPTION_CONF = click.option(
 @click.option("--admins", metavar="USER,...", default="", help="Administrators of the new cluster.")
 @click.option("--sim-gpus", metavar="SPEC", default="", help="Simulate GPUs in the new cluster, as of gsched up.")
 @OPTION_FORCE
-def install_units(
+def install_units(  # noqa: PLR0913 - the options of a command
     master: bool,
     door: bool,
     agent: bool,

@@ -34,7 +34,7 @@ _MAX_LOOKS = 40
 class Following:
     """Of the attempts in `held`, by name; who puts one there calls `request` or `take_up`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         held: dict[str, Attempt],
         spool: Spool,
