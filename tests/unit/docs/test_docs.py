@@ -93,3 +93,12 @@ def test_the_programs_that_are_driven_are_those_of_the_guide() -> None:
     versions = dict(re.findall(r"^([\w-]+)==([\d.]+)$", pins, re.MULTILINE))
     for name in ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil"):
         assert versions[name] in told, name
+
+
+def test_the_change_log_has_its_sections() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    unreleased = re.split(r"^## ", text, flags=re.MULTILINE)[1]
+    sections = re.findall(r"^### (.*)$", unreleased, re.MULTILINE)
+    assert sections == [name for name in ("Added", "Changed", "Fixed", "Removed", "Security") if name in sections]
+    entries = re.findall(r"^- .*(?:\n  .*)*", unreleased, re.MULTILINE)
+    assert len(entries) == len(set(entries))
