@@ -112,8 +112,9 @@ test-hosts: $(DEV_STAMP)
 test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 6 minutes)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_lsf_clients.py
 
-check: $(DEV_STAMP)  ## style, types, layers
+check: $(DEV_STAMP)  ## style, unused code, types, layers
 	@$(BIN)/ruff check .
+	@$(BIN)/vulture
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports

@@ -191,11 +191,6 @@ def _modify(client: Client, jobs: int) -> None:
     client.modify((), spec, ("run_limit_s",), ALL)
 
 
-def _switch(client: Client, jobs: int) -> None:
-    spec = JobSpec(command="", user="", queue="night")
-    client.modify((), spec, ("queue",), ALL)
-
-
 REQUESTS: dict[str, Callable[[Client, int], object]] = {
     "condition": _condition,
     "same_name": _same_name,

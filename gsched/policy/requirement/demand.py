@@ -230,10 +230,6 @@ class Demand:
     later: tuple[tuple[str, float], ...] = ()
     """Alternatives that do not count yet, with the seconds after submission from which on they do."""
 
-    def may_use(self, host: str) -> bool:
-        """Whether -m lets the job on the host."""
-        return not self.asked_hosts or self.other_hosts or host in self.asked_hosts or host in self.first_hosts
-
     def least(self) -> dict[str, float]:
         """What a job takes of everything but slots at the least, on all its hosts together (`ngpus`: devices)."""
         found = [_least(choice, self.slots) for choice in self.choices]
