@@ -27,7 +27,7 @@ from gsched.policy.match.fit_condition import (
     RowTest,
     ValueCondition,
 )
-from gsched.policy.match.host_conditions import AcceptInterval, host_conditions
+from gsched.policy.match.host_conditions import AcceptInterval, SaidByHost, host_conditions
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.match.room_conditions import room_conditions
 from gsched.policy.match.value_conditions import value_conditions
@@ -84,9 +84,8 @@ class Match:
         lasting: list[tuple[int, HostCondition | ValueCondition]] = list(enumerate(hosts))
         lasting += [(code, each) for code, each in enumerate(values, self.recent_code + 1)]
         self._standing_conditions = [(code, each) for code, each in lasting if not each.is_fixed]
-        self.told_apart = [code for code, each in self._standing_conditions if each.told_apart]
-        """Codes of conditions of which each host says itself why it does not meet them."""
-        self._is_told_apart = np.isin(np.arange(_CODES), self.told_apart)
+        said = [code for code, each in self._standing_conditions if isinstance(each, SaidByHost)]
+        self._is_said = np.isin(np.arange(_CODES), said)
         self._stands_by = tuple((code, type(each), each.key) for code, each in self._standing_conditions)
         """All that decides what is standing on a host, but for `_fixed`."""
         self._fixed = self._first_unmet([(code, each) for code, each in lasting if each.is_fixed], columns)
@@ -164,7 +163,7 @@ class Match:
             self.counts -= np.bincount(old[differ], minlength=_CODES)
             self.codes[rows] = codes
             self.revision += 1
-        elif has_standing and self._is_told_apart[old].any():
+        elif has_standing and self._is_said[old].any():
             self.revision += 1  # the words may be others
         self.changed.update(rows.tolist())
 

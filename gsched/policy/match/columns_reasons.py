@@ -5,16 +5,16 @@ The words come from the conditions, each asked of one host; what was found is ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from gsched.model.columns import HostColumns
 from gsched.model.reason import PendingReason
 from gsched.policy.match.columns import FITS, Match
-from gsched.policy.match.host_conditions import RECENT
+from gsched.policy.match.host_conditions import RECENT, SaidByHost
 from gsched.policy.match.host_now import HostNow, live_values
-from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked
+from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked, split
 
 _Found = dict[tuple[str, bool], tuple[int, str, list[str]]]
 """(text, candidate) -> hosts, numbers of the first, names of the first few."""
@@ -55,14 +55,22 @@ class MatchReasons:
                 continue
             rows = np.flatnonzero(match.codes == code)
             firsts.append(int(rows[0]))
-            if code in match.told_apart:
-                for row in rows.tolist():
-                    _add(found, self._ask(row, code), 1, [columns.names[row]])
+            condition = match.conditions[code]
+            if isinstance(condition, SaidByHost):
+                self._said(rows.tolist(), condition, found)
                 continue
             names = [columns.names[row] for row in rows[:NAMED_HOSTS]]
             _add(found, self._ask(int(rows[0]), code), len(rows), names)
         self._firsts = frozenset(firsts)
         return found
+
+    def _said(self, rows: Iterable[int], condition: SaidByHost, found: _Found) -> None:
+        groups: dict[str, list[str]] = {}
+        for row in rows:
+            host = self._columns.hosts[row]
+            groups.setdefault(condition.said(host), []).append(host.name)
+        for text, names in groups.items():
+            _add(found, split(text), len(names), names)
 
     def _ask(self, row: int, code: int) -> Reason:
         columns = self._columns

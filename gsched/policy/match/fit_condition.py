@@ -33,8 +33,6 @@ class FitCondition(ABC):
 
     is_fixed: ClassVar[bool] = False
     """Whether only a new configuration changes what it says of a host."""
-    told_apart: ClassVar[bool] = False
-    """Whether each host says why in its own words."""
 
     @abstractmethod
     def refusal(self, now: HostNow) -> Reason | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar
 
@@ -79,10 +80,28 @@ class HostNotExcluded(_NamedHosts):
             yield cls(demand.excluded_hosts)
 
 
-class HostOpen(HostCondition):
-    """The host takes jobs at all."""
+class SaidByHost(HostCondition):
+    """Each host says in its own words why it does not meet it."""
 
-    told_apart = True
+    @abstractmethod
+    def said(self, host: HostSnapshot) -> str:
+        """The words; empty when it meets it."""
+
+    def refusal(self, now: HostNow) -> Reason | None:
+        words = self.said(now.host)
+        return split(words) if words else None
+
+    def column(self, columns: HostColumns) -> Numbers:
+        """1 for hosts that say something."""
+        return columns.standing((type(self), self.key), lambda host: bool(self.said(host)))
+
+    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
+        found: Flags = view.of(self.column(columns)) > 0
+        return found
+
+
+class HostOpen(SaidByHost):
+    """The host takes jobs at all."""
 
     @classmethod
     def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
@@ -92,18 +111,12 @@ class HostOpen(HostCondition):
     def key(self) -> Hashable:
         return ()
 
-    def refusal(self, now: HostNow) -> Reason | None:
-        return split(now.host.closed) if now.host.closed else None
-
-    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
-        found: Flags = view.of(closed_hosts(columns)) > 0
-        return found
+    def said(self, host: HostSnapshot) -> str:
+        return host.closed
 
 
-class HostNotBusy(HostCondition):
+class HostNotBusy(SaidByHost):
     """Its load lets jobs of the queue start."""
-
-    told_apart = True
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
@@ -116,17 +129,8 @@ class HostNotBusy(HostCondition):
     def key(self) -> Hashable:
         return self._queue
 
-    def _said(self, host: HostSnapshot) -> str:
+    def said(self, host: HostSnapshot) -> str:
         return host.busy.get(self._queue) or host.busy.get("", "")
-
-    def refusal(self, now: HostNow) -> Reason | None:
-        said = self._said(now.host)
-        return split(said) if said else None
-
-    def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
-        busy = columns.standing(("busy", self._queue), lambda host: bool(self._said(host)))
-        found: Flags = view.of(busy) > 0
-        return found
 
 
 class AcceptInterval(HostCondition):
@@ -170,4 +174,4 @@ def host_conditions(queue: Queue, demand: Demand, rules: FitRules, *, on_first: 
 
 def closed_hosts(columns: HostColumns) -> Numbers:
     """1 for hosts that say themselves that they take nothing."""
-    return columns.standing("closed", lambda host: bool(host.closed))
+    return HostOpen().column(columns)
