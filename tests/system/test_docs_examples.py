@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from live_cluster import BIN, Cluster
-from tests.folders import new_folder
 
-from tests.doc_examples import PAGES, ROOT, Example, Reader, examples, picture, typing_environment
+from tests.support.doc_examples import PAGES, ROOT, Example, Reader, examples, picture, typing_environment
+from tests.support.folders import new_folder
 
 pytestmark = pytest.mark.system
 

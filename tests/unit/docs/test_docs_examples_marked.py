@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doc_examples import PAGES, Example, commands, examples, is_as_told
+from tests.support.doc_examples import PAGES, Example, commands, examples, is_as_told
 
 LEAST_RUN = 40
 MOST_NOT_RUN = 6

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 PATIENCE_S = 120.0
 """Catches a hang only."""
