@@ -31,6 +31,8 @@ OVERRUN_S = 60.0
 NEVER_ENDS = math.inf
 MOST_CHANGES = 8
 """About as many times at which amounts get free before their jobs end are looked at on one host, or of one plan."""
+_KEPT_AS = "conditions of parts"
+_MOST_CONDITIONS = 4096
 _SUSPENDED = frozenset({"USUSP", "SSUSP"})
 
 
@@ -76,8 +78,11 @@ class Future:
         self.snapshot = snapshot
         self.now = now
         self._rules = FitRules.of(snapshot, now)
-        self._conditions: dict[int, tuple[HostAllocation, list[RoomCondition]]] = {}
-        """Identity of a part -> the part, and what must be free for it."""
+        memo = {} if snapshot.columns is None else snapshot.columns.memo
+        self._conditions: dict[int, tuple[HostAllocation, list[RoomCondition]]] = memo.setdefault(_KEPT_AS, {})
+        """Identity of a part -> the part, and what must be free for it; plans keep their parts from cycle to cycle."""
+        if len(self._conditions) > _MOST_CONDITIONS:
+            self._conditions.clear()
         self.soon = math.nextafter(now, math.inf)
         """When jobs that are ending now are expected to have ended."""
         self.ending: set[int] = set()
