@@ -17,6 +17,10 @@ import sys
 
 from gsched import command_table
 
+TYPE_CHECKING = False  # as typing says it, which is not imported here
+if TYPE_CHECKING:
+    from gsched.app.signal_wait import SignalWait
+
 # The values of gsched.door.protocol, which is not imported here; a test compares them.
 GREETING = b"gsched-door 1"
 REQUEST, GO, DATA, END, FAILED, CANCEL = b"R", b"G", b"D", b"Z", b"F", b"C"
@@ -28,6 +32,7 @@ EIO, EFBIG = 5, 27
 
 HELLO_TIMEOUT_S = 3.0
 PIECE = 1 << 16
+SOON_S = 0.1  # most answers are there by then
 FAILURE = 255
 
 TOKEN_VARIABLE = b"GSCHED_SUBMISSION="
@@ -66,6 +71,7 @@ class DoorConnection:
         self._is_sending = False
         self._is_reading = False
         self._is_cancelled = False
+        self._wait: SignalWait | None = None
 
     def start(self, request: bytes) -> None:
         """Wait for the door's greeting, then hand it the request. Raises NoDoor, OSError."""
@@ -85,7 +91,7 @@ class DoorConnection:
         """The door's next frame. Raises EOFError when it has closed the connection, OSError."""
         buffer = self._buffer
         while len(buffer) < 5 or len(buffer) < 5 + int.from_bytes(buffer[1:5], "big"):
-            data = self.connection.recv(PIECE)
+            data = self._receive()
             if not data:
                 raise EOFError
             buffer += data
@@ -93,6 +99,23 @@ class DoorConnection:
         frame = bytes(buffer[:1]), bytes(buffer[5:end])
         del buffer[:end]
         return frame
+
+    def _receive(self) -> bytes:
+        """What comes next. Who waits for long, waits such that no signal is missed."""
+        if not self._is_started:
+            return self.connection.recv(PIECE)
+        if self._wait is None:
+            self.connection.settimeout(SOON_S)
+            try:
+                return self.connection.recv(PIECE)
+            except TimeoutError:
+                from gsched.app.signal_wait import SignalWait  # costs what most commands need not pay
+
+                self._wait = SignalWait(self.connection.fileno())
+            finally:
+                self.connection.settimeout(None)
+        self._wait.until_readable()
+        return self.connection.recv(PIECE)
 
     def run(self) -> int:
         """Do what the door asks until it gives the exit code. Raises EOFError, OSError, NoDoor, OutputFault, Stop."""

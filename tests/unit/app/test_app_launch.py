@@ -606,3 +606,42 @@ def test_without_home_the_user_database_says_where_the_configuration_is(monkeypa
     with pytest.raises(FileNotFoundError):
         launch.socket_path()
     assert asked == [os.fsencode(f"{pwd.getpwuid(os.getuid()).pw_dir}/.gsched/conf")]
+
+
+MISSED = """
+import os, signal, socket, sys, threading, time
+from gsched.app import launch
+
+mine, doors = socket.socketpair()
+relay = launch.DoorConnection(mine)
+relay._is_started = True
+signal.signal(signal.SIGINT, relay.on_signal)
+main = threading.get_native_id()
+
+def asleep():
+    with open(f"/proc/self/task/{main}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+def press():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    while relay._wait is None or not asleep():
+        time.sleep(0.01)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    doors.settimeout(60)
+    try:
+        heard = doors.recv(5)
+    except TimeoutError:
+        os._exit(1)
+    assert heard == launch.CANCEL + bytes(4)
+    doors.sendall(launch.EXIT + (3).to_bytes(4, "big") + b"130")
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+threading.Thread(target=press, daemon=True).start()
+sys.exit(relay.run())
+"""
+
+
+def test_ctrl_c_just_before_a_read_is_not_missed() -> None:
+    """Another thread takes the signal here, so that the read is not interrupted: as by one that comes before it."""
+    done = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=2 * PATIENCE_S)
+    assert (done.returncode, done.stderr) == (130, "")
