@@ -16,6 +16,7 @@ from gsched.api.named import NamesJob, number_of
 from gsched.api.request import JobRequest, RequestReader, SubmitOptions
 from gsched.api.values import members, texts
 from gsched.api.waiting import Waiting
+from gsched.base.coded_text import sentence
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
@@ -120,7 +121,7 @@ class Cluster:
         return [self._handle(each) for each in submitted]
 
     def _handle(self, submitted: Submitted) -> Job:
-        return Job(self, submitted.job_id, queue=submitted.queue, warnings=submitted.warnings)
+        return Job(self, submitted.job_id, queue=submitted.queue, warnings=tuple(map(sentence, submitted.warnings)))
 
     # Asking
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.api.failure import JobFailed
+from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
@@ -96,11 +97,11 @@ class Job:
         """Why it waits (the main reason first) or is suspended, with numbers, as of now; empty otherwise."""
         view = self.view()
         if view.suspending_reason:
-            return (view.suspending_reason,)
+            return (sentence(view.suspending_reason),)
         return tuple(
-            each.text
+            sentence(each.text)
             + (f": {each.hosts} host{'s' if each.hosts > 1 else ''}" if each.hosts else "")
-            + (f" ({each.detail})" if each.detail else "")
+            + (f" ({sentence(each.detail)})" if each.detail else "")
             for each in view.pending_reasons
         )
 

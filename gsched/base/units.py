@@ -58,13 +58,13 @@ def format_scaled_mib(value: float) -> str:
     raise AssertionError("unreachable")
 
 
-def parse_run_limit(text: str) -> int:
-    """Seconds of a run limit `[hours:]minutes`; minutes may exceed 59. Raises BadRequest."""
+def parse_run_limit(text: str, what: str = "a run limit") -> int:
+    """Seconds of a run limit `[hours:]minutes`; minutes may exceed 59. Raises BadRequest, which says `what` it is."""
     hours, colon, minutes = text.rpartition(":")
     parts = [hours, minutes] if colon else [minutes]
     if not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
-        raise BadRequest(f"'{text}' is not a run limit of the form [hours:]minutes")
+        raise BadRequest(f"'{text}' is not {what} of the form [hours:]minutes")
     seconds = (int(hours) * 60 if colon else 0) * 60 + int(minutes) * 60
     if seconds == 0:
-        raise BadRequest(f"'{text}': a run limit is at least one minute")
+        raise BadRequest(f"'{text}': {what} is at least one minute")
     return seconds

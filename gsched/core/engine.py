@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
 from gsched.core.attempts import attempt_reports, host_task_reports, unrecorded_attempts
@@ -457,7 +458,7 @@ class Engine:
         refused = self._dispatcher.carry_out(plan, decision, most)
         is_cut = most is not None and len(plan.placements) > most
         for job, misfit in refused:
-            reasons[job.bucket()] = (PendingReason("The place found for it was gone", detail=misfit),)
+            reasons[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
         self.reasons, self.planned = reasons, plan.planned
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
@@ -489,6 +490,6 @@ class Engine:
         return audit(self.state, self.observations.strays())
 
 
-def _told(refused: tuple[JobRecord, str]) -> str:
+def _told(refused: tuple[JobRecord, AnyText]) -> str:
     job, misfit = refused
     return f"job {show_job(job.job_id)}: {misfit}"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.job_limits import LIMITS
@@ -31,7 +32,7 @@ class Modification:
     """Field of JobSpec, other than `limits` -> its new value."""
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[AnyText, ...] = ()
     """What is to be said of the values."""
     default_slots: bool = False
     """-nn."""

@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import join_words, unexpanded
@@ -31,7 +32,6 @@ from gsched.model.job import JobSpec
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
 _SHOWN_COMMAND = 4094
-_UNEXPANDED = " on the execution host: only in a command that is one word are variables"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -130,7 +130,7 @@ class _Source:
     command: str
     script: bytes | None = None
     directives: Parsed = field(default_factory=Parsed)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnyText, ...] = ()
     from_stdin: bool = False
 
 
@@ -148,7 +148,7 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     script = _script_file(words[0], reading.file) if parse_script else None
     is_script = script is not None and any(True for _ in directives(script))
     literal = unexpanded(words)
-    notes = (f"Warning: {literal} is not expanded{_UNEXPANDED}",) if literal else ()
+    notes = (coded("warning.not_expanded", literal),) if literal else ()
     if script is not None and not is_script:
         refuse_foreign(script)
     if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]))):
@@ -157,7 +157,7 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     if len(words) == 1:
         source = _script_source(script, "No command is specified in the script file")
         return replace(source, command=check_text(command, "the command"))
-    note = f"{words[0]} was given arguments, so it is not copied: what its file holds when the job starts is run"
+    note = coded("warning.not_copied", words[0])
     script, _ = _checked_script(script)
     return _Source(check_text(command, "the command"), None, _directives(script), (note, *notes))
 
@@ -202,7 +202,7 @@ def _script_source(script: bytes, nothing: str) -> _Source:
     return _Source(command, script, _directives(script), notes)
 
 
-def _checked_script(script: bytes) -> tuple[bytes, tuple[str, ...]]:
+def _checked_script(script: bytes) -> tuple[bytes, tuple[AnyText, ...]]:
     """The script as it is run, and what is to be said of it."""
     if len(script) > SCRIPT_LIMIT:
         raise BadRequest(f"The script is longer than {SCRIPT_LIMIT // (1024 * 1024)} MB")
@@ -212,7 +212,7 @@ def _checked_script(script: bytes) -> tuple[bytes, tuple[str, ...]]:
     if b"\r\n" not in script and not script.endswith(b"\r"):
         return script, ()
     number = script.partition(b"\r")[0].count(b"\n") + 1
-    note = f"Line {number} of the script ends with CR LF (Windows): it is run with the line ends of Unix"
+    note = coded("warning.line_ends", number)
     return script.replace(b"\r\n", b"\n").removesuffix(b"\r"), (note,)
 
 

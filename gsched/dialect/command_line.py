@@ -10,6 +10,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from gsched.base.coded_text import coded
+
 _ESCAPED = frozenset("\"'\\()")
 _GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -48,10 +50,7 @@ def unexpanded(words: Sequence[str]) -> str:
     return next((word for word in words[1:] if _VARIABLE.fullmatch(word)), "")
 
 
-BACKGROUND_WARNING = (
-    "Warning: the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
-    "(SIGTERM, SIGKILL 2 seconds later). Leave the & out, or end with wait"
-)
+BACKGROUND_WARNING = coded("warning.background")
 """What gsub says of a job whose command is left in the background."""
 
 

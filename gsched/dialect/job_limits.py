@@ -46,7 +46,7 @@ def read_limit(option: str, text: str, unit: str) -> float:
     return float(value)
 
 
-def read_minutes(text: str) -> tuple[int, bool]:
+def read_minutes(text: str, what: str = "a run limit") -> tuple[int, bool]:
     """Seconds of `[hours:]minutes`, 0 among them, and whether a fraction of a minute was rounded up. Raises BadRequest.
 
     LSF knows whole minutes only; templates of clients divide seconds by 60 and write what comes out.
@@ -59,7 +59,7 @@ def read_minutes(text: str) -> tuple[int, bool]:
     shown = f"{hours}{colon}{whole if is_rounded else minutes}"
     if _NO_TIME.fullmatch(shown):
         return 0, is_rounded
-    return parse_run_limit(shown), is_rounded
+    return parse_run_limit(shown, what), is_rounded
 
 
 def _count(option: str, text: str) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.units import unit_letter
@@ -254,19 +255,19 @@ def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> 
         try:
             if slash and not host.strip():
                 raise BadRequest(f"'{text}' names no host behind the /")
-            seconds, is_rounded = read_minutes(span)
+            seconds, is_rounded = read_minutes(span, what)
             if not seconds and not may_be_none:
                 raise BadRequest(f"'{span}': {what} is at least one minute")
         except BadRequest as error:
-            raise BadRequest(f"-{name}: {error.text.replace('a run limit', what)}") from None
+            raise BadRequest(f"-{name}: {error.text}") from None
         notes = []
         if slash:
-            notes.append(f"times are not scaled by the speed of hosts; {span} counts on every host")
+            notes.append(coded("warning.not_scaled", span))
         if is_rounded:
-            notes.append(f"rounded up to {seconds // 60} minutes")
+            notes.append(coded("warning.rounded_up", seconds // 60))
         if not seconds:
-            notes.append("the job has no run limit of its own; the queue's counts")
-        warnings = tuple(f"Warning: -{name} {text}: {note}" for note in notes)
+            notes.append(coded("warning.no_run_limit"))
+        warnings = tuple(coded("warning.option", name, text, note) for note in notes)
         return {field: seconds or None} | ({"warnings": warnings} if warnings else {})
 
     return read

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.row_log import RowNumbers
-from gsched.resreq.columns import CodedText
+from gsched.resreq.columns import TextColumn
 
 if TYPE_CHECKING:
     from gsched.model.columns import HostColumns
@@ -57,7 +57,7 @@ class ColumnPart:
             found = self._known[key] = ~(self.of(column) >= wanted)  # which also keeps the column, and with it its id
         return found
 
-    def text(self, name: str) -> CodedText | None:
+    def text(self, name: str) -> TextColumn | None:
         """The rows of a column of text."""
         found = self._whole.text(name)
         return None if found is None else _PartOfText(found, self.rows)
@@ -89,12 +89,12 @@ class RowValues(Mapping[str, float | str | bool | None]):
         return len(self._columns.hosts[self._row].values)
 
 
-class _PartOfText(CodedText):
+class _PartOfText(TextColumn):
     """Some rows of a column of text. Comparisons are made, and remembered, by the whole column."""
 
     __slots__ = ("_rows", "_whole")
 
-    def __init__(self, whole: CodedText, rows: RowNumbers) -> None:
+    def __init__(self, whole: TextColumn, rows: RowNumbers) -> None:
         super().__init__(whole.codes[rows], whole.words)
         self._whole = whole
         self._rows = rows

@@ -21,7 +21,7 @@ from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
 from gsched.model.row_log import RowLog, RowNumbers
 from gsched.model.snapshot import HostSnapshot
-from gsched.resreq.columns import CodedText
+from gsched.resreq.columns import TextColumn
 
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
@@ -68,7 +68,7 @@ class HostColumns:
         self.unlocked: Flags = np.zeros(size, dtype=np.bool_)
         """Whether no exclusive job runs there."""
         self._numbers: dict[str, Numbers] = {}
-        self._texts: dict[str, CodedText] = {}
+        self._texts: dict[str, TextColumn] = {}
         self._amounts: dict[str, MutableSequence[float]] = {}
         self._counts: dict[str, MutableSequence[float]] = {}
         """Those of `_numbers` that depend on the books: on what is reserved, and on slots and devices."""
@@ -117,12 +117,12 @@ class HostColumns:
                     self._idle_counts[name] = singly(found)
         return found
 
-    def text(self, name: str) -> CodedText | None:
+    def text(self, name: str) -> TextColumn | None:
         """The values of a resource of text; what is no text is unknown."""
         found = self._texts.get(name)
         if found is None:
             values = (host.values.get(name) for host in self.hosts)
-            found = self._texts[name] = CodedText.of(value if isinstance(value, str) else None for value in values)
+            found = self._texts[name] = TextColumn.of(value if isinstance(value, str) else None for value in values)
         return found
 
     def derived(
@@ -379,11 +379,11 @@ def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:
 _ABSENT = object()
 
 
-def values_of(column: CodedText | Numbers | None, rows: Sequence[int]) -> list[Any]:
+def values_of(column: TextColumn | Numbers | None, rows: Sequence[int]) -> list[Any]:
     """The values of some rows, None where they are unknown."""
     if column is None:
         return [None] * len(rows)
-    if isinstance(column, CodedText):
+    if isinstance(column, TextColumn):
         words: list[str | None] = [*column.words, None]
         return [words[column.codes[row]] for row in rows]
     return [None if math.isnan(value) else value for value in column[list(rows)].tolist()]

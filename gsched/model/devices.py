@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import (
     ALONE_CLAIM,
     COUNTER_OF_CLAIM,
@@ -41,10 +42,7 @@ ALONE_CLAIMS = frozenset({ALONE_CLAIM, PROCESS_CLAIM, MIG_ALONE_CLAIM})
 MODE_BY_OPTION = frozenset({SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM})
 """Claims for which agents set the mode, where they may: those of -gpu. A counter counts what is in its mode already."""
 
-SUDO_WARNING = (
-    "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
-    "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
-)
+SUDO_WARNING = coded("warning.sudo")
 """What gsub says of a job that wants GPUs and begins with sudo; true of hosts without a fence alone."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.model.allocation import Allocation
 from gsched.model.job import AttemptResult, JobSpec, Usage
 
@@ -76,7 +77,7 @@ class JobModified(JobEvent, frozen=True, kw_only=True, tag="job_modified"):
 
     by: str
     spec: JobSpec
-    changes: tuple[str, ...] = ()
+    changes: tuple[AnyText, ...] = ()
     allocation: Allocation | None = None
     """What a started job holds from now on, as if since its dispatch; None: what it held."""
     effective_req: str = ""
@@ -161,7 +162,7 @@ class JobNoted(JobEvent, frozen=True, kw_only=True, tag="job_noted"):
     `is_warning`: something is not as it was asked for, so `gjobs -l` shows it too.
     """
 
-    text: str
+    text: AnyText
     is_warning: bool = True
 
 
@@ -209,7 +210,7 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     hold: bool = False
     """It is to be PSUSP then."""
     preempted_by: int = 0
-    gpu_fault: str = ""
+    gpu_fault: AnyText = ""
     """The system asks, because a GPU of the job has failed: which one, and how."""
 
 
@@ -217,7 +218,7 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """The attempt is given up (or was over) and the job is pending again; what it held is free."""
 
     attempt: int
-    reason: str
+    reason: AnyText
     avoid_host: str = ""
     not_before: float = 0.0
     """No new attempt before this time (back-off of starts that fail)."""
@@ -239,7 +240,7 @@ class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):
 
     by: str
     by_system: bool = False
-    reason: str = ""
+    reason: AnyText = ""
     """For SSUSP: LSF's suspending reason."""
     preempted_by: int = 0
     """The job that took its slots; 0 when it keeps them."""
@@ -261,7 +262,7 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     signal: int
     as_done: bool = False
     """gkill -d: a job that ends by it is DONE, as if it had exited with 0."""
-    gpu_fault: str = ""
+    gpu_fault: AnyText = ""
     """The system asks, because a GPU of the job has failed: which one, and how."""
     reason: str = ""
     """gkill -C: why, in words."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.model.queue import Threshold
 from gsched.model.window import Window
 
@@ -122,7 +123,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     temperature_c: int | None = None
     pci_bus_id: str = ""
     minor: int | None = None
-    problem: str = ""
+    problem: AnyText = ""
     """Why the GPU must not be offered (lost, locked by another cluster …); empty when it is fine."""
     numa: int | None = None
     """Number of the socket (NUMA node) that the GPU hangs on; None when nobody knows."""

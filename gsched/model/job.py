@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
 
 
@@ -145,7 +146,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     script: str = ""
     auto_gpu: bool = False
     """No GPU was asked for and GPU_UNREQUESTED is auto=1: one is given where the host has GPUs."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnyText, ...] = ()
     """Said at submission and again by `gjobs -l`."""
     application: str = ""
     """-app: application profile of lsb.applications."""
@@ -243,7 +244,11 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     started: bool = True
     """False when the job's command was never executed."""
     pre_failed: bool = False
-    """A pre-execution command failed: the job waits again."""
+    """A step before the job failed: the job waits again."""
+    pre_exec: str = ""
+    """Whose pre-execution command that was: `job`, `queue` or `application`; empty: none, or nobody said."""
+    pre_exec_code: int = 0
+    """What it exited with."""
     post_code: int | None = None
     """Exit code of the post-execution commands, of the first that failed; None: there was none."""
     gpus_unfit: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from gsched.base.coded_text import sentence
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.resource import Resource, ResourceType
 
@@ -121,7 +122,7 @@ _GPU_VALUES: dict[str, Callable[[Gpu], ProvidedValue]] = {
     "gpu_mused": lambda gpu: _number(gpu.used_mib),
     "gpu_pstate": lambda gpu: _number(gpu.pstate),
     "gpu_status": lambda gpu: "error" if gpu.problem else "ok",
-    "gpu_error": lambda gpu: gpu.problem or "-",
+    "gpu_error": lambda gpu: sentence(gpu.problem) or "-",
     "gpu_busid": lambda gpu: gpu.pci_bus_id or None,
     "gpu_factor": lambda gpu: gpu.factor,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
+
 
 class PendingReason(msgspec.Struct, frozen=True, gc=False):
     """One reason. `hosts` is 0 for a reason that is not a host's own; `detail` holds our numbers.
@@ -12,11 +14,15 @@ class PendingReason(msgspec.Struct, frozen=True, gc=False):
     others are shown by -p3 only. `names`: the first few hosts, for the long form.
     """
 
-    text: str
+    text: AnyText
     hosts: int = 0
-    detail: str = ""
+    detail: AnyText = ""
     candidate: bool = True
     names: tuple[str, ...] = ()
+
+
+NEVER, UNKNOWN = "planned.never", "planned.unknown"
+"""Codes of what is said of a planned start without a time; the parameter says why."""
 
 
 class PlannedStart(msgspec.Struct, frozen=True):
@@ -27,4 +33,4 @@ class PlannedStart(msgspec.Struct, frozen=True):
 
     at: float | None = None
     hosts: tuple[str, ...] = ()
-    text: str = ""
+    text: AnyText = ""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
+
 
 class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
     """An advance reservation; `active`: its time has come."""
@@ -25,7 +27,7 @@ class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
 class ReasonCount(msgspec.Struct, frozen=True, kw_only=True):
     """A line of gjobs -psum: so many jobs (or host occurrences) have this reason."""
 
-    text: str
+    text: AnyText
     count: int
     is_host_based: bool = False
 

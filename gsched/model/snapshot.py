@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
 from gsched.model.host_ledger import AttemptKey
@@ -191,13 +192,13 @@ class HostSnapshot:
     name: str
     values: HostValues
     """As reported and configured, before reservations."""
-    closed: str = ""
+    closed: AnyText = ""
     user_limit: int | None = None
     """JL/U."""
     only_user: str = ""
     """Its agent starts this user's jobs alone; empty: everybody's."""
     last_dispatch: float = float("-inf")
-    busy: Mapping[str, str] = field(default_factory=dict)
+    busy: Mapping[str, PendingReason] = field(default_factory=dict)
     """Queue ("" for all) -> the loadSched threshold that the host is beyond, as a pending reason."""
     exclusive_resources: tuple[str, ...] = ()
     ncpus: int = 0
@@ -251,7 +252,7 @@ class Snapshot:
     queue_slots: Mapping[str, int] = field(default_factory=dict)
     queue_user_slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
     running: Mapping[int, Running] = field(default_factory=dict)
-    inactive_queues: Mapping[str, str] = field(default_factory=dict)
+    inactive_queues: Mapping[str, AnyText] = field(default_factory=dict)
     """Queue -> why it starts nothing now (inactivated, window closed), as a pending reason."""
     applications: Container[str] | None = None
     """Application profiles that exist; None: all that jobs name."""

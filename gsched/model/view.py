@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import LSF_FAILURE
 from gsched.model.allocation import Allocation
 from gsched.model.host import Gpu
@@ -49,10 +50,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     result: AttemptResult | None = None
     usage: Usage | None = None
     messages: tuple[Message, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[AnyText, ...] = ()
     pending_reasons: tuple[PendingReason, ...] = ()
     """Dominant reason first; never empty for a pending job."""
-    suspending_reason: str = ""
+    suspending_reason: AnyText = ""
     planned: PlannedStart | None = None
     """When it will start, for a pending job that something is known of."""
     queue_priority: int = 0
@@ -337,7 +338,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     job_id: int
     queue: str
     default_queue: bool
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnyText, ...] = ()
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):

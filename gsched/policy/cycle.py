@@ -8,6 +8,7 @@ hosts at once), but one job is always served, so that passes that are cut short 
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation
 from gsched.model.reason import PendingReason
@@ -29,7 +30,6 @@ from gsched.policy.requirement.demand_cache import Demands
 
 DEFAULT_BUDGET = 100_000
 """A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""
-GONE = "The queue {} no longer exists"
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
 
 
@@ -231,7 +231,7 @@ class _Cycle:
             return (denial.reason,)
         queue = self._snapshot.queues.get(name)
         if queue is None:
-            return (PendingReason(GONE.format(name)),)
+            return (PendingReason(coded("queue.gone", name)),)
         return self._placer.reasons(queue, requirement)
 
     def _plannable(self, bucket: Bucket) -> Demand | None:
@@ -255,6 +255,6 @@ class _Cycle:
             text += f"; {len(self._preempted)} jobs make room"
         if self._reasons:
             first = next(iter(self._reasons.values()))[0]
-            detail = f" ({first.detail})" if first.detail else ""
-            text += f"; {len(self._reasons)} kinds of jobs wait, the first because: {first.text}{detail}"
+            detail = f" ({sentence(first.detail)})" if first.detail else ""
+            text += f"; {len(self._reasons)} kinds of jobs wait, the first because: {sentence(first.text)}{detail}"
         return text

@@ -46,7 +46,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 _UNKNOWN = -1
 
 
-class CodedText:
+class TextColumn:
     """A column of text as codes of distinct words; comparisons with a literal are remembered.
 
     `codes` has the index into `words` of each host's value, -1 for unknown. It is immutable: a column that changed is
@@ -61,7 +61,7 @@ class CodedText:
         self._kept: dict[tuple[str, str], tuple[Booleans, Booleans]] = {}
 
     @classmethod
-    def of(cls, values: Iterable[str | None]) -> CodedText:
+    def of(cls, values: Iterable[str | None]) -> TextColumn:
         """The column of these values, one per host."""
         index: dict[str, int] = {}
         codes = [_UNKNOWN if value is None else index.setdefault(value, len(index)) for value in values]
@@ -102,7 +102,7 @@ class ValueColumns(Protocol):
         """The column of a number or Boolean by canonical name; None if the cluster has none of that name."""
         ...
 
-    def text(self, name: str) -> CodedText | NDArray[Any] | None:
+    def text(self, name: str) -> TextColumn | NDArray[Any] | None:
         """The column of a text by canonical name; an array of str and None is coded anew at each use."""
         ...
 
@@ -123,7 +123,7 @@ class _Truth:
     maybe: Any
 
 
-_Value: TypeAlias = "Numbers | np.float64 | CodedText | str | None"
+_Value: TypeAlias = "Numbers | np.float64 | TextColumn | str | None"
 """Numbers, text, one text for all hosts, or None for unknown everywhere."""
 _Condition: TypeAlias = Callable[[ValueColumns], _Truth]
 _Compute: TypeAlias = Callable[[ValueColumns], _Value]
@@ -154,7 +154,7 @@ def compile_numbers(expression: Expression) -> Callable[[ValueColumns], Numbers]
     def numbers(columns: ValueColumns) -> Numbers:
         with np.errstate(all="ignore"):
             value = compute(columns)
-        if value is None or isinstance(value, str | CodedText):
+        if value is None or isinstance(value, str | TextColumn):
             return np.full(columns.size, np.nan)
         return np.full(columns.size, value) if np.ndim(value) == 0 else np.asarray(value)
 
@@ -200,7 +200,7 @@ class _AllHosts:
     def as_condition(self, value: _Compute) -> _Condition:
         def judge(columns: ValueColumns) -> _Truth:
             found = value(columns)
-            if found is None or isinstance(found, str | CodedText):
+            if found is None or isinstance(found, str | TextColumn):
                 return _UNCLEAR
             maybe = found != 0
             # NaN alone differs from itself.
@@ -216,7 +216,7 @@ class _AllHosts:
             value = _column(columns, name)
             if value is None:
                 return _NEVER
-            known = value.codes >= 0 if isinstance(value, CodedText) else ~np.isnan(value)
+            known = value.codes >= 0 if isinstance(value, TextColumn) else ~np.isnan(value)
             return _Truth(known, known)
 
         return judge
@@ -242,12 +242,12 @@ class _AllHosts:
         def judge(columns: ValueColumns) -> _Truth:
             if type_names is not None:
                 names, name = type_names(columns), word(columns)
-                if isinstance(names, CodedText) and names.words and isinstance(name, str):
+                if isinstance(names, TextColumn) and names.words and isinstance(name, str):
                     return _Truth(*names.compare("names" if op != "!=" else "does not name", name))
             first = left(columns)
             if first is None:
                 return _UNCLEAR
-            if isinstance(first, str | CodedText):
+            if isinstance(first, str | TextColumn):
                 return _text_truth(op, first, word(columns))
             second = _numbers(right(columns))
             if second is None:
@@ -277,33 +277,33 @@ def _joined(terms: list[_Condition], join: Callable[[Any, Any], Any]) -> _Condit
     return judge
 
 
-def _column(columns: ValueColumns, name: str) -> Numbers | CodedText | None:
+def _column(columns: ValueColumns, name: str) -> Numbers | TextColumn | None:
     numbers = columns.number(name)
     if numbers is not None:
         return numbers
     text = columns.text(name)
-    return text if text is None or isinstance(text, CodedText) else CodedText.of(text.tolist())
+    return text if text is None or isinstance(text, TextColumn) else TextColumn.of(text.tolist())
 
 
 def _numbers(value: _Value) -> Any:
-    return None if isinstance(value, str | CodedText) else value
+    return None if isinstance(value, str | TextColumn) else value
 
 
-def _text_truth(op: str, first: CodedText | str, second: _Value) -> _Truth:
-    if not isinstance(second, str | CodedText):
+def _text_truth(op: str, first: TextColumn | str, second: _Value) -> _Truth:
+    if not isinstance(second, str | TextColumn):
         return _UNCLEAR
-    if isinstance(first, CodedText) and isinstance(second, str):
+    if isinstance(first, TextColumn) and isinstance(second, str):
         return _Truth(*first.compare(op, second))
     return _word_by_word(op, first, second)
 
 
-def _word_by_word(op: str, first: CodedText | str, second: CodedText | str) -> _Truth:
+def _word_by_word(op: str, first: TextColumn | str, second: TextColumn | str) -> _Truth:
     """Two columns of text, which only `a == (b)` compares: host by host."""
     relation = _RELATIONS[op]
     if isinstance(first, str) and isinstance(second, str):
         return _ALWAYS if relation(first, second) else _NEVER
-    lefts = first.values() if isinstance(first, CodedText) else repeat(first)
-    rights = second.values() if isinstance(second, CodedText) else repeat(second)
+    lefts = first.values() if isinstance(first, TextColumn) else repeat(first)
+    rights = second.values() if isinstance(second, TextColumn) else repeat(second)
     verdicts = [
         None if left is None or right is None else bool(relation(left, right))
         for left, right in zip(lefts, rights, strict=False)

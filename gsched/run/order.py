@@ -24,6 +24,8 @@ class JobStep(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     what: str
     """What people call it: "the queue's pre-execution command"."""
+    level: str = ""
+    """Whose pre-execution command it is: `job`, `queue` or `application`; empty: none."""
     is_site: bool = False
     """Configured by the site: runs in /tmp with a plain PATH, not in the job's directory with the job's PATH."""
 

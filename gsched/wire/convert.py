@@ -2,6 +2,9 @@
 
 One plan per type is built on first use from the type hints; nothing is listed twice by hand. A field that one side
 lacks is a programming error and raises at once. Unknown (None) is absence on the wire, never a zero.
+
+A text with a code (gsched.base.coded_text) has two fields: `coded_NAME`, and `NAME` with the sentence, which is what
+programs of before know.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import msgspec
 from google.protobuf.message import Message
 
+from gsched.base.coded_text import AnyText, CodedText, CodedValue, sentence
 from gsched.base.errors import BadRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -52,29 +56,38 @@ def from_proto(message: Message, value_type: type[T]) -> T:
     decoding = _decoding.get(key)
     if decoding is None:
         decoding = _decoding[key] = _decoding_of(value_type, type(message)())
-    decoders, absent = decoding
+    decoders, coded, absent = decoding
     values = dict(absent)
     for field, item in message.ListFields():  # most fields of most messages are absent
         name = field.name
         if name in decoders:
             decode = decoders[name]
             values[name] = item if decode is None else decode(item, name)
+        elif name in coded:  # it comes after the sentence, its number being higher
+            of, decode = coded[name]
+            values[of] = decode(item, of)
     return value_type(**values)
 
 
-_decoding: dict[tuple[type, type], tuple[dict[str, _Decode | None], dict[str, Any]]] = {}
+_Decoding = tuple[dict[str, _Decode | None], dict[str, tuple[str, _Decode]], dict[str, Any]]
+_decoding: dict[tuple[type, type], _Decoding] = {}
 
 
-def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> tuple[dict[str, _Decode | None], dict[str, Any]]:
-    """Decoder of each field (None: it is taken as it is), and what the fields are that a message does not have."""
+def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> _Decoding:
+    """Decoder of each field (None: it is taken as it is), whose codes other fields are, and what the fields are that a
+    message does not have.
+    """
     decoders = {name: decode for name, _, decode, _ in _plan(value_type)}
     hints = typing.get_type_hints(value_type)
     absent = {
         name: None if _split_optional(hints[name])[0] else _decoded(decode, getattr(empty, name), name)
         for name, decode in decoders.items()
     }
+    coded: dict[str, tuple[str, _Decode]] = {
+        _CODED + name: (name, _decode_texts if _is_texts(hint) else _decode_text) for name, hint in hints.items()
+    }
     # A dict must not be shared: the type makes a new one for each value, {} being the default of all that have one.
-    return decoders, {name: value for name, value in absent.items() if not isinstance(value, dict)}
+    return decoders, coded, {name: value for name, value in absent.items() if not isinstance(value, dict)}
 
 
 def _decoded(decode: _Decode | None, item: Any, name: str) -> Any:
@@ -89,12 +102,16 @@ def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode
 
 
 def _is_implied(hint: Any) -> bool:
-    return hint in (str, bytes, bool, int, float) or get_origin(hint) in (tuple, dict)
+    return hint in (str, bytes, bool, int, float, AnyText) or get_origin(hint) in (tuple, dict)
 
 
 def _codec(hint: Any) -> tuple[_Encode, _Decode | None]:
     """Encoder and decoder of one field with this type hint."""
     _, hint = _split_optional(hint)
+    if hint == AnyText:
+        return _encode_text, None
+    if _is_texts(hint):
+        return _encode_texts, lambda elements, name: tuple(elements)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return _encode_struct, _struct_decoder(hint)
     if get_origin(hint) is tuple:
@@ -207,3 +224,74 @@ def _finite(name: str, found: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, float) and not math.isfinite(value):
             raise BadRequest(f"{name} {key} is {value}, not a finite number")
     return found
+
+
+# -- texts with codes -------------------------------------------------------------------------------------------------
+
+_CODED = "coded_"
+MOST_VALUES = 32
+"""Parameters of one text."""
+MOST_DEPTH = 24
+"""A parameter may be a text with parameters in its turn, and so on."""
+
+
+def _is_texts(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[0] == AnyText
+
+
+def _encode_text(message: Message, name: str, value: AnyText) -> None:
+    setattr(message, name, sentence(value))
+    if isinstance(value, CodedText):
+        _fill_text(getattr(message, _CODED + name), value)
+
+
+def _encode_texts(message: Message, name: str, value: tuple[AnyText, ...]) -> None:
+    """The codes of all or of none: one that has none travels as its words beside the others."""
+    getattr(message, name).extend(map(sentence, value))
+    if any(isinstance(each, CodedText) for each in value):
+        field = getattr(message, _CODED + name)
+        for each in value:
+            _fill_text(field.add(), each)
+
+
+def _fill_text(message: Any, text: AnyText) -> None:
+    if isinstance(text, str):
+        message.text = text
+        return
+    message.code = text.code
+    for value in text.values:
+        field = message.values.add()
+        if isinstance(value, CodedText):
+            _fill_text(field.coded, value)
+        elif isinstance(value, str):
+            field.text = value
+        elif isinstance(value, int):
+            field.whole = value
+        else:
+            field.number = value
+
+
+def _decode_text(message: Any, name: str) -> AnyText:
+    return _text_of(message, name, MOST_DEPTH) if message.code else str(message.text)
+
+
+def _decode_texts(messages: Any, name: str) -> tuple[AnyText, ...]:
+    return tuple([_decode_text(each, name) for each in messages])
+
+
+def _text_of(message: Any, name: str, depth: int) -> CodedText:
+    if len(message.values) > MOST_VALUES or depth == 0:
+        raise BadRequest(f"{name.replace('_', ' ')} has more parameters than a text can have")
+    return CodedText(message.code, tuple([_value_of(each, name, depth) for each in message.values]))
+
+
+def _value_of(value: Any, name: str, depth: int) -> CodedValue:
+    match value.WhichOneof("kind"):
+        case "coded":
+            return _text_of(value.coded, name, depth - 1)
+        case "whole":
+            return int(value.whole)
+        case "number":
+            return _decode_number(value.number, name)
+        case _:
+            return str(value.text)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gsched.app.clusters import daemons
+from gsched.base.coded_text import coded, sentence
 from gsched.config.files import load
 from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter, JobView
@@ -29,7 +30,7 @@ PATIENCE_S = 120.0
 def told(reason: PendingReason) -> str:
     """A reason as a line: text, hosts, numbers."""
     hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
-    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
+    return sentence(reason.text) + hosts + (f" ({sentence(reason.detail)})" if reason.detail else "")
 
 
 def printed(path: Path) -> str:
@@ -109,14 +110,15 @@ class Cluster:
 
     def why_pending(self, job_id: int) -> str:
         """Wait until a cycle has looked at the job and left it; returns its main reason with its numbers."""
-        new = "New job is waiting for scheduling"
 
         def reasons() -> tuple[PendingReason, ...]:
             view = self.job(job_id)
             assert view.state in ("PEND", "PSUSP"), view
             return view.pending_reasons
 
-        self.until(lambda: (found := reasons()) and not found[0].text.startswith(new), f"job {job_id} is not looked at")
+        self.until(
+            lambda: (found := reasons()) and found[0].text != coded("pending.new"), f"job {job_id} is not looked at"
+        )
         return told(reasons()[0])
 
     def configure(self, **texts: str) -> None:

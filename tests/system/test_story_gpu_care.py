@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from live_cluster import PATIENCE_S, Cluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.event import JobRequeued, decode_event
 from gsched.model.view import JobFilter
 
@@ -216,7 +217,7 @@ def test_an_orphan_is_ended_before_its_gpu_is_anybody_elses(
     after = cluster.wait(held)[0]
     assert orphan.poll() == 0, "it was told to end, and did before the other job began"
     assert after.state == "DONE" and after.attempt == 1
-    assert not any("not clean" in note for note in cluster.job(job).notes)
+    assert not any("not clean" in note for note in map(sentence, cluster.job(job).notes))
 
 
 def test_memory_that_stays_keeps_the_gpu_until_it_goes(cluster: Cluster, machine: Machine) -> None:
@@ -231,7 +232,7 @@ def test_memory_that_stays_keeps_the_gpu_until_it_goes(cluster: Cluster, machine
     cluster.run("gkill", str(job))
     assert cluster.wait(job)[0].state == "EXIT"
     text = f"GPU {index} ({machine.uuids[index]}) of {cluster.host} is not clean after run 1: dirty(?,5000)"
-    assert any(note.startswith(text) for note in cluster.job(job).notes)
+    assert any(note.startswith(text) for note in map(sentence, cluster.job(job).notes))
     assert problems(cluster) == ["dirty(?,5000)"]
     both = cluster.submit(*BOTH, "true")
     for daemon in (f"agent-{cluster.host}", "master"):
@@ -290,7 +291,9 @@ def test_people_beside_a_job_are_told_of_and_under_warn_nothing_is_closed(
     stranger = person()
     machine.now(index, 700, stranger.pid)
     text = f"A stranger is on GPU {index} ({machine.uuids[index]}) of {cluster.host}, which run 1 holds"
-    cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    cluster.until(
+        lambda: any(note.startswith(text) for note in map(sentence, cluster.job(job).notes)), "nobody is told"
+    )
     assert cluster.state(job) == "RUN"
     before = (cluster.conf / "lsb.params").read_text()
     cluster.configure(lsb_params="=" + before.replace("End Parameters", "GPU_FOREIGN = warn\nEnd Parameters"))

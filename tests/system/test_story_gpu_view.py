@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster, printed
 
+from gsched.base.coded_text import sentence
+
 MIB = 1 << 20
 
 
@@ -130,7 +132,9 @@ def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> No
     with (machine / "state").open("a") as state:
         state.write(f"gpu.{index}.procs={view.pid}:{2000 * MIB}\ngpu.{index}.used_mib=2000\n")
     text = f"Run 1 uses more memory of GPU {index} ({uuid_of(index)})"
-    cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    cluster.until(
+        lambda: any(note.startswith(text) for note in map(sentence, cluster.job(job).notes)), "nobody is told"
+    )
     with (machine / "state").open("a") as state:
         state.write(f"gpu.{index}.procs=\ngpu.{index}.used_mib=0\n")
     cluster.run("gkill", str(job))
@@ -162,7 +166,7 @@ def test_a_process_on_a_gpu_that_its_job_does_not_hold_has_escaped(cluster: Clus
         state.write(f"gpu.{index}.procs={pid}:{500 * MIB}\ngpu.{index}.used_mib=500\n")
     where = f"uses GPU {index} ({uuid_of(index)}) on {cluster.host}, which is not its own"
     text = f"ESCAPED: of run 1 process {pid} of user {getpass.getuser()} {where}"
-    cluster.until(lambda: text in cluster.job(job).notes, "nobody is told")
+    cluster.until(lambda: text in map(sentence, cluster.job(job).notes), "nobody is told")
     for command in ("gjobs", "ghist"):
         assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
     row = [str(index), str(pid), getpass.getuser(), "500M", str(job), "ESCAPED"]

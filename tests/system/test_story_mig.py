@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster, printed
 
+from gsched.base.coded_text import sentence
+
 ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
@@ -123,7 +125,7 @@ def test_pains_23_a_changed_layout_closes_one_gpu_and_restarts_nothing(cluster: 
     with machine.open("a") as state:
         state.write(laid(1, "1g.5gb"))
     lost = f"its part {part_uuid(0, '7g.40gb')} (7g.40gb) of GPU 1 ({gpu_uuid(1)}) on {cluster.host} is gone"
-    cluster.until(lambda: any(lost in note for note in cluster.job(holder).notes), "the job is not told")
+    cluster.until(lambda: any(lost in note for note in map(sentence, cluster.job(holder).notes)), "the job is not told")
     assert lost in cluster.run("ghist", "-l", str(holder)).stdout.replace("\n                     ", "")
     late = cluster.submit("-gpu", "num=1:mig=1", "true")
     assert cluster.wait(cluster.submit("-gpu", "num=1", "true"))[0].state == "DONE"

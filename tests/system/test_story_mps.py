@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
+from gsched.base.coded_text import sentence
+
 pytestmark = pytest.mark.system
 
 STAND_IN = Path(__file__).resolve().parents[1] / "fakemps"
@@ -123,7 +125,9 @@ def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: 
     on_gpu(cluster, uuid)
     os.kill(daemon, signal.SIGKILL)
     said = "Run 1: the MPS control daemon on GPU "
-    cluster.until(lambda: any(note.startswith(said) for note in cluster.job(second.number).notes), "nobody is told")
+    cluster.until(
+        lambda: any(note.startswith(said) for note in map(sentence, cluster.job(second.number).notes)), "nobody is told"
+    )
     assert cluster.job(other.number).notes == () and said in cluster.run("ghist", "-l", str(second.number)).stdout
     third = Job(cluster, "third", "num=1:mps=yes:gmem=1G:gpack=yes")
     assert third.environment()["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=1024M"

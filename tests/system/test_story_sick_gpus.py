@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.view import JobView
 
 EIGHT = range(8)
@@ -67,7 +68,12 @@ def all_well(cluster: Cluster, machine: Machine) -> Iterator[None]:
 def sick(cluster: Cluster) -> dict[int, str]:
     """Index -> what is wrong, as people are told."""
     with cluster.client() as client:
-        return {each.gpu.index: each.gpu.problem for host in client.hosts() for each in host.gpus if each.gpu.problem}
+        return {
+            each.gpu.index: sentence(each.gpu.problem)
+            for host in client.hosts()
+            for each in host.gpus
+            if each.gpu.problem
+        }
 
 
 def index_of(view: JobView) -> int:
@@ -85,7 +91,7 @@ def test_one_of_eight_is_lost(cluster: Cluster, machine: Machine) -> None:
     (over,) = cluster.wait(jobs[1])
     assert over.result is not None and (over.state, over.result.term_reason) == ("EXIT", "TERM_GPU")
     lost = f"Run 1 lost a GPU: GPU {ends} ({machine.uuid(ends)}) on {cluster.host} has failed: NVML: GPU is lost"
-    assert over.notes == (lost,)
+    assert tuple(map(sentence, over.notes)) == (lost,)
     cluster.until(lambda: (now := cluster.job(jobs[0])).attempt == 2 and now.pid is not None, "it does not run again")
     assert index_of(cluster.job(jobs[0])) not in (again, ends)
     told = "".join(cluster.run("ghist", "-l", str(jobs[0])).stdout.split())  # folded anywhere
@@ -121,13 +127,16 @@ def test_fatal_errors_are_heard_at_once_and_others_are_harmless(cluster: Cluster
     machine.say(f"event={index_of(harmless)}:8:94", f"event={index_of(fatal)}:8:79")
     over = cluster.wait(fatal.job_id)[0]
     assert over.state == "EXIT" and len(over.notes) == 1
-    assert over.notes[0].endswith("has failed: XID 79 (it has fallen off the bus)")
+    assert sentence(over.notes[0]).endswith("has failed: XID 79 (it has fallen off the bus)")
     told = " ".join(cluster.run("ghist", "-l", str(fatal.job_id)).stdout.split())
     assert "The system ends the job because a GPU of it has failed" in told and "_system_" not in told
     cluster.until(lambda: cluster.job(harmless.job_id).notes != (), "the other one is told nothing")
     now = cluster.job(harmless.job_id)
     where = f"of GPU {index_of(harmless)} ({machine.uuid(index_of(harmless))}) on {cluster.host}"
-    assert (now.state, now.notes) == ("RUN", (f"Run 1 had XID 94 (a contained memory error) {where}",))
+    assert (now.state, tuple(map(sentence, now.notes))) == (
+        "RUN",
+        (f"Run 1 had XID 94 (a contained memory error) {where}",),
+    )
     assert set(sick(cluster)) == {index_of(fatal)}
     cluster.configure(lsf_conf=probed_every(cluster, 0.3))
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from live_cluster import Cluster
 
+from gsched.base.coded_text import sentence
+
 ONE = ("-R", "rusage[ngpus_excl_p=1]")
 
 
@@ -40,7 +42,7 @@ def test_the_next_agent_has_not_forgotten(make_cluster: Callable[..., Cluster]) 
     say(ends, "fault=its fan stands still")
     over = cluster.wait(jobs[0].job_id)[0]
     assert over.result is not None and over.result.term_reason == "TERM_GPU"
-    assert over.notes[0].endswith("has failed: its fan stands still")
+    assert sentence(over.notes[0]).endswith("has failed: its fan stands still")
     say(again, "xid=79")
     cluster.becomes(jobs[1].job_id, "PEND")
     cluster.kill(f"agent-{cluster.host}")
@@ -49,4 +51,4 @@ def test_the_next_agent_has_not_forgotten(make_cluster: Callable[..., Cluster]) 
     say(ends, "fault=")
     clean_after(cluster, 3)
     view = cluster.starts(jobs[1].job_id)
-    assert view.attempt == 2 and view.notes[0].endswith("has failed: XID 79 (it has fallen off the bus)")
+    assert view.attempt == 2 and sentence(view.notes[0]).endswith("has failed: XID 79 (it has fallen off the bus)")

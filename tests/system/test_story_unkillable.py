@@ -7,6 +7,7 @@ import re
 import pytest
 from live_cluster import Cluster
 
+from gsched.base.coded_text import sentence
 from tests.support.hangingfs import HangingFile
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
@@ -22,7 +23,9 @@ def test_an_unkillable_job_is_named_and_keeps_its_own_alone(cluster: Cluster, ha
     cluster.until(hang.asked.exists, "nothing hangs")
     cluster.run("gkill", str(job))
     text = f"UNKILLABLE pid {pid} (cat) of run 1 of job {job} of user {cluster.job(job).spec.user} on {cluster.host}"
-    cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    cluster.until(
+        lambda: any(note.startswith(text) for note in map(sentence, cluster.job(job).notes)), "nobody is told"
+    )
     for command in ("gjobs", "ghist"):
         assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
     note = f"UNKILLABLE pid {pid} (cat) of job {job};"
@@ -38,7 +41,7 @@ def test_an_unkillable_job_is_named_and_keeps_its_own_alone(cluster: Cluster, ha
         cluster.kill(name)
         cluster.up()
     assert cluster.job(job).state == "RUN"
-    assert [note.startswith(text) for note in cluster.job(job).notes].count(True) == 1
+    assert [note.startswith(text) for note in map(sentence, cluster.job(job).notes)].count(True) == 1
     hang.release()
     ended, served = cluster.wait(job, waiting)
     assert (ended.state, served.state) == ("EXIT", "DONE")

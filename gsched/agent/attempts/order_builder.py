@@ -53,9 +53,10 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
     """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
     the other way round."""
     first, last = copies(spec)
-    first += [JobStep(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
+    for each in message.pre_exec:
+        first.append(JobStep(command=each.command, what=each.what, level=each.level, is_site=True))
     if spec.pre_exec:
-        first.append(JobStep(command=spec.pre_exec, what="the job's pre-exec command"))
+        first.append(JobStep(command=spec.pre_exec, what="the job's pre-exec command", level="job"))
     if spec.post_exec:
         last.append(JobStep(command=spec.post_exec, what="the job's post-exec command"))
     last += [JobStep(command=each.command, what=each.what, is_site=True) for each in message.post_exec]

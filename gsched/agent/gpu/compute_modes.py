@@ -16,6 +16,7 @@ import msgspec
 from gsched.agent.gpu.compute_mode_records import ModeBook, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
+from gsched.base.coded_text import coded
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HeldGpu, HostAllocation
@@ -93,8 +94,9 @@ class Modes:
         if setting is not None and setting.given is gpu.mode is not setting.standing:
             standing = found["standing_mode"] = setting.standing
             if not (setting.attempts or gpu.problem or gpu.uuid in self._returning):
-                why = self._failed.get(gpu.uuid, "")
-                found["problem"] = f"compute mode {gpu.mode} is to be set back to {standing}" + (why and f": {why}")
+                modes, why = (str(gpu.mode), str(standing)), self._failed.get(gpu.uuid, "")
+                code = "gpu.mode_not_restored" if why else "gpu.mode_to_restore"
+                found["problem"] = coded(code, *modes, *filter(None, (why,)))
         is_free = bool(holders or setting) or not _why_used(gpu, provider)
         is_stuck = self._clock.monotonic() < self._stuck.get(gpu.uuid, 0.0)
         if standing in SETTABLE_MODES and not (_why_never(gpu) or fixed or is_stuck) and is_free:

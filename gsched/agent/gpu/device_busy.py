@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.agent.gpu.foreign_processes import named, takes
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import CodedText
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess, GpuReport
@@ -26,7 +27,7 @@ class DeviceBusy:
 
     def __init__(self, watch: GpuWatch) -> None:
         self._watch = watch
-        self._busy: dict[str, str] = {}
+        self._busy: dict[str, CodedText] = {}
         """UUID -> `busy(USER,PID,MIB)`: the GPUs that have failed an attempt and have not been seen free since."""
 
     async def blame(self, key: AttemptKey, part: HostAllocation) -> str:
@@ -42,7 +43,7 @@ class DeviceBusy:
             if gpu is not None and others:
                 users = ", ".join(map(_shown, others))
                 found.append(f"GPU {gpu.index} ({gpu.uuid}), in mode {gpu.mode}, is held by {users}")
-                self._busy[gpu.uuid] = named("busy", others[0].user or "?", others)
+                self._busy[gpu.uuid] = named("gpu.busy", others[0].user or "?", others)
         if not found:
             return ""
         log.warning("attempt %s has failed: %s", attempt_name(*key), "; ".join(found))
@@ -60,7 +61,7 @@ class DeviceBusy:
             return gpu
         others = _occupants(gpu)
         if others:
-            busy = self._busy[gpu.uuid] = named("busy", others[0].user or "?", others)
+            busy = self._busy[gpu.uuid] = named("gpu.busy", others[0].user or "?", others)
         elif gpu.process_count is not None:
             del self._busy[gpu.uuid]
             return gpu

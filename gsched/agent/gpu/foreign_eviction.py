@@ -11,6 +11,8 @@ import os
 import signal
 from collections.abc import Iterable
 
+from gsched.agent.gpu.foreign_processes import DIRTY, FOREIGN
+from gsched.base.coded_text import has_code
 from gsched.model.host import Gpu
 from gsched.run.account import FIRST_PERSON
 from gsched.run.processes import process_tree
@@ -44,7 +46,7 @@ class Eviction:
         """
         found = {}
         for gpu in gpus:
-            for pid in gpu.strangers if gpu.problem.startswith(("foreign(", "dirty(")) else ():
+            for pid in gpu.strangers if has_code(gpu.problem, FOREIGN, DIRTY) else ():
                 process = process_tree.read_process(pid)
                 if process is not None:
                     found[process.pid, process.start] = (process, gpu)

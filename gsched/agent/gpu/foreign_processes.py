@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded
 from gsched.model.config import GpuForeign
 from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess
 
+FOREIGN, DIRTY = "gpu.foreign", "gpu.dirty"
+"""Codes of problems: a process of nobody's job, what a job has left."""
 UNTOLD_RESERVE_MIB = 1024
 """A driver before 510 counts what it keeps for itself as used, and does not tell how much that is: less than this."""
 
@@ -98,32 +101,32 @@ def lost_memory(gpu: Gpu, limit_mib: int) -> int:
     return lost if lost > limit_mib + reserve else 0
 
 
-def foreign(strangers: list[GpuProcess]) -> str:
+def foreign(strangers: list[GpuProcess]) -> AnyText:
     """`foreign(USER,PID,MIB)` of the largest, and how many more there are; empty without any."""
     if not strangers:
         return ""
-    return named("foreign", strangers[0].user or "?", strangers)
+    return named(FOREIGN, strangers[0].user or "?", strangers)
 
 
-def escaped(processes: list[GpuProcess]) -> str:
+def escaped(processes: list[GpuProcess]) -> AnyText:
     """`escaped(JOB.RUN,PID,MIB)` of the first, and how many more there are; empty without any."""
     if not processes:
         return ""
-    return named("escaped", processes[0].job, processes)
+    return named("gpu.escaped", processes[0].job, processes)
 
 
-def dirty(left: list[GpuProcess], lost_mib: int) -> str:
+def dirty(left: list[GpuProcess], lost_mib: int) -> AnyText:
     """`dirty(PID,MIB)` of what an attempt has left; PID is `?` for memory that no process explains."""
     if left:
-        return named("dirty", "", sorted(left, key=lambda each: -(each.used_mib or 0)))
-    return f"dirty(?,{lost_mib})" if lost_mib else ""
+        return named(DIRTY, "", sorted(left, key=lambda each: -(each.used_mib or 0)))
+    return coded(DIRTY, "?", lost_mib, "") if lost_mib else ""
 
 
-def named(what: str, whose: str, processes: list[GpuProcess]) -> str:
-    """The first of them, in parentheses, and how many more there are."""
+def named(code: str, whose: str, processes: list[GpuProcess]) -> CodedText:
+    """The first of them, and how many more there are."""
     first, more = processes[0], len(processes) - 1
-    inner = ",".join(filter(None, (whose, str(first.pid), _shown(first.used_mib))))
-    return f"{what}({inner})" + (f" and {more} more" if more else "")
+    mib: CodedValue = "?" if first.used_mib is None else first.used_mib
+    return coded(code, *filter(None, (whose,)), first.pid, mib, coded("gpu.and_more", more) if more else "")
 
 
 def shows_processes(gpu: Gpu) -> bool:
@@ -139,7 +142,3 @@ def _mib(gpu: Gpu, process: GpuProcess) -> float:
     if process.used_mib is not None:
         return process.used_mib
     return float("inf") if gpu.foreign_mib is None else gpu.foreign_mib
-
-
-def _shown(mib: int | None) -> str:
-    return "?" if mib is None else str(mib)

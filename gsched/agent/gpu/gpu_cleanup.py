@@ -16,10 +16,19 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from gsched.agent.gpu.foreign_eviction import Eviction
-from gsched.agent.gpu.foreign_processes import ForeignRules, judged, lost_memory, shows_processes, strangers_of, takes
+from gsched.agent.gpu.foreign_processes import (
+    DIRTY,
+    ForeignRules,
+    judged,
+    lost_memory,
+    shows_processes,
+    strangers_of,
+    takes,
+)
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
+from gsched.base.coded_text import coded, has_code, sentence
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
@@ -111,7 +120,7 @@ class GpuCare:
     def _alarm(self, gpus: Iterable[Gpu]) -> None:
         """Into the log, once for each thing that is wrong."""
         for gpu in gpus:
-            ours = gpu.left_behind or gpu.strangers or gpu.problem.startswith("dirty(")
+            ours = gpu.left_behind or gpu.strangers or has_code(gpu.problem, DIRTY)
             what = f"{gpu.left_behind} {gpu.strangers}" if ours else ""
             if what == self._alarmed.get(gpu.uuid, ""):
                 continue
@@ -290,7 +299,7 @@ def _unfit(report: GpuReport, part: HostAllocation) -> str:
     seen = devices_of(report)
     for held in part.gpus:
         gpu = seen.get(held.uuid)
-        problem = "it is not there any more" if gpu is None else gpu.problem
+        problem = coded("gpu.not_there") if gpu is None else gpu.problem
         if problem:
-            return f"GPU {held.index} ({held.uuid}) must not be used: {problem}"
+            return f"GPU {held.index} ({held.uuid}) must not be used: {sentence(problem)}"
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.host import MOST_XIDS, Gpu, GpuXid
 from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, describe_xid
 
@@ -43,7 +44,7 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     hot: bool = False
     xids: list[GpuXid] = []
 
-    def see(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules, *, counts: bool) -> str:
+    def see(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules, *, counts: bool) -> AnyText:
         """Take over one look; returns why the GPU must not be offered, empty when it may.
 
         `counts`: whether the look may be one of the clean ones.
@@ -90,13 +91,13 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             return ""
         return f"{risen} memory error{'s' if risen > 1 else ''} that could not be corrected (ECC)"
 
-    def _too_hot(self, gpu: Gpu, rules: HealthRules) -> str:
+    def _too_hot(self, gpu: Gpu, rules: HealthRules) -> AnyText:
         limit = gpu.slowdown_c if rules.max_temperature_c is None else rules.max_temperature_c
         if limit is None:
             self.hot = False
         elif gpu.temperature_c is not None:
             self.hot = gpu.temperature_c >= limit or (self.hot and gpu.temperature_c > limit - COOLER_C)
-        return f"too hot ({limit} C or more; offered again at {(limit or 0) - COOLER_C} C)" if self.hot else ""
+        return coded("gpu.too_hot", limit or 0, (limit or 0) - COOLER_C) if self.hot else ""
 
 
 def still_of(gpu: Gpu) -> Gpu:

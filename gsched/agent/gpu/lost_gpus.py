@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from gsched.base.coded_text import coded
 from gsched.model.host import Gpu, GpuReport
 
 
@@ -25,7 +26,7 @@ class LostGpus:
         names = sorted(self._unknown())
         if not names:
             return report
-        held, problem = self._held(), f"unrecorded({','.join(names)})"
+        held, problem = self._held(), coded("gpu.unrecorded", ",".join(names))
 
         def verdict(gpu: Gpu) -> Gpu:
             return gpu if gpu.problem or gpu.uuid in held else msgspec.structs.replace(gpu, problem=problem)

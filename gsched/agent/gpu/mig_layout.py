@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from gsched.agent.gpu.gpu_health import HeldParts
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.model.devices import devices_of, is_astray
 from gsched.model.host import Gpu, GpuReport
@@ -49,9 +50,9 @@ class MigLayouts:
         layout = _layout_of(gpu)
         before = self._known.get(gpu.uuid, layout)
         self._known[gpu.uuid] = layout
-        problem = lost.get(gpu.uuid, "")
+        problem: AnyText = lost.get(gpu.uuid, "")
         if not problem and layout != before:
-            problem = f"its MIG layout has changed from {_text(before)} to {_text(layout)}"
+            problem = coded("gpu.mig_changed", _text(before), _text(layout))
         return msgspec.structs.replace(gpu, problem=problem) if problem and not gpu.problem else gpu
 
     def _lost(self, report: GpuReport) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import history, job_lines
@@ -19,9 +20,9 @@ from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.left_running import left_running_text
+from gsched.model.texts_of_before import says_requeued
 from gsched.model.view import EventRecord, JobHistory, JobView
 
-REQUEUED = "Job has been requeued"
 MOST_LEFT_NAMED = 10
 """Processes that a job had left running, by name."""
 
@@ -93,7 +94,7 @@ class _Teller:
             case events.JobMessagePosted():
                 yield history.MessagePosted(at=event.at, text=event.text, user=event.user, box=event.box)
             case events.JobNoted():
-                yield Remark(at=event.at, text=event.text)
+                yield Remark(at=event.at, text=sentence(event.text))
             case events.JobFinished():
                 yield from self._ended(event)
             case events.JobPostProcessed(failed=True):
@@ -120,7 +121,7 @@ class _Teller:
             case events.JobRequeued():
                 yield from self._requeued(event)
             case events.JobSuspended(by_system=True):
-                yield history.suspended_by_system(event.at, event.reason or "by the system")
+                yield history.suspended_by_system(event.at, sentence(event.reason) or "by the system")
             case events.JobSuspended():
                 yield history.suspended(event.at, state="USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP")
             case events.JobResumed():
@@ -163,10 +164,10 @@ class _Teller:
             case events.JobForced():
                 yield history.forced(event.at, event.by)
             case events.JobModified():
-                yield history.Modified(at=event.at, user=event.by, changes=event.changes)
+                yield history.Modified(at=event.at, user=event.by, changes=tuple(map(sentence, event.changes)))
             case events.JobRequeueRequested():
                 if event.gpu_fault:
-                    yield Remark(at=event.at, text=f"Requeue requested: {event.gpu_fault}")
+                    yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.gpu_fault)}")
                 elif event.preempted_by:
                     text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
                     yield Remark(at=event.at, text=text)
@@ -188,8 +189,8 @@ class _Teller:
             if left := left_running_text(event.result, most=MOST_LEFT_NAMED):
                 yield Remark(at=event.at, text=left)
         yield history.requeued(event.at, hold=event.hold)
-        if event.reason and event.reason != REQUEUED:
-            yield Remark(at=event.at, text=f"Pending: {event.reason}")
+        if event.reason and not says_requeued(event.reason):
+            yield Remark(at=event.at, text=f"Pending: {sentence(event.reason)}")
 
     def _ended(self, event: events.JobFinished | events.ArrayElementsFinished) -> Iterator[HistoryEvent]:
         result = event.result

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import (
     LSF_FAILURE,
     BadRequest,
@@ -43,7 +44,7 @@ def main(call: Call) -> int:
         return 0
     job_ids = _jobs(asked.jobs)
     for note in asked.notes:
-        call.error(note + "\n")
+        call.error(sentence(note) + "\n")
     with connected(call) as session:
         try:
             results = _modify(session, asked, job_ids)

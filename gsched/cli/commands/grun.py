@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gsched.base.coded_text import has_code, sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.job_control import EVERY, Said, report
@@ -12,8 +13,6 @@ from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.view import JobFilter
 from gsched.wire.control_action import ControlAction
-
-UNSATISFIED = "Job dependency condition not satisfied"
 
 TABLE = OptionTable(
     summary="start a pending job at once where you say, whatever order, limits and loads say (administrators only)",
@@ -45,8 +44,7 @@ def main(call: Call) -> int:
     for view in views:
         # The one thing that being forced does not overrule: it would wait and nobody would know for what.
         for reason in view.pending_reasons:
-            if view.job_id in forced and reason.text == UNSATISFIED:
-                call.error(
-                    f"Job <{show_job(view.job_id)}> starts when its condition holds: {reason.detail or reason.text}\n"
-                )
+            if view.job_id in forced and has_code(reason.text, "dependency.not_satisfied"):
+                why = sentence(reason.detail or reason.text)
+                call.error(f"Job <{show_job(view.job_id)}> starts when its condition holds: {why}\n")
     return code

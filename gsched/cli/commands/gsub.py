@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.envdir import home_of
 from gsched.base.errors import (
     BadRequest,
@@ -154,7 +155,7 @@ def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
     if "BSUB_QUIET" not in call.env:
         (call.error if "BSUB_STDERR" in call.env else call.write)(line)
     for text in job.warnings:
-        call.error(text + "\n")
+        call.error(sentence(text) + "\n")
 
 
 def _local_time(call: Call, at: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gsched.base.coded_text import AnyText
 from gsched.base.ids import parse_attempt_name
 from gsched.core.decision import Decision
 from gsched.core.records.job import JobRecord
@@ -47,7 +48,7 @@ def known_on(state: ClusterState, host: str, names: Iterable[str]) -> Iterator[J
             yield job
 
 
-def note(job: JobRecord, text: str, decision: Decision) -> bool:
+def note(job: JobRecord, text: AnyText, decision: Decision) -> bool:
     """Note it once, unless so much has been noted already; whether it was."""
     if text in job.notes or len(job.notes) >= MOST_NOTES:
         return False

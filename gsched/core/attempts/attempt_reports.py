@@ -6,6 +6,7 @@ never repeated unnoticed.
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts.attempt_results import (
     SYSTEM,
     AnotherRun,
@@ -61,10 +62,7 @@ from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
 
 MOST_STALE = 10_000
 """Results of attempts of jobs that nobody remembers that one host may hand in."""
-HOW_TO_ASK = (
-    'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
-    "(ngpus_shared for a shared one)"
-)
+HOW_TO_ASK = coded("note.no_gpu_asked")
 
 
 def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
@@ -164,7 +162,7 @@ def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> Non
     result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
     decision.over.add((hello.host, job.key))
     if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
-        run_again(job, result, now, AnotherRun(f"it is rerunnable, and {problem}"), decision)
+        run_again(job, result, now, AnotherRun(coded("requeue.rerunnable", problem)), decision)
     else:
         end(job, result, now, decision)
 
@@ -250,7 +248,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         return
     at = within(job, result.ended_at, now)
     if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
-        run_again(job, result, at, AnotherRun(f"it is rerunnable, and {result.problem}"), decision)
+        run_again(job, result, at, AnotherRun(coded("requeue.rerunnable", result.problem)), decision)
     else:
         end(job, result, at, decision)
 
@@ -290,7 +288,7 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
                 ended_at=now, problem=f"{host} no longer answers", started=job.started_at is not None
             )
             allocation, key = job.allocation, job.key
-            reason = f"it is rerunnable, and {host} no longer answers"
+            reason = coded("requeue.rerunnable", result.problem)
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
             run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
             if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see partnews.settle

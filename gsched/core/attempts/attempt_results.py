@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
@@ -25,6 +26,7 @@ from gsched.model.event import (
 )
 from gsched.model.exits import requeue_values
 from gsched.model.job import AttemptResult, JobState, Usage
+from gsched.model.texts_of_before import start_failure
 
 SYSTEM = "_system_"
 """Who acts when nobody asked."""
@@ -40,29 +42,38 @@ def within(job: JobRecord, at: float, now: float) -> float:
 
 
 def requeue_unstarted(
-    job: JobRecord, report: AttemptEnded, seen: Observation, decision: Decision, *, where: str = ""
+    job: JobRecord, report: AttemptEnded, seen: Observation, decision: Decision, *, is_part: bool = False
 ) -> None:
     """The command was never executed: back to pending, a little later each time; suspended if it was.
 
-    At once where its GPUs were at fault and are closed: no cycle can choose them again. `where` begins the reason.
+    At once where its GPUs were at fault and are closed: no cycle can choose them again. `is_part`: the host is not the
+    job's first.
     """
     now = decision.now
     was_stopped = JobState.USUSP in (job.state, job.known_state)
     stopped_by = job.stopped_by if was_stopped else ""
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
+    failure = _start_failure(report.result)
     at_once = report.result.gpus_unfit and _is_closed(job, report.host, seen)
     decision.record(
         JobRequeued(
             at=now,
             job_id=job.job_id,
             attempt=job.attempt,
-            reason=where + (report.result.problem or "the job could not be started"),
+            reason=coded("start.failed_on", report.host, failure) if is_part else failure,
             avoid_host="" if at_once else report.host,
             not_before=0.0 if at_once else now + delay,
         )
     )
     if stopped_by:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _start_failure(result: AttemptResult) -> AnyText:
+    if result.pre_exec:
+        return coded("start.pre_exec_failed", result.pre_exec, result.pre_exec_code, result.problem)
+    failure = start_failure(result.problem) if result.pre_failed else result.problem
+    return failure or coded("start.failed")
 
 
 def _is_closed(job: JobRecord, host: str, seen: Observation) -> bool:
@@ -74,8 +85,7 @@ def _is_closed(job: JobRecord, host: str, seen: Observation) -> bool:
 
 def suspend_for_good(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
     """Its pre-execution command has failed as often as it may: pending and suspended until its owner resumes it."""
-    failed = report.result.problem or "a pre-exec command failed"
-    reason = f"{failed}; {job.failed_starts + 1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended"
+    reason = coded("start.given_up", _start_failure(report.result), job.failed_starts + 1)
     decision.record(
         JobRequeued(
             at=decision.now,
@@ -95,9 +105,9 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         finish(job, result, at, decision)
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
-        reason = job.gpu_fault or "Job has been requeued"
+        reason = job.gpu_fault or coded("requeue.asked")
         if job.preempted_by:
-            reason = f"preempted by job {show_job(job.preempted_by)}"
+            reason = coded("requeue.preempted", show_job(job.preempted_by))
         run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
     elif not _requeued_by_code(job, result, at, decision):
         finish(job, result, at, decision)
@@ -116,13 +126,12 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
     if most_often is None and queue is not None:
         most_often = queue.max_requeue
     if most_often is not None and job.code_requeues >= most_often:
-        most = f"{job.code_requeues} times are the most (MAX_JOB_REQUEUE)"
-        text = f"it exited with {code} and is not requeued again: {most}"
+        text = coded("note.most_requeues", code, job.code_requeues)
         decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
         return False
     host = job.allocation.first_host if job.allocation is not None else ""
     exclude = host if code in values.elsewhere and job.allocation and len(job.allocation.hosts) == 1 else ""
-    reason = f"it exited with {code}, which requeues it"
+    reason = coded("requeue.exit_code", code)
     run_again(job, result, at, AnotherRun(reason, at_head=True, exclude=exclude), decision)
     return True
 
@@ -131,7 +140,7 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
 class AnotherRun:
     """Why a job that has started is to wait and run again, and how it waits."""
 
-    reason: str
+    reason: AnyText
     by: str = ""
     hold: bool = False
     at_head: bool = False

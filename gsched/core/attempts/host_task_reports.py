@@ -6,6 +6,7 @@ ends unasked ends its job. What an attempt that was given up has left on any hos
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.orphaned_attempts import keep_stray
@@ -46,7 +47,7 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
         return
     decision.over.add((host, job.key))
     if not is_ordered(job):  # nothing of the job has run
-        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, where=f"host {host}: ")
+        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, is_part=True)
         return
     why = result.problem or result.term_reason or "it ended"
     if result.host_down and _runs_again(job, host, why, decision):
@@ -67,8 +68,7 @@ def _end_without(job: JobRecord, host: str, why: str, keyword: str, decision: De
     """A part is over that the job still wants: the job ends, unless it is ending already."""
     if job.kill_by or job.requeue_by or job.allocation is None:
         return
-    text = f"Run {job.attempt} lost its part on host {host}: {why}"
-    note(job, text, decision)
+    note(job, coded("note.lost_part", job.attempt, host, why), decision)
     decision.record(
         JobSignalRequested(
             at=decision.now, job_id=job.job_id, by=attempt_results.SYSTEM, signal=0, lost_part=host, keyword=keyword
@@ -128,7 +128,7 @@ def _lost(job: JobRecord, host: str, rebooted: bool, decision: Decision) -> None
     if not is_ordered(job):
         result = AttemptResult(started=False, ended_at=decision.now, problem=why)
         report = AttemptEnded(*job.key, host, result)
-        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, where=f"host {host}: ")
+        attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, is_part=True)
     elif not _runs_again(job, host, why, decision):
         regain(job, host, decision)
         _record_end(job, host, Usage(), decision)
@@ -140,7 +140,7 @@ def _runs_again(job: JobRecord, host: str, why: str, decision: Decision) -> bool
     if not job.spec.rerunnable or job.kill_by or job.requeue_by:
         return False
     result = AttemptResult(ended_at=decision.now, problem=f"host {host}: {why}", started=job.started_at is not None)
-    again = attempt_results.AnotherRun(f"it is rerunnable, and {host} lost its part: {why}")
+    again = attempt_results.AnotherRun(coded("requeue.lost_part", host, why))
     attempt_results.run_again(job, result, decision.now, again, decision)
     return True
 

@@ -5,6 +5,7 @@ What such a job holds stays its own until the process is gone, and only that: it
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import attempt_name, show_job
 from gsched.core.attempts.attempt_notes import known_on, note
 from gsched.core.command import AttemptUnkillable
@@ -17,10 +18,6 @@ def note_unkillable(report: AttemptUnkillable, decision: Decision) -> None:
     job = next(known_on(decision.state, report.host, (attempt_name(report.job_id, report.attempt),)), None)
     if job is None or (job.state in FINISHED and all(part.host != report.host for part in job.left_parts())):
         return
-    whose = f"run {report.attempt} of job {show_job(report.job_id)} of user {job.spec.user} on {report.host}"
+    whose = (report.attempt, show_job(report.job_id), job.spec.user, report.host)
     for pid, name in report.processes:
-        text = (
-            f"UNKILLABLE pid {pid} ({name}) of {whose}: SIGKILL does not end it, "
-            "so the job keeps its slots and GPUs there until it is gone"
-        )
-        note(job, text, decision)
+        note(job, coded("note.unkillable", pid, name, *whose), decision)

@@ -8,6 +8,7 @@ They are known from agents alone, so nothing of this is stored: each hello tells
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import array_of, attempt_name, index_of
 from gsched.core.attempts import attempt_results
@@ -92,16 +93,13 @@ def hold_back(host: str, key: AttemptKey, decision: Decision) -> None:
     job_id, attempt = key
     job, array = state.jobs.get(job_id), state.arrays.get(array_of(job_id))
     if job is not None and job.state in STARTED:  # too late: it was started before this host was heard
-        text = f"Run {attempt} of an earlier generation of the store, which is not recorded, is on host {host} as well"
-        if text not in job.notes:
-            note(job, text, decision)
+        note(job, coded("note.unrecorded_run", attempt, host), decision)
         return
     waits = job is not None and job.state in PENDING and attempt not in job.unrecorded
     if not waits and not (job is None and array is not None and array.has_waiting(index_of(job_id))):
         return
     decision.record(JobSuspended(at=decision.now, job_id=job_id, by=attempt_results.SYSTEM, unrecorded=attempt))
-    text = f"Run {attempt} of the job is on host {host}, but is not recorded: it is not started again by itself"
-    note(state.jobs[job_id], text, decision)
+    note(state.jobs[job_id], coded("note.held_back", attempt, host), decision)
 
 
 def orphan_ended(seen: Observation, report: AttemptEnded, decision: Decision) -> None:

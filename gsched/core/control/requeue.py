@@ -5,6 +5,7 @@ Each action is one small function on a job; an array's waiting elements are acte
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
 from gsched.base.indices import of
 from gsched.core.attempts import attempt_results
@@ -48,7 +49,7 @@ def requeue(desk: ControlContext[RequeueJobs], job: JobRecord) -> str:
                 at=desk.now,
                 job_id=job.job_id,
                 attempt=job.attempt,
-                reason="Job has been requeued",
+                reason=coded("requeue.asked"),
                 failed_start=False,
                 by=command.user,
                 hold=command.hold,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.orphaned_attempts import keep_stray
 from gsched.core.command import JobCommand, KillJobs, SignalJobs
@@ -31,7 +32,7 @@ from gsched.model.job_signal import SignalEffect, effect_of
 def kill(desk: ControlContext[KillJobs], job: JobRecord) -> str:
     command = desk.command
     if command.text:
-        text = f"Job termination reason: {command.text}"
+        text = coded("note.termination_reason", command.text)
         desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
     return _end(desk, job, reason=command.text, as_done=command.as_done, hangup=command.hangup)
 

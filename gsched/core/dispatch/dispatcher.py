@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.core.attempts.attempt_results import ending_reason
 from gsched.core.decision import Decision
@@ -22,8 +23,6 @@ from gsched.model.snapshot import Placement, Plan, Preempted
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import slots_missing
 
-PREEMPTED = "The job was preempted because of a higher priority job"
-
 
 class Dispatcher:
     """Carries plans out."""
@@ -34,7 +33,7 @@ class Dispatcher:
         self._forget = forget
         """Called with a host that looks different from now on."""
 
-    def carry_out(self, plan: Plan, decision: Decision, most: int | None = None) -> list[tuple[JobRecord, str]]:
+    def carry_out(self, plan: Plan, decision: Decision, most: int | None = None) -> list[tuple[JobRecord, AnyText]]:
         """Record all of the plan (of its placements the first `most`) that still fits.
 
         Returns the jobs whose places were gone, with the reason.
@@ -63,7 +62,7 @@ class Dispatcher:
             return None
         return array.element(index_of(job_id))
 
-    def _dispatch(self, job: JobRecord, placement: Placement, decision: Decision) -> str:
+    def _dispatch(self, job: JobRecord, placement: Placement, decision: Decision) -> AnyText:
         refused = misfit(self._state.ledger, (job.job_id, job.attempt + 1), placement.allocation)
         if refused:
             return refused
@@ -100,7 +99,7 @@ class Dispatcher:
             for part in job.allocation.hosts:
                 decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
         elif job.state is JobState.RUN:
-            reason = f"{PREEMPTED} <{show_job(preempted.by)}>"
+            reason = coded("suspend.preempted", show_job(preempted.by))
             decision.record(
                 JobSuspended(
                     at=decision.now,

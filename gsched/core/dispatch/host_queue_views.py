@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
 from gsched.core.dispatch.load_control import beyond
@@ -51,15 +52,15 @@ def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, see
     return HostState.OK
 
 
-def closed_reason(host: HostConfig, state: ClusterState, seen: Observation) -> str:
+def closed_reason(host: HostConfig, state: ClusterState, seen: Observation) -> AnyText:
     """Why the host takes no jobs, as a pending reason; empty when it does. A full host is judged job by job."""
     if not host.server:
-        return "Host does not run jobs"
+        return coded("host.no_server")
     if host.name in state.closed_hosts:
-        return "Closed by LSF administrator"
+        return coded("host.closed_by_admin")
     if not seen.connected:
-        return "Unable to reach slave batch server"
-    return "" if seen.load is not None else "Load information unavailable"
+        return coded("host.unreachable")
+    return "" if seen.load is not None else coded("host.no_load")
 
 
 def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostView:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
 from gsched.core.records.job import JobRecord
@@ -20,28 +21,18 @@ from gsched.model.event import JobResumed, JobSuspended
 from gsched.model.host import HostConfig
 from gsched.model.job import JobState
 from gsched.model.queue import Queue, Threshold
+from gsched.model.reason import PendingReason
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import HostValues
 from gsched.model.window import is_open
 from gsched.resreq.evaluate import Verdict, compile_select
 from gsched.resreq.syntax import parse
 
-WINDOW_CLOSED = "The run windows of the queue are closed"
+WINDOW_CLOSED = coded("suspend.window_closed")
 SYSTEM = "_system_"
 
-_BUSY_TEXTS = {
-    "r15s": "The 15s effective CPU queue length (r15s) is beyond threshold",
-    "r1m": "The 1 min effective CPU queue length (r1m) is beyond threshold",
-    "r15m": "The 15 min effective CPU queue length (r15m) is beyond threshold",
-    "ut": "The CPU utilization (ut) is beyond threshold",
-    "pg": "The paging rate (pg) is beyond threshold",
-    "io": "The disk IO rate (io) is beyond threshold",
-    "ls": "There are too many login users (ls)",
-    "it": "The idle time (it) is not long enough",
-    "tmp": "The available /tmp space (tmp) is low",
-    "swp": "The available swap space (swp) is low",
-    "mem": "The available memory (mem) is low",
-}
+_BUSY = frozenset({"r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp", "mem"})
+"""Indices for which LSF has texts."""
 
 
 @lru_cache(maxsize=256)
@@ -52,8 +43,8 @@ def _condition(text: str) -> Callable[[HostValues], Verdict]:
 
 def beyond(
     thresholds: Mapping[str, Threshold], values: HostValues, config: ClusterConfig, *, stop: bool
-) -> Iterator[tuple[str, str]]:
-    """(index, text with numbers) for each threshold that the values are beyond; an unknown value is beyond none."""
+) -> Iterator[tuple[str, PendingReason]]:
+    """(index, reason) for each threshold that the values are beyond; an unknown value is beyond none."""
     for name, threshold in thresholds.items():
         bound = threshold.stop if stop else threshold.sched
         value = values.get(name)
@@ -62,8 +53,8 @@ def beyond(
         resource = config.resource(name) or BUILTIN.get(name)
         increasing = resource is None or resource.increasing
         if value > bound if increasing else value < bound:
-            text = _BUSY_TEXTS.get(name, f"External load index ({name}) is beyond threshold")
-            yield name, f"{text} ({_rounded(value)}, threshold {_rounded(bound)})"
+            text = coded(f"load.{name}") if name in _BUSY else coded("load.external", name)
+            yield name, PendingReason(text, detail=coded("load.threshold", _rounded(value), _rounded(bound)))
 
 
 def _rounded(value: float) -> str:
@@ -73,15 +64,15 @@ def _rounded(value: float) -> str:
 
 def busy_reasons(
     host: HostConfig, queues: Mapping[str, Queue], values: HostValues, config: ClusterConfig
-) -> dict[str, str]:
+) -> dict[str, PendingReason]:
     """Queue ("" for all) -> why the host takes none of its jobs now: loadSched."""
-    found: dict[str, str] = {}
-    for _, text in beyond(host.thresholds, values, config, stop=False):
-        found[""] = text
+    found: dict[str, PendingReason] = {}
+    for _, reason in beyond(host.thresholds, values, config, stop=False):
+        found[""] = reason
         break
     for queue in queues.values():
-        for _, text in beyond(queue.thresholds, values, config, stop=False):
-            found[queue.name] = text
+        for _, reason in beyond(queue.thresholds, values, config, stop=False):
+            found[queue.name] = reason
             break
     return found
 
@@ -124,7 +115,7 @@ class Pressure:
 
     def _stop_reason(
         self, job: JobRecord, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
-    ) -> str:
+    ) -> AnyText:
         if not is_open(queue.run_window, minute):
             return WINDOW_CLOSED
         assert job.allocation is not None
@@ -132,13 +123,13 @@ class Pressure:
             values = self._values(part.host, config, known)
             host = config.hosts.get(part.host)
             for thresholds in (queue.thresholds, host.thresholds if host else {}):
-                for name, text in beyond(thresholds, values, config, stop=True):
+                for name, found in beyond(thresholds, values, config, stop=True):
                     # LSF leaves the last batch job of a host alone when somebody else makes the load.
                     alone = len(self._state.ledger.host(part.host).held) == 1 and name in ("it", "ls")
                     if not alone:
-                        return f"Host load exceeded threshold: {text}"
+                        return coded("suspend.load", found.text, found.detail)
             if queue.stop_cond and _condition(queue.stop_cond)(values).holds is True:
-                return "STOP_COND is true with current host load"
+                return coded("suspend.stop_cond")
         return ""
 
     def _may_go_on(
@@ -160,7 +151,7 @@ class Pressure:
                 return False
         return True
 
-    def _suspend(self, job: JobRecord, reason: str, decision: Decision) -> None:
+    def _suspend(self, job: JobRecord, reason: AnyText, decision: Decision) -> None:
         decision.record(JobSuspended(at=decision.now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason))
         assert job.allocation is not None
         for part in job.allocation.hosts:

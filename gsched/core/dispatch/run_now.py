@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gsched.base.coded_text import coded
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.records.job import JobRecord
@@ -40,7 +41,7 @@ def force(
         allocation = placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
         if allocation is not None and _is_free(state, job, allocation):
             if job.spec.application and job.spec.application not in decision.config.applications:
-                text = f"The application profile {job.spec.application} no longer exists: its commands are not run"
+                text = coded("note.no_application", job.spec.application)
                 decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
             dispatcher.start(job, allocation, "", decision)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.core.dispatch.host_queue_views import closed_reason
 from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.resources.observed_hosts import Observations
@@ -38,9 +39,6 @@ from gsched.policy.limits.limit_counts import LimitCounts
 
 MOST_TEXTS = 100_000
 """Requirements that are remembered as searched."""
-INACTIVATED = "The queue is inactivated by the administrator"
-CLOSED_BY_WINDOW = "The queue is inactivated by its time windows"
-GONE = "The queue {} no longer exists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,7 @@ class Outlook:
         values = host_values(config, host, seen)
         closed = closed_reason(host, self._state, seen)
         if not closed and not is_open(host.dispatch_window, minute_of_week(now)):
-            closed = "Dispatch windows closed"
+            closed = coded("host.window_closed")
         return HostSnapshot(
             name=host.name,
             values=values,
@@ -229,17 +227,18 @@ class Outlook:
             ncpus=seen.load.ncpus if seen.load is not None else 0,
         )
 
-    def _inactive(self, config: ClusterConfig, minute: int) -> dict[str, str]:
+    def _inactive(self, config: ClusterConfig, minute: int) -> dict[str, AnyText]:
         """Queues that start nothing now, with LSF's reason."""
         pending = self._state.pending
         waiting = {queue for requirement in pending for queue in pending.queues_of(requirement)}
-        found = {name: GONE.format(name) for name in waiting - config.queues.keys()}
+        found: dict[str, AnyText] = {name: coded("queue.gone", name) for name in waiting - config.queues.keys()}
         for name, standing in self._state.queue_states.items():
             if not standing.is_active:
-                found[name] = INACTIVATED + (f": {standing.comment}" if standing.comment else "")
+                comment = standing.comment
+                found[name] = coded("queue.inactivated_why", comment) if comment else coded("queue.inactivated")
         for queue in config.queues.values():
             if not (is_open(queue.run_window, minute) and is_open(queue.dispatch_window, minute)):
-                found.setdefault(queue.name, CLOSED_BY_WINDOW)
+                found.setdefault(queue.name, coded("queue.window_closed"))
         return found
 
 

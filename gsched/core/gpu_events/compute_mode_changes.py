@@ -6,6 +6,7 @@ meanwhile is the ledger's affair.
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.decision import Decision
 from gsched.model.host import GpuReport
@@ -21,8 +22,5 @@ def note_changed_modes(host: str, report: GpuReport, decision: Decision) -> None
             job = decision.state.jobs.get(job_id)
             if job is None or job.attempt != attempt or job.state not in STARTED:
                 continue
-            text = (
-                f"Somebody has changed the compute mode of GPU {gpu.index} ({gpu.uuid}) on {host} from "
-                f"{gpu.mode_given} to {gpu.mode} while run {attempt} uses it"
-            )
-            note(job, text, decision)
+            modes = (gpu.mode_given.value, gpu.mode.value)
+            note(job, coded("note.mode_changed", gpu.index, gpu.uuid, host, *modes, attempt), decision)

@@ -5,9 +5,9 @@ The agents say who is where; nothing is measured here, and nobody is ended for i
 
 from __future__ import annotations
 
+from gsched.base.coded_text import AnyText, CodedText, coded
 from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.decision import Decision
-from gsched.core.records.job import JobRecord
 from gsched.model.host import GpuReport
 
 
@@ -18,11 +18,14 @@ def note_escapes(host: str, report: GpuReport, decision: Decision) -> None:
             job = next(running_on(decision.state, host, (process.job,)), None) if process.escaped else None
             if job is None:
                 continue
-            where = f" GPU {gpu.index} ({gpu.uuid}) on {host}, which is not its own"
-            if not any(_opening(job) in each and where in each for each in job.notes):
-                text = f"{_opening(job)}process {process.pid} of user {process.user or 'unknown'} uses{where}"
+            who = (process.pid, process.user or "unknown")
+            text = coded("note.escaped_process", job.attempt, *who, gpu.index, gpu.uuid, host)
+            if not any(_is_same(text, each) for each in job.notes):
                 note(job, text, decision)
 
 
-def _opening(job: JobRecord) -> str:
-    return f"ESCAPED: of run {job.attempt} "
+def _is_same(text: CodedText, other: AnyText) -> bool:
+    """Whether they are about the same run and GPU, whichever process was seen first."""
+    if isinstance(other, str):
+        return False
+    return text.code == other.code and text.values[:1] + text.values[3:] == other.values[:1] + other.values[3:]

@@ -6,6 +6,7 @@ requeued once (the GPU is closed, so it goes elsewhere), any other ends. Jobs of
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts.attempt_notes import known_on, note
 from gsched.core.attempts.attempt_results import GPU_FAILED, SYSTEM
 from gsched.core.decision import Decision
@@ -28,8 +29,8 @@ def judge_faults(host: str, report: GpuReport, decision: Decision) -> None:
                 _fail(job, host, gpu, decision)
         for xid in gpu.xids:
             for job in known_on(decision.state, host, xid.jobs):
-                where = f"of GPU {gpu.index} ({gpu.uuid}) on {host}"
-                note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", decision)
+                where = (gpu.index, gpu.uuid, host)
+                note(job, coded("note.xid", job.attempt, describe_xid(xid.number), *where), decision)
 
 
 def _holds(job: JobRecord, host: str, gpu: Gpu) -> bool:
@@ -38,8 +39,8 @@ def _holds(job: JobRecord, host: str, gpu: Gpu) -> bool:
 
 
 def _fail(job: JobRecord, host: str, gpu: Gpu, decision: Decision) -> None:
-    text = f"GPU {gpu.index} ({gpu.uuid}) on {host} has failed: {gpu.fault}"
-    note(job, f"Run {job.attempt} lost a GPU: {text}", decision)
+    text = coded("gpu.has_failed", gpu.index, gpu.uuid, host, gpu.fault)
+    note(job, coded("note.gpu_failed", job.attempt, text), decision)
     # One that has not begun is turned away by its agent; one that is ending needs no second word.
     if job.state in FINISHED or job.started_at is None or job.kill_by or job.requeue_by or job.allocation is None:
         return

@@ -5,6 +5,7 @@ The agents say who does; nothing is measured here. GPU memory cannot be limited,
 
 from __future__ import annotations
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.decision import Decision
@@ -27,13 +28,13 @@ def judge_gmem(host: str, report: GpuReport, decision: Decision) -> None:
                 _end(job, decision)
 
 
-def _text(job: JobRecord, host: str, gpu: Gpu) -> str:
-    """Empty when the job does not hold that GPU with a gmem=."""
+def _text(job: JobRecord, host: str, gpu: Gpu) -> CodedText | None:
+    """None when the job does not hold that GPU with a gmem=."""
     parts = job.allocation.hosts if job.allocation is not None else ()
     given = [held.gmem_mib for part in parts if part.host == host for held in part.gpus if held.uuid == gpu.uuid]
     if not given or not given[0]:
-        return ""
-    return f"Run {job.attempt} uses more memory of GPU {gpu.index} ({gpu.uuid}) on {host} than its gmem={given[0]:g}M"
+        return None
+    return coded("note.gmem_exceeded", job.attempt, gpu.index, gpu.uuid, host, given[0])
 
 
 def _end(job: JobRecord, decision: Decision) -> None:

@@ -6,6 +6,7 @@ is gone fails by itself, and one that had not begun to use it may live.
 
 from __future__ import annotations
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.core.decision import Decision
 from gsched.model.allocation import HeldGpu
 from gsched.model.devices import is_astray
@@ -25,13 +26,13 @@ def note_lost_parts(host: str, decision: Decision) -> None:
             gpu = books.gpus.get(held.board)
             # A GPU that is gone as a whole, or lost, is another matter.
             if gpu is not None and not gpu.fault and is_astray(held, books.gpus):
-                text = f"Run {attempt}: {_text(held, host)}"
+                text = _text(attempt, held, host)
                 if text not in job.notes:
                     decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
 
 
-def _text(held: HeldGpu, host: str) -> str:
-    gpu = f"GPU {held.index} ({held.board}) on {host}"
+def _text(attempt: int, held: HeldGpu, host: str) -> CodedText:
+    gpu = (held.index, held.board, host)
     if not held.parent:
-        return f"{gpu} was split by MIG while the job held all of it"
-    return f"its part {held.uuid} ({held.profile}) of {gpu} is gone: the MIG layout was changed"
+        return coded("note.gpu_split", attempt, *gpu)
+    return coded("note.mig_device_gone", attempt, held.uuid, held.profile, *gpu)

@@ -5,6 +5,7 @@ The agents say whose; a daemon's clients fail by themselves, so nobody is ended 
 
 from __future__ import annotations
 
+from gsched.base.coded_text import coded
 from gsched.core.attempts.attempt_notes import note, running_on
 from gsched.core.decision import Decision
 from gsched.model.host import GpuReport
@@ -14,6 +15,4 @@ def note_lost_daemons(host: str, report: GpuReport, decision: Decision) -> None:
     """Note each loss once for each run and GPU."""
     for gpu in report.gpus:
         for job in running_on(decision.state, host, gpu.mps_lost):
-            what = f"the MPS control daemon on GPU {gpu.index} ({gpu.uuid}) of {host}"
-            text = f"Run {job.attempt}: {what} has ended by itself; programs that used it have failed"
-            note(job, text, decision)
+            note(job, coded("note.mps_ended", job.attempt, gpu.index, gpu.uuid, host), decision)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, element_id, index_of, show_job
 from gsched.core.records.array import JobArray, indices_of
@@ -40,8 +41,8 @@ from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.reason import PendingReason
 from gsched.model.view import ConditionView
 
-INVALID = "Dependency condition invalid or never satisfied"
-NOT_SATISFIED = "Job dependency condition not satisfied"
+INVALID = coded("dependency.invalid")
+NOT_SATISFIED = coded("dependency.not_satisfied")
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,

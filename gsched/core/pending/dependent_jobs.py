@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.command_turns import EVENT, LOOK, UNLIMITED, weight
 from gsched.core.control.termination import end_pending, end_waiting
@@ -132,7 +133,7 @@ class Dependents:
             index = index_of(number)
             if index:
                 return element_reason(array.spec.conditions, index, is_final=index in self.never(array.array_id))
-            return PendingReason(NOT_SATISFIED, detail=f"{array.spec.conditions}, for each element by itself")
+            return PendingReason(NOT_SATISFIED, detail=coded("dependency.each_element", array.spec.conditions))
         found = self._reasons.get(number) or self._reasons.get(array_of(number))
         return found or PendingReason(NOT_SATISFIED)
 

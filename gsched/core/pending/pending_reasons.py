@@ -5,10 +5,10 @@ Never empty for a pending job. It changes nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import array_of
 from gsched.core.pending.dependent_jobs import Dependents
@@ -21,31 +21,45 @@ from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.user import UserLimits
 
-WAITING = PendingReason("New job is waiting for scheduling")
-NEW = PendingReason(WAITING.text, detail="new jobs of the queue wait for a while (NEW_JOB_SCHED_DELAY)")
-SUSPENDED = PendingReason("The job was suspended by the user while pending")
-SUSPENDED_BY_ADMIN = PendingReason("The job was suspended by LSF admin or root while pending")
-START_TIME = "The job has a specified start time"
-REQUEUED = "The job has been requeued"
-FORCED = PendingReason("The job is forced to run and waits for its host")
+WAITING = PendingReason(coded("pending.new"))
+NEW = PendingReason(WAITING.text, detail=coded("pending.new_job_delay"))
+SUSPENDED = PendingReason(coded("pending.suspended"))
+SUSPENDED_BY_ADMIN = PendingReason(coded("pending.suspended_by_admin"))
+START_TIME = PendingReason(coded("pending.start_time"))
+FORCED = PendingReason(coded("pending.forced"))
 EVERYBODY = "all"
 
 ClassReasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
 
 
-PRE_EXEC_FAILED = re.compile(r"(The \w+'s pre-exec command exited with non-zero status) \((\d+)\)")
-"""How an agent says that a command before the job failed. The first part is LSF's pending reason."""
-
-
-def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
+def waiting_to_retry(host: str, problem: AnyText = "") -> PendingReason:
     """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
-    where = f"; the last one failed on {host}" if host else ""
-    detail = f"waiting before the next attempt to start it{where}"
-    found = PRE_EXEC_FAILED.match(problem)
-    if found is not None:
-        return PendingReason(found[1], detail=f"{detail} with exit code {found[2]}")
-    why = f": {problem.removeprefix(f'host {host}: ')}" if host and problem else ""
-    return PendingReason("Job execution initialization failed", detail=detail + why)
+    failed = _failed_pre_exec(problem)
+    if failed is not None:
+        whose, code = failed.values[:2]
+        return PendingReason(coded(_PRE_EXEC, whose), detail=_retry(host, coded("retry.exit_code", code)))
+    if isinstance(problem, CodedText) and problem.code == "start.failed_on" and problem.values[0] == host:
+        why: CodedValue = problem.values[1]
+    else:
+        why = problem
+    told = coded("retry.why", why) if host and why else ""
+    return PendingReason(coded("pending.start_failed"), detail=_retry(host, told))
+
+
+_PRE_EXEC = "pending.pre_exec_failed"
+
+
+def _retry(host: str, why: AnyText) -> CodedText:
+    return coded("retry.on_host", host, why) if host else coded("retry.anywhere", why)
+
+
+def _failed_pre_exec(text: CodedValue) -> CodedText | None:
+    """The failure of a pre-execution command that the text tells of; None when it tells of none."""
+    if not isinstance(text, CodedText):
+        return None
+    if text.code == "start.pre_exec_failed":
+        return text
+    return next(filter(None, map(_failed_pre_exec, text.values)), None)
 
 
 def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:
@@ -57,17 +71,16 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
     if item.stopped_by and (isinstance(item, JobArray) or item.state is JobState.PSUSP):
         return (SUSPENDED if item.stopped_by == item.spec.user else SUSPENDED_BY_ADMIN,)
     if isinstance(item, JobRecord) and item.state is JobState.PSUSP:
-        failed = PRE_EXEC_FAILED.match(item.start_problem)
-        return (
-            (PendingReason(failed[1], detail=f"suspended after {item.failed_starts} failed starts"),)
-            if failed
-            else (SUSPENDED,)
-        )
+        failed = _failed_pre_exec(item.start_problem)
+        if failed is None:
+            return (SUSPENDED,)
+        detail = coded("pending.suspended_after", item.failed_starts)
+        return (PendingReason(coded(_PRE_EXEC, failed.values[0]), detail=detail),)
     if number in state.waits.blocked:
         return (dependents.reason(asked),)
     if number in state.waits.delayed:
         if (item.spec.begin_at or 0.0) >= item.not_before:
-            return (PendingReason(START_TIME),)
+            return (START_TIME,)
         if isinstance(item, JobRecord) and item.failed_starts:
             return (waiting_to_retry(item.avoid_host, item.start_problem),)
         return (NEW,)

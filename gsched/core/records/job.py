@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
@@ -37,7 +38,7 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     result: AttemptResult | None = None
     post_processed: bool = False
     messages: tuple[Message, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[AnyText, ...] = ()
     kill_by: str = ""
     """Who asked for its end; empty when nobody did."""
     kill_reason: str = ""
@@ -49,7 +50,7 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     known_state: JobState | None = None
     """While UNKWN: the state it was in before."""
     failed_starts: int = 0
-    start_problem: str = ""
+    start_problem: AnyText = ""
     """Why the last start failed."""
     not_before: float = 0.0
     avoid_host: str = ""
@@ -84,10 +85,10 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often of these by its exit code."""
     excluded_hosts: tuple[str, ...] = ()
     """Where it must not run again (EXCLUDE of the requeue exit values)."""
-    suspend_reason: str = ""
+    suspend_reason: AnyText = ""
     relimited: bool = False
     """Its limits were changed after it was dispatched: its agent may not know."""
-    gpu_fault: str = ""
+    gpu_fault: AnyText = ""
     """The GPU of the attempt that has failed, and how: why the system asked for its end."""
     kill_keyword: str = ""
     """LSF's keyword for a job that the system ends; empty: a failed GPU's or a deadline's."""
@@ -162,14 +163,14 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     result = _Kept[AttemptResult | None]("result")
     post_processed = _Kept[bool]("post_processed")
     messages = _Kept[tuple[Message, ...]]("messages")
-    notes = _Kept[tuple[str, ...]]("notes")
+    notes = _Kept[tuple[AnyText, ...]]("notes")
     kill_by = _Kept[str]("kill_by")
     kill_reason = _Kept[str]("kill_reason")
     ends_done = _Kept[bool]("ends_done")
     stopped_by = _Kept[str]("stopped_by")
     known_state = _Kept[JobState | None]("known_state")
     failed_starts = _Kept[int]("failed_starts")
-    start_problem = _Kept[str]("start_problem")
+    start_problem = _Kept[AnyText]("start_problem")
     not_before = _Kept[float]("not_before")
     avoid_host = _Kept[str]("avoid_host")
     stale = _Kept[tuple[int, ...]]("stale")
@@ -187,9 +188,9 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     requeues = _Kept[int]("requeues")
     code_requeues = _Kept[int]("code_requeues")
     excluded_hosts = _Kept[tuple[str, ...]]("excluded_hosts")
-    suspend_reason = _Kept[str]("suspend_reason")
+    suspend_reason = _Kept[AnyText]("suspend_reason")
     relimited = _Kept[bool]("relimited")
-    gpu_fault = _Kept[str]("gpu_fault")
+    gpu_fault = _Kept[AnyText]("gpu_fault")
     gpu_faults = _Kept[int]("gpu_faults")
     counted_as = _Kept[str]("counted_as")
     kill_keyword = _Kept[str]("kill_keyword")

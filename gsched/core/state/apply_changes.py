@@ -25,6 +25,7 @@ from gsched.model.event import (
     JobSwitched,
 )
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.texts_of_before import start_failure
 
 if TYPE_CHECKING:
     from gsched.core.state.cluster_state import ClusterState
@@ -151,7 +152,7 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     _forget_attempt(job)
     if event.failed_start:
         job.failed_starts += 1
-        job.start_problem = event.reason
+        job.start_problem = start_failure(event.reason, event.avoid_host)
     else:
         job.requeues += 1
     job.avoid_host, job.not_before = event.avoid_host, event.not_before

@@ -16,16 +16,17 @@ from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
 from gsched.core.state.cluster_state import ClusterState
-from gsched.core.submission.device_fit import UNTIL_THEN, Offered, never_met
+from gsched.core.submission.device_fit import Offered, never_met
 from gsched.core.submission.requirement_check import Judged, JudgeRequirement, LeastUse, lasting
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
 from gsched.core.submission.spec_sizes import check_form
 from gsched.model.config import ClusterConfig, GpuUnrequested
-from gsched.model.devices import MODE_BY_OPTION, SETTABLE_MODES, SUDO_WARNING
+from gsched.model.devices import MODE_BY_OPTION, SETTABLE_MODES
 from gsched.model.host import ComputeMode, GpuReport, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
+from gsched.model.texts_of_before import is_about_sudo, is_of_hosts
 
 _MODE_WORDS = {
     "ngpus_excl_p": (ComputeMode.EXCLUSIVE_PROCESS, "Exclusive_Process"),
@@ -107,9 +108,9 @@ def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
         _check_choices(judged, spec, queue, config, observed)
     usable = _usable(spec, queue, config) if judged.wishes else ()
     note = never_met(judged.wishes, {host.name: _offered(host, observed(host.name)) for host in usable})
-    own = [text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN)]
-    if SUDO_WARNING in own and _all_fenced([observed(host.name) for host in _usable(spec, queue, config)]):
-        own.remove(SUDO_WARNING)
+    own = [text for text in lasting(spec.warnings) if not is_of_hosts(text)]
+    if any(map(is_about_sudo, own)) and _all_fenced([observed(host.name) for host in _usable(spec, queue, config)]):
+        own = [text for text in own if not is_about_sudo(text)]
     return msgspec.structs.replace(
         spec,
         combined_req=judged.text,

@@ -8,9 +8,10 @@ what devices are there, never at who holds them; a host of which that is unknown
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.devices import GpuPart
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
@@ -30,8 +31,6 @@ Processors = tuple[tuple[Processor, ...], str]
 """The processors that a host offers for affinity[], and why there are none."""
 _WORDS = ("gmodel=", "gmem=", "glink=", "gtile=", "mig=", "affinity[")
 _ANY_NUMBER = 1 << 30
-UNTIL_THEN = ": the job waits until one has"
-"""How each note ends; one of an earlier submission of the job no longer counts."""
 
 
 def wishes_of(requirement: str, gpu: str, slots: int) -> tuple[Wishes, ...]:
@@ -80,7 +79,7 @@ class _Host:
         return found if isinstance(found, Reason) else None
 
 
-def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Offered]) -> str:
+def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Offered]) -> AnyText:
     """What no host has of the first alternative, when no alternative can be met; empty when one can, or may be.
 
     `hosts`: those that the job may use. GPUs and processor units of a task must be on one of them.
@@ -88,11 +87,16 @@ def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Offered]) ->
     if not alternatives:
         return ""
     empty = [_Host(name, offered) for name, offered in hosts.items()]
-    lacking = [next(filter(None, (_lacking(need, empty) for need in wishes)), "") for wishes in alternatives]
-    return f"{lacking[0]}{UNTIL_THEN}" if all(lacking) else ""
+    lacking = [_first(_lacking(need, empty) for need in wishes) for wishes in alternatives]
+    return coded("warning.waits_for_host", lacking[0]) if all(lacking) else ""
 
 
-def _lacking(need: HostNeed, hosts: Sequence[_Host]) -> str:
+def _first(texts: Iterable[AnyText]) -> AnyText:
+    """The first that says something; empty when none does."""
+    return next((text for text in texts if text), "")
+
+
+def _lacking(need: HostNeed, hosts: Sequence[_Host]) -> AnyText:
     """What no host has of a need; empty when one has all of it, or may have."""
     if not need.devices and need.affinity is None:
         return ""
@@ -105,10 +109,10 @@ def _lacking(need: HostNeed, hosts: Sequence[_Host]) -> str:
     together = any(reason is None for reason in lacks.values())
     most = max(with_gpus, key=lambda host: len(host.books.processors))
     reason = lacks[most.books.host]
-    gpus = " beside such GPUs" if together else ""
+    code = "lacking.units_beside_gpus" if together else "lacking.units"
     assert reason is not None
     units = print_affinity(need.affinity)
-    return f"No host that the job may use has the processor units of {units}{gpus} ({reason.detail})"
+    return coded(code, units, reason.detail)
 
 
 def _told(wanted: tuple[Devices, ...], devices: list[tuple[str, Gpu]]) -> str:

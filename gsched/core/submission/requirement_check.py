@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import RequirementError
 from gsched.core.submission.device_fit import Wishes, wishes_of
 from gsched.core.submission.known_resources import (
@@ -24,6 +25,7 @@ from gsched.core.submission.known_resources import (
 )
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.model.texts_of_before import is_of_requirement
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,
@@ -60,11 +62,6 @@ class LeastUse:
     claims: Mapping[str, int]
 
 
-_IGNORED = "resource requirement does not count beside this one"
-_HELD = "does not count: a GPU is held until the job ends"
-KEPT = "the requirement of before the reconfiguration holds"
-"""How the warning begins of a job that could not follow its queue (gsched.core.submission.requirement_updates)."""
-
 ConsumableUses = tuple[tuple[LeastUse, ...], ...]
 """For each term of a compound (one for a simple requirement) what its hosts may be asked for: any of these."""
 
@@ -79,7 +76,7 @@ class Judged:
     text: str
     gpu_text: str
     choices: tuple[ConsumableUses, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnyText, ...] = ()
     tasks: int | None = None
     on_one_host: bool = False
     """All slots must be on one host."""
@@ -102,9 +99,9 @@ JudgeRequirement = Callable[[str, str, str, int, str], Judged]
 RequirementError or BadRequest."""
 
 
-def lasting(warnings: Iterable[str]) -> list[str]:
+def lasting(warnings: Iterable[AnyText]) -> list[AnyText]:
     """Those of a job's warnings that are not about its requirement: another judgement does not take them back."""
-    return [text for text in warnings if not text.endswith((_IGNORED, _HELD)) and not text.startswith(KEPT)]
+    return [text for text in warnings if not is_of_requirement(text)]
 
 
 def judge_for(config: ClusterConfig) -> JudgeRequirement:
@@ -145,8 +142,8 @@ def _judged(combined: Combined, gpu: GpuRequirement | None, gpu_text: str, slots
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
-    warnings = [f"the {level}'s {_IGNORED}" for level in combined.ignored]
-    warnings += [f"the duration of {name} in rusage[...] {_HELD}" for name in _gpus_for_a_time(whole)]
+    warnings = [coded("warning.requirement_ignored", level) for level in combined.ignored]
+    warnings += [coded("warning.gpu_duration", name) for name in _gpus_for_a_time(whole)]
     return Judged(
         text=combined.text,
         gpu_text=gpu_text,

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError
 from gsched.core.decision import Decision
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.wait_index import WaitingItem, item_id
-from gsched.core.submission.requirement_check import KEPT, Judged, JudgeRequirement, lasting
+from gsched.core.submission.requirement_check import Judged, JudgeRequirement, lasting
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.event import AnyEvent, JobModified, JobRequeued
 from gsched.model.job import JobSpec
@@ -92,7 +93,7 @@ def _combined(spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> 
     try:
         judged = judge(spec.res_req, spec.gpu_req, spec.queue, spec.slots, spec.application)
     except GschedError as error:
-        text = f"{KEPT}; with what queue {spec.queue} says now: {error.text}"
+        text = coded("warning.requirement_kept", spec.queue, error.text)
         return msgspec.structs.replace(spec, warnings=(*warnings, text))
     return msgspec.structs.replace(
         spec,
@@ -107,12 +108,12 @@ def _gets_unasked(judged: Judged, config: ClusterConfig) -> bool:
     return not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO
 
 
-def _told(old: JobSpec, new: JobSpec) -> Iterable[str]:
+def _told(old: JobSpec, new: JobSpec) -> Iterable[AnyText]:
     """What is different, in words."""
-    for name, before, after in (
-        ("Combined resource requirements", old.combined_req, new.combined_req),
-        ("Combined GPU requirement", old.combined_gpu_req, new.combined_gpu_req),
+    for code, before, after in (
+        ("change.requirement", old.combined_req, new.combined_req),
+        ("change.gpu_requirement", old.combined_gpu_req, new.combined_gpu_req),
     ):
         if before != after:
-            yield f"{name} changes to : {after or '(nothing)'}"
+            yield coded(code, after or coded("change.nothing"))
     yield from (text for text in new.warnings if text not in old.warnings)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.base.indices import parse_indices
 from gsched.core.authorization import queue_closed_to_user, some
@@ -20,6 +21,7 @@ from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
+from gsched.model.texts_of_before import is_no_mail
 
 _PLAIN = JobSpec(command="", user="", queue="")
 _DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority", "estimate_s", "application")
@@ -116,7 +118,7 @@ def complete(
             _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
         ),
         terminate_at=_times(spec, now),
-        warnings=(*(each for each in spec.warnings if not each.startswith(NO_MAIL)), *_mail(spec, params)),
+        warnings=(*(each for each in spec.warnings if not is_no_mail(each)), *_mail(spec, params)),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
 
@@ -337,16 +339,13 @@ def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: Cluster
     return spec.reservation
 
 
-NO_MAIL = "Warning: no mail will be sent"
-
-
-def _mail(spec: JobSpec, params: Params) -> Iterator[str]:
+def _mail(spec: JobSpec, params: Params) -> Iterator[AnyText]:
     """What is to be said of -B, -N, -Ne and -u where they do not do what they say."""
     if spec.notify_begin or spec.notify_end or spec.notify_error:
         if not params.mail_program and not params.mail_server:
-            yield f"{NO_MAIL}: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER"
+            yield coded("warning.no_mail_program")
     elif spec.mail_user:
-        yield f"{NO_MAIL}: -u says to whom, -B, -N or -Ne when"
+        yield coded("warning.no_mail_time")
 
 
 @about("terminate_at", "begin_at")

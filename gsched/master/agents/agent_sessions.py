@@ -332,14 +332,13 @@ class AgentSessions:
     ) -> None:
         """What the site runs around the job. What the job says takes the place of what its profile says."""
         queue, profile = queue or Queue(name=""), profile or Application(name="")
-        for steps, command, what in (
-            (start.pre_exec, queue.pre_exec, "the queue's pre-exec command"),
-            (start.pre_exec, "" if spec.pre_exec else profile.pre_exec, "the application's pre-exec command"),
-            (start.post_exec, "" if spec.post_exec else profile.post_exec, "the application's post-exec command"),
-            (start.post_exec, queue.post_exec, "the queue's post-exec command"),
-        ):
+        for level, command in (("queue", queue.pre_exec), ("application", "" if spec.pre_exec else profile.pre_exec)):
             if command:
-                steps.add(command=command, what=what)
+                start.pre_exec.add(command=command, what=f"the {level}'s pre-exec command", level=level)
+        own = "" if spec.post_exec else profile.post_exec
+        for level, command in (("application", own), ("queue", queue.post_exec)):
+            if command:
+                start.post_exec.add(command=command, what=f"the {level}'s post-exec command")
         notifies = spec.notify_begin or spec.notify_end or spec.notify_error
         params = self._board.config.params
         if notifies and (params.mail_program or params.mail_server):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import array_of, index_of
 from gsched.core.control.job_filter import admits
 from gsched.core.dispatch.host_queue_views import host_view
@@ -323,8 +324,8 @@ class Board:
         if not gone or spec.queue not in shared.config.queues:
             return found
         left = len(spec.hosts) - len(gone)
-        detail = f"{left} of the {len(spec.hosts)} hosts that the job asks for {'is' if left == 1 else 'are'} left"
-        lost = PendingReason(f"Host {gone[0]} no longer exists", detail=detail if len(spec.hosts) > 1 else "")
+        detail = coded("numbers.host_left" if left == 1 else "numbers.hosts_left", left, len(spec.hosts))
+        lost = PendingReason(coded("pending.host_gone", gone[0]), detail=detail if len(spec.hosts) > 1 else "")
         return (*found, lost) if left else (lost, *found)
 
 

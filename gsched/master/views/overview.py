@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from gsched.base.coded_text import AnyText, coded, order_of
 from gsched.base.errors import NotFound
 from gsched.core.records.entities import JobGroup, StoredReservation
 from gsched.master.views.array_views import ArrayCopy
@@ -103,8 +104,8 @@ def _reservation(stored: StoredReservation, used: dict[str, int], now: float) ->
 
 def pending_summary(board: Board, now: float) -> PendingSummary:
     """What all pending jobs wait for, most frequent first. A job counts once for each of its reasons."""
-    jobs: dict[str, int] = {}
-    hosts: dict[str, int] = {}
+    jobs: dict[AnyText, int] = {}
+    hosts: dict[AnyText, int] = {}
     total = 0
     for reasons, number in _waiting(board):
         total += number
@@ -120,7 +121,7 @@ def pending_summary(board: Board, now: float) -> PendingSummary:
     return PendingSummary(jobs=total, published_at=now, reasons=tuple(counts))
 
 
-HOST_BASED = "Individual host based reasons"
+HOST_BASED = coded("pending.host_based")
 """LSF's name for all reasons that are those of hosts, where jobs are counted."""
 
 
@@ -134,8 +135,8 @@ def _waiting(board: Board) -> Iterator[tuple[tuple[PendingReason, ...], int]]:
             yield board.reasons_of(job), 1
 
 
-def _frequent(counts: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+def _frequent(counts: dict[AnyText, int]) -> list[tuple[AnyText, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], order_of(item[0])))
 
 
 def fragments(hosts: Iterable[HostView], jobs: Iterable[JobView], config: ClusterConfig) -> list[FragmentView]:

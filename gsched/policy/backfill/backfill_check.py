@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, Running
@@ -101,13 +102,13 @@ class Respect:
         return queue is not None and queue.backfill
 
     def _delays(self, booking: Booking, wanted: str, ends_at: float, bucket: Bucket) -> Reason:
-        start = "as soon as it can" if math.isinf(booking.start) else show_time(booking.start)
+        start = coded("numbers.soon") if math.isinf(booking.start) else show_time(booking.start)
         if math.isinf(ends_at):
-            why = "this job has no run limit"
+            why = coded("numbers.no_run_limit")
         elif self._backfills(bucket):
-            why = f"this job may run until {show_time(ends_at)}"
+            why = coded("numbers.runs_until", show_time(ends_at))
         else:
-            why = "this job's queue has no BACKFILL"
+            why = coded("numbers.no_backfill")
         return Reason(
-            f"Resources are reserved for job <{show_job(booking.job_id)}>", f"{wanted}, planned start {start}; {why}"
+            coded("pending.reserved_for", show_job(booking.job_id)), coded("numbers.planned", wanted, start, why)
         )

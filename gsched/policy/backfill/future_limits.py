@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.reason import NEVER, UNKNOWN
 from gsched.model.snapshot import Bucket, Running
 from gsched.model.window import WEEK_MIN
 from gsched.policy.backfill.future_ledgers import Booking, Future
@@ -27,7 +29,7 @@ _SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(
 _MOST_EDGES = 8
 """Times at which windows open or close that are looked at."""
 _ROUNDING = 1e-6
-NOT_HERE = "Agent runs only jobs of another user"
+NOT_HERE = coded("limit.another_user")
 
 
 class _Profile(NamedTuple):
@@ -183,13 +185,13 @@ class LimitsAhead:
                 lacks[claim.counter] = more
         return lacks
 
-    def closed_by(self, bucket: Bucket, needs: Sequence[Need], host: str) -> str:
+    def closed_by(self, bucket: Bucket, needs: Sequence[Need], host: str) -> AnyText:
         """Which limit lets the job in on the host nobody knows when, or never as limits are now: in words."""
         closed = [*self._closed(bucket, needs[0], ""), *self._closed(bucket, needs[0], host)]
         if not closed:
-            return f"never: {NOT_HERE}"
+            return coded(NEVER, NOT_HERE)
         _, claim = max(closed, key=lambda each: each[0])
-        return f"{'never' if claim.take > claim.allowed else 'unknown'}: {claim.text}"
+        return coded(NEVER if claim.take > claim.allowed else UNKNOWN, claim.text)
 
     def _opens(self, bucket: Bucket, need: Need, host: str) -> float:
         return max((at for at, _ in self._closed(bucket, need, host)), default=-math.inf)
@@ -389,7 +391,7 @@ class Standing:
         claim = self._ahead.over(self._bucket, parts, self._at, self._others)
         if claim is None:
             return None
-        return Reason(claim.text, f"{claim.take:g} wanted, {claim.used:g} of {claim.allowed:g} used then")
+        return Reason(claim.text, coded("limit.used_then", claim.take, claim.used, claim.allowed))
 
     def slots_left(self) -> float:
         """Slots that it may take in all."""

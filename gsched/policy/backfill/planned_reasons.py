@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
+from gsched.model.reason import UNKNOWN
 from gsched.policy.backfill.future_ledgers import Booking, Future
 
-OTHER_PLANNED = "unknown: it waits for another planned job"
+OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))
 
 
 def show_time(at: float) -> str:
@@ -17,7 +19,7 @@ def show_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def blocker(future: Future, booking: Booking, otherwise: str = OTHER_PLANNED) -> str:
+def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED) -> AnyText:
     """Why nobody knows when the planned job starts: one job in its way whose end is not known, or `otherwise`."""
     wants_gpus = any(part.gpus for part in booking.allocation.hosts)
     blocking = sorted(_unknown_on(future, booking, wants_gpus))
@@ -26,10 +28,10 @@ def blocker(future: Future, booking: Booking, otherwise: str = OTHER_PLANNED) ->
     _, job_id = blocking[0]
     running = future.snapshot.running.get(job_id)
     if running is not None and running.state in ("USUSP", "SSUSP"):
-        return f"unknown: job {show_job(job_id)} is suspended"
+        return coded(UNKNOWN, coded("planned.suspended", show_job(job_id)))
     if running is not None and running.ends_at < math.inf:
-        return f"unknown: job {show_job(job_id)} has overrun its run limit"
-    return f"unknown: no run limit on job {show_job(job_id)}"
+        return coded(UNKNOWN, coded("planned.overrun", show_job(job_id)))
+    return coded(UNKNOWN, coded("planned.no_run_limit", show_job(job_id)))
 
 
 def _unknown_on(future: Future, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import Allocation
-from gsched.model.reason import PlannedStart
+from gsched.model.reason import UNKNOWN, PlannedStart
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.start_planner import OTHERS_FIRST
 
-NOT_LOOKED_AT = "unknown: not looked at yet"
+NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
 _LACKS = frozenset({OTHERS_FIRST, NOT_LOOKED_AT})
 
 

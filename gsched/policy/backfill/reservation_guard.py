@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import HostAllocation
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Future
@@ -14,10 +15,10 @@ from gsched.policy.backfill.planned_reasons import show_time
 from gsched.policy.backfill.reservation_windows import in_the_way
 from gsched.policy.requirement.reasons import Reason
 
-INACTIVE = "Job's reservation is inactive"
-SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"
-KEPT_FOR_WINDOW = "Resources are kept for an advance reservation"
-SLOTS = "Not enough job slot(s)"
+INACTIVE = coded("pending.reservation_inactive")
+SUSPENDED_FIRST = coded("pending.suspended_first")
+KEPT_FOR_WINDOW = coded("pending.kept_for_reservation")
+SLOTS = coded("pending.too_few_slots")
 
 
 class ReservationGuard:
@@ -41,13 +42,13 @@ class ReservationGuard:
             return None
         window = self._windows.get(name)
         if window is None:
-            return Reason(INACTIVE, f"there is no reservation {name}")
+            return Reason(INACTIVE, coded("numbers.no_reservation", name))
         if bucket.user not in window.users:
-            return Reason(INACTIVE, f"{bucket.user} is not among the users of {name}")
+            return Reason(INACTIVE, coded("numbers.not_a_user", bucket.user, name))
         if self._now < window.start:
-            return Reason(INACTIVE, f"{name} begins {show_time(window.start)}")
+            return Reason(INACTIVE, coded("numbers.begins", name, show_time(window.start)))
         if self._now >= window.end:
-            return Reason(INACTIVE, f"{name} ended {show_time(window.end)}")
+            return Reason(INACTIVE, coded("numbers.ended", name, show_time(window.end)))
         return None
 
     def only_hosts(self, bucket: Bucket) -> frozenset[str] | None:
@@ -71,12 +72,12 @@ class ReservationGuard:
         name = bucket.requirement.reservation
         window = self._windows.get(name)
         if window is None:
-            return Reason(INACTIVE, f"there is no reservation {name}") if name else None
+            return Reason(INACTIVE, coded("numbers.no_reservation", name)) if name else None
         slots, gpus = self._future.left_of(window, self._snapshot.ledger.host(part.host))
         if part.slots > slots:
-            return Reason(SLOTS, f"{part.slots} wanted, {window.name} has {slots} on {part.host}")
+            return Reason(SLOTS, coded("numbers.reservation_slots", part.slots, window.name, slots, part.host))
         if len(part.gpus) > gpus:
-            return Reason(INACTIVE, f"{len(part.gpus)} GPUs wanted, {window.name} has {gpus} left on {part.host}")
+            return Reason(INACTIVE, coded("numbers.reservation_gpus", len(part.gpus), window.name, gpus, part.host))
         return None
 
     def _suspended_slots(self) -> dict[str, list[tuple[int, int]]]:
@@ -98,4 +99,4 @@ class ReservationGuard:
         slots = sum(slots for other, slots in waiting if other >= priority)
         if slots == 0 or free - part.slots >= slots:
             return None
-        return Reason(SUSPENDED_FIRST, f"{slots} slots on {part.host} for preempted jobs, {free} free")
+        return Reason(SUSPENDED_FIRST, coded("numbers.for_preempted", slots, part.host, free))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from gsched.base.coded_text import AnyText
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
@@ -289,7 +290,8 @@ class Reservations:
 
         `others`: who comes before the job and has no place yet; None: all who lack one.
         """
-        text, searched_at, open_hosts, obstacles = "", -math.inf, -1, Obstacles()
+        text: AnyText = ""
+        searched_at, open_hosts, obstacles = -math.inf, -1, Obstacles()
         if before is not None:
             text = before.text if before.allocation is None or kept is not None else ""
             searched_at, open_hosts, obstacles = before.searched_at, before.open_hosts, before.obstacles
@@ -333,7 +335,7 @@ class Reservations:
         return self._planner.searches < MOST_SEARCHES
 
     def _answer(
-        self, job_id: int, bucket: Bucket, text: str, searched_at: float, open_hosts: int, obstacles: Obstacles
+        self, job_id: int, bucket: Bucket, text: AnyText, searched_at: float, open_hosts: int, obstacles: Obstacles
     ) -> Promise:
         """Why nothing is reserved."""
         return Promise(
@@ -347,13 +349,13 @@ class Reservations:
             obstacles=obstacles,
         )
 
-    def _keep(self, kept: Booking, before: Promise | None, text: str, searched_at: float) -> Promise:
+    def _keep(self, kept: Booking, before: Promise | None, text: AnyText, searched_at: float) -> Promise:
         since = self._now if before is None or before.allocation is None else before.since
         is_overdue = before is not None and start_of(before) <= self._now and kept.start <= self.future.soon
         at = start_of(before) if before is not None and is_overdue else kept.start
         return self._enter(kept, at, text, since, searched_at)
 
-    def _enter(self, booking: Booking, at: float, text: str, since: float, searched_at: float) -> Promise:
+    def _enter(self, booking: Booking, at: float, text: AnyText, since: float, searched_at: float) -> Promise:
         """`at`: the time that is told; it may have passed."""
         self.future.book(replace(booking, since=since))
         for part in booking.allocation.parts:

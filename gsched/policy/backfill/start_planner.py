@@ -14,8 +14,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import Allocation
 from gsched.model.host_ledger import HostLedger
+from gsched.model.reason import NEVER, UNKNOWN
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, Standing
@@ -40,8 +42,8 @@ MOST_UNKNOWN = 32
 """Hosts that are tried when no end is known."""
 MOST_SLIP_S = 30.0
 """A plan that has to be put off by no more than this keeps its place."""
-OTHERS_FIRST = "unknown: other planned jobs come before it"
-CLOSES_FIRST = "unknown: its queue closes before, by its time windows"
+OTHERS_FIRST = coded(UNKNOWN, coded("planned.others_first"))
+CLOSES_FIRST = coded(UNKNOWN, coded("planned.closes_first"))
 _LASTING = frozenset(
     {"type", "model", "hname", "cpuf", "ncpus", "nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", "ndisks"}
     | {"maxmem", "maxswp", "maxtmp", "maxslots"}
@@ -191,7 +193,7 @@ class Planner:
 
     def search(
         self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, *, apart: bool = False
-    ) -> tuple[Booking | None, str]:
+    ) -> tuple[Booking | None, AnyText]:
         """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known.
 
         `apart`: only on hosts where nothing is planned.
@@ -377,18 +379,18 @@ class Planner:
 
     # -- words ----------------------------------------------------------------------------------------------------
 
-    def _never(self, bucket: Bucket, demand: Demand, usable: HostMask) -> str:
+    def _never(self, bucket: Bucket, demand: Demand, usable: HostMask) -> AnyText:
         assert self._known is not None
         hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
         if not hosts:
-            return "never: no host that is open now may take it"
+            return coded(NEVER, coded("planned.no_host"))
         found = self._trial.place(bucket, demand, hosts, lambda host: self._future.held(host, math.inf))
         if isinstance(found, Reason):
-            told = found.text + (f" ({found.detail})" if found.detail else "")
+            told = coded("reason.with_numbers", found.text, found.detail) if found.detail else found.text
             changes = found.text == UNSATISFIED and any(
                 not term.select.names <= _LASTING for choice in demand.choices for term in choice.terms
             )
-            return f"unknown: {told}" if changes else f"never: {told}"
+            return coded(UNKNOWN if changes else NEVER, told)
         return OTHERS_FIRST
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import CpuBinding, TaskCpus
 from gsched.model.host_ledger import HostLedger
 from gsched.model.topology import Processor
@@ -21,10 +22,7 @@ from gsched.resreq.ast import Affinity
 from gsched.resreq.printer import print_affinity
 from gsched.resreq.syntax import parse
 
-NOT_ENOUGH = (
-    "Affinity resource requirement cannot be met because there are not enough processor units to satisfy the job "
-    "affinity request"
-)
+NOT_ENOUGH = coded("pending.affinity")
 ALL_JOBS = "alljobs"
 """What `exclusive=(level)` without a scope means: no other job may have anything there."""
 _PACKED_INTO = ("core", "socket", "numa")
@@ -250,16 +248,17 @@ class _Picker:
         """That so many tasks cannot be had, with numbers."""
         asked, host = self._affinity, self._ledger.host
         if not self._all:
-            return Reason(NOT_ENOUGH, f"{self._ledger.no_processors or 'no processor is offered'} on {host}")
+            why = self._ledger.no_processors or coded("numbers.no_processor")
+            return Reason(NOT_ENOUGH, coded("numbers.on", why, host))
         level, scope = asked.exclusive
         wishes = [f"same={asked.same}"] if asked.same else []
         wishes += [f"exclusive=({level}{',' if scope else ''}{scope})"] if level else []
         wishes += [f"distribute=pack({asked.pack_level}={asked.pack_number})"] if asked.pack_level else []
-        wish = f" with {' and '.join(wishes)}" if wishes else ""
+        wish = coded("numbers.with", " and ".join(wishes)) if wishes else ""
         each = asked.number * asked.factor
         many = f"{tasks}*{each}" if tasks > 1 else f"{each}"
         what = f"{many} {asked.unit if tasks * each == 1 else _PLURAL[asked.unit]}"
-        return Reason(NOT_ENOUGH, f"{what}{wish} wanted, {len(self.free)} of {len(self._all)} free on {host}")
+        return Reason(NOT_ENOUGH, coded("numbers.units_free", what, wish, len(self.free), len(self._all), host))
 
 
 _place = attrgetter("place")

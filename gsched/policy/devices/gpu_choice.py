@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.allocation import SHARING, HeldGpu
 from gsched.model.devices import (
     MIG_CLAIMS,
@@ -141,18 +142,18 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 
-def _closed(ledger: HostLedger, claim: str) -> str:
+def _closed(ledger: HostLedger, claim: str) -> AnyText:
     """The GPUs that nobody holds and that are not offered, with why: each problem once, MOST_PROBLEMS at most."""
-    indexes: dict[str, list[int]] = {}
+    indexes: dict[AnyText, list[int]] = {}
     for gpu in whole_gpus(ledger.gpus):
         if gpu.uuid not in ledger.holders and (why := gpu.problem or _kept_in_mode(gpu, claim)):
             indexes.setdefault(why, []).append(gpu.index)
     shown = [
-        f"GPU {first}{f' and {len(more)} more' if more else ''} not offered: {problem}"
+        coded("gpu.not_offered", first, coded("gpu.and_more", len(more)) if more else "", problem)
         for problem, (first, *more) in list(indexes.items())[:MOST_PROBLEMS]
     ]
     rest = sum(map(len, list(indexes.values())[MOST_PROBLEMS:]))
-    return ", ".join(shown + ([f"{rest} more GPUs not offered"] if rest else []))
+    return listed(shown + ([coded("gpu.more_not_offered", rest)] if rest else []))
 
 
 def _kept_in_mode(gpu: Gpu, claim: str) -> str:

@@ -27,6 +27,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
@@ -85,16 +86,13 @@ class LimitUse:
             return LimitDenial(inactive, scope=QUEUE)
         queue = self._snapshot.queues.get(name)
         if queue is None:
-            return LimitDenial(f"The queue {name} no longer exists", scope=QUEUE)
+            return LimitDenial(coded("queue.gone", name), scope=QUEUE)
         if queue.job_limit is not None:
             used = self._queue_used(name)
             if used >= queue.job_limit:
-                return LimitDenial(
-                    "The queue has reached its job slot limit", f"{used} of {queue.job_limit} used", QUEUE
-                )
+                return LimitDenial(QUEUE_TEXTS[0], coded("limit.used", used, queue.job_limit), QUEUE)
             if used + slots > queue.job_limit:
-                text = "The queue has not enough job slots for the parallel job"
-                return LimitDenial(text, f"{slots} wanted, {used} of {queue.job_limit} used", CLASS)
+                return LimitDenial(QUEUE_TEXTS[1], coded("limit.wanted", slots, used, queue.job_limit), CLASS)
         return None
 
     def reason(self, bucket: Bucket) -> LimitDenial | None:
@@ -114,7 +112,7 @@ class LimitUse:
         """Slots that one more job of the bucket may take, all hosts together; infinite without limits."""
         if bucket.queue in self._snapshot.inactive_queues or self._counted_denial(bucket) is not None:
             return 0
-        left = min((allowed - used for _, _, used, allowed in self._slot_limits(bucket)), default=math.inf)
+        left = min((allowed - used for _, _, _, used, allowed in self._slot_limits(bucket)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket)))
 
     def says_nothing(self, bucket: Bucket) -> bool:
@@ -168,7 +166,7 @@ class LimitUse:
             return denial
         for text, _, used, allowed in self._host_slot_limits(bucket, host):
             if used + part.slots > allowed:
-                return LimitDenial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
+                return LimitDenial(text, coded("limit.wanted_on", part.slots, used, allowed, host))
         return self._sections.place_reason(bucket, (part,))
 
     def allocation_reason(self, bucket: Bucket, allocation: Allocation) -> LimitDenial | None:
@@ -215,8 +213,8 @@ class LimitUse:
         minute of the week. A part without a host stands for those that are not known yet.
         """
         slots = sum(part.slots for part in parts)
-        for texts, counter, used, allowed in self._slot_limits(bucket):
-            yield LimitClaim(counter, slots, used, allowed, texts[0])
+        for (full, _), _, counter, used, allowed in self._slot_limits(bucket):
+            yield LimitClaim(counter, slots, used, allowed, full)
         for text, counter, used, allowed in self._counted_limits(bucket):
             yield LimitClaim(counter, 1, used, allowed, text)
         for part in parts:
@@ -256,33 +254,34 @@ class LimitUse:
     # -- slots ----------------------------------------------------------------------------------------------------
 
     def _slots_denial(self, bucket: Bucket, slots: int) -> LimitDenial | None:
-        for texts, _, used, allowed in self._slot_limits(bucket):
+        for (full, too_few), whose, _, used, allowed in self._slot_limits(bucket):
             if used + slots > allowed:
-                text = texts[0] if used >= allowed or slots == 1 else texts[1]
-                detail = f"{slots} wanted, {used} of {allowed:g} used{texts[2]}"
-                return LimitDenial(text, detail, BUCKET)
+                text = full if used >= allowed or slots == 1 else too_few
+                code = "limit.wanted_by" if whose else "limit.wanted"
+                return LimitDenial(text, coded(code, slots, used, allowed, *filter(None, (whose,))), BUCKET)
         return self._counted_denial(bucket)
 
-    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], LimitCounter, float, float]]:
-        """(texts: full, not enough, whose), counter, used, allowed: of the queue and of the user on all hosts."""
+    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[AnyText, AnyText], str, LimitCounter, float, float]]:
+        """(texts: full, not enough), whose, counter, used, allowed: of the queue and of the user on all hosts."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is not None and queue.job_limit is not None:
-            yield QUEUE_TEXTS, LimitCounter(OF_QUEUE, queue.name), self._queue_used(queue.name), queue.job_limit
+            yield QUEUE_TEXTS, "", LimitCounter(OF_QUEUE, queue.name), self._queue_used(queue.name), queue.job_limit
         if queue is not None and queue.user_limit is not None:
             owner = (bucket.queue, bucket.user)
             used = self._snapshot.queue_user_slots.get(owner, 0) + self._owner.get(owner, 0)
             counter = LimitCounter(OF_QUEUE_USER, queue.name, (bucket.user,))
-            yield (*QUEUE_USER_TEXTS, f" by {bucket.user}"), counter, used, queue.user_limit
+            yield QUEUE_USER_TEXTS, bucket.user, counter, used, queue.user_limit
         if not self._has_user_limits:
             return
         limit = self._user_limit(bucket.user)
         if limit is not None:
             used, counter = self._counts.of_user(bucket.user), LimitCounter(OF_USERS, members=(bucket.user,))
-            yield (*USER_TEXTS, f" by {bucket.user}"), counter, used, limit
+            yield USER_TEXTS, bucket.user, counter, used, limit
         for group in self._limited_groups(bucket.user):
             members, limit = self._snapshot.group_limits[group]
             yield (
-                (*GROUP_TEXTS, f" by {group}"),
+                GROUP_TEXTS,
+                group,
                 LimitCounter(OF_USERS, members=members),
                 self._group_used(group),
                 limit,
@@ -293,9 +292,9 @@ class LimitUse:
         there = self._snapshot.hosts.get(host)
         if there is None or there.only_user in ("", bucket.user):
             return None
-        return LimitDenial(f"Agent runs only jobs of user {there.only_user}", f"job of user {bucket.user}, {host}")
+        return LimitDenial(coded("limit.only_user", there.only_user), coded("limit.only_user_job", bucket.user, host))
 
-    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, LimitCounter, float, float]]:
+    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[AnyText, LimitCounter, float, float]]:
         """Text, counter, used, allowed: of the queue and of the user on the host."""
         snapshot = self._snapshot
         queue = snapshot.queues.get(bucket.queue)
@@ -307,30 +306,30 @@ class LimitUse:
                 LimitCounter(OF_QUEUE, bucket.queue, host=host),
             )
             if queue.host_limit is not None:
-                yield "Queue's per-host job slot limit reached", counter, used, queue.host_limit
+                yield coded("limit.queue_per_host"), counter, used, queue.host_limit
             if queue.processor_limit is not None:
                 allowed = math.ceil(queue.processor_limit * ncpus)
-                yield "Queue's per-CPU job slot limit reached", counter, used, allowed
+                yield coded("limit.queue_per_cpu"), counter, used, allowed
         counter = LimitCounter(OF_USERS, host=host, members=(bucket.user,))
         if there is not None and there.user_limit is not None:
             used = self._counts.of_user_on(bucket.user, host)
-            yield "Host's per-user job slot limit reached", counter, used, there.user_limit
+            yield coded("limit.host_per_user"), counter, used, there.user_limit
         if snapshot.processor_limits:
             limit = self._processor_limit(bucket.user)
             if limit is not None:
                 used = self._counts.of_user_on(bucket.user, host)
-                yield "User's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
+                yield coded("limit.user_per_cpu"), counter, used, math.ceil(limit * ncpus)
             yield from self._group_processor_limits(bucket.user, host, ncpus)
 
     def _group_processor_limits(
         self, user: str, host: str, ncpus: int
-    ) -> Iterator[tuple[str, LimitCounter, float, float]]:
+    ) -> Iterator[tuple[AnyText, LimitCounter, float, float]]:
         for group, limit in self._snapshot.processor_limits.items():
             members = self._snapshot.user_groups.get(group, ())
             if user in members:
                 used = sum(self._counts.of_user_on(each, host) for each in members)
                 counter = LimitCounter(OF_USERS, host=host, members=tuple(members))
-                yield "User group's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
+                yield coded("limit.group_per_cpu"), counter, used, math.ceil(limit * ncpus)
 
     # -- jobs: job groups and arrays ------------------------------------------------------------------------------
 
@@ -338,7 +337,7 @@ class LimitUse:
         profiles = self._snapshot.applications
         if not bucket.application or profiles is None or bucket.application in profiles:
             return None
-        return LimitDenial(f"The application profile {bucket.application} no longer exists")
+        return LimitDenial(coded("application.gone", bucket.application))
 
     def _counted_denial(self, bucket: Bucket) -> LimitDenial | None:
         gone = self._profile_denial(bucket)
@@ -346,18 +345,18 @@ class LimitUse:
             return gone
         for text, counter, started, limit in self._counted_limits(bucket):
             if started >= limit:
-                of = "elements started" if counter.kind == OF_ARRAY else f"jobs started in {counter.name}"
-                return LimitDenial(text, f"{started} of {limit} {of}")
+                of = coded("limit.elements") if counter.kind == OF_ARRAY else coded("limit.jobs_in", counter.name)
+                return LimitDenial(text, coded("limit.started", started, limit, of))
         return None
 
-    def _counted_limits(self, bucket: Bucket) -> Iterator[tuple[str, LimitCounter, int, int]]:
+    def _counted_limits(self, bucket: Bucket) -> Iterator[tuple[AnyText, LimitCounter, int, int]]:
         """Text, counter, started, allowed: of the array and the job groups."""
         snapshot = self._snapshot
         array = snapshot.array_limits.get(bucket.array) if bucket.array else None
         if array is not None:
             started = snapshot.array_jobs.get(bucket.array, 0) + self._arrays.get(bucket.array, 0)
             yield (
-                "The job array has reached its job slot limit",
+                coded("limit.array_full"),
                 LimitCounter(OF_ARRAY, str(bucket.array)),
                 started,
                 array,
@@ -368,7 +367,7 @@ class LimitUse:
                 if limit is not None:
                     started = snapshot.job_group_jobs.get(group, 0) + self._job_groups.get(group, 0)
                     counter = LimitCounter(OF_JOB_GROUP, group)
-                    yield "The specified job group has reached its job limit", counter, started, limit
+                    yield coded("limit.job_group_full"), counter, started, limit
 
     # -- what is in use -------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import HostAllocation
 from gsched.model.limit import PER_PROCESSOR, SLOTS
 from gsched.model.snapshot import Bucket
@@ -22,24 +23,11 @@ OF_JOB_GROUP: Final = "job group"
 OF_SECTION: Final = "section"
 
 
-# Pending reasons of LSF for limits of slots: it is full; it has not enough for a parallel job; whose it is.
-QUEUE_TEXTS = (
-    "The queue has reached its job slot limit",
-    "The queue has not enough job slots for the parallel job",
-    "",
-)
-QUEUE_USER_TEXTS = (
-    "User has reached the per-user job slot limit of the queue",
-    "Not enough per-user job slots of the queue for the parallel job",
-)
-USER_TEXTS = (
-    "The user has reached his/her job slot limit",
-    "The user has not enough job slots for the parallel job",
-)
-GROUP_TEXTS = (
-    "One of the user's groups has reached its job slot limit",
-    "One of user's groups has not enough job slots for the parallel job",
-)
+# Pending reasons of LSF for limits of slots: it is full; it has not enough for a parallel job.
+QUEUE_TEXTS = (coded("limit.queue_full"), coded("limit.queue_too_few"))
+QUEUE_USER_TEXTS = (coded("limit.queue_user_full"), coded("limit.queue_user_too_few"))
+USER_TEXTS = (coded("limit.user_full"), coded("limit.user_too_few"))
+GROUP_TEXTS = (coded("limit.group_full"), coded("limit.group_too_few"))
 
 
 class LimitCounter(NamedTuple):
@@ -107,5 +95,5 @@ class LimitClaim(NamedTuple):
     used: float
     """By started jobs now, and by those that the cycle has placed."""
     allowed: float
-    text: str
+    text: AnyText
     """Which limit it is, for people."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from gsched.base.coded_text import AnyText, CodedText, coded
 from gsched.model.allocation import HostAllocation
 from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, Limit
 from gsched.model.reason import PendingReason
@@ -38,8 +39,8 @@ class LimitDenial(NamedTuple):
     jobs of the queue.
     """
 
-    text: str
-    detail: str = ""
+    text: AnyText
+    detail: AnyText = ""
     scope: str = BUCKET
 
     @property
@@ -214,9 +215,8 @@ class SectionUse:
             used = self._snapshot.gpu_seconds.get(budget_key(limit, *who), 0.0) / _HOUR_S
             if used >= allowed and concerns(limit, *who):
                 scope = CLASS if limit.users is None and limit.projects is None else BUCKET
-                return LimitDenial(
-                    _reached(limit, GPU_HOURS), _numbers(limit, GPU_HOURS, allowed) + f"; {used:.10g} used", scope
-                )
+                detail = coded("limit.section_used", *_numbers(limit, GPU_HOURS, allowed), used)
+                return LimitDenial(_reached(limit, GPU_HOURS), detail, scope)
         return None
 
     def _of(self, bucket: Bucket) -> list[CountedSection]:
@@ -309,35 +309,34 @@ def _section_denial(section: CountedSection, resource: str, used: float, want: f
     if section.is_of_everybody:
         is_full = resource in (SLOTS, JOBS) and used >= allowed
         scope = QUEUE if is_full and not section.by_host else CLASS
-    detail = f"{_numbers(section.limit, resource, allowed)}; {used:.10g} used, {want:.10g} wanted"
+    detail = coded("limit.section_wanted", *_numbers(section.limit, resource, allowed), used, want)
     return LimitDenial(_reached(section.limit, resource), detail, scope)
 
 
-def _shared_numbers(section: CountedSection, used: float, want: float, allowed: float) -> str:
+def _shared_numbers(section: CountedSection, used: float, want: float, allowed: float) -> AnyText:
     hosts = section.limit.hosts.names if section.limit.hosts is not None else ()
     where = " ".join(hosts[:3]) + (" ..." if len(hosts) > 3 else "")
-    return f"{want:.10g} wanted, {max(0.0, allowed - used):.10g} of {allowed:.10g} left on {where} together"
+    return coded("limit.shared_left", want, max(0.0, allowed - used), allowed, where)
 
 
-def _reached(limit: Limit, resource: str) -> str:
+def _reached(limit: Limit, resource: str) -> AnyText:
     if limit.is_shared_resource:
         return reserving(resource)
-    what = "JOBS limit" if resource == JOBS else "Resource limit"
-    return f"{what} defined {_where(limit)} has been reached"
+    return coded("limit.jobs_section" if resource == JOBS else "limit.section", _where(limit))
 
 
-def _numbers(limit: Limit, resource: str, allowed: float) -> str:
-    return f"Resource: {resource}, Limit Name: {limit.name}, Limit Value: {allowed:.10g}"
+def _numbers(limit: Limit, resource: str, allowed: float) -> tuple[str, str, float]:
+    return resource, limit.name, allowed
 
 
-def _where(limit: Limit) -> str:
+def _where(limit: Limit) -> CodedText:
     """LSF's words for the kind of consumer; for a limit on several the narrowest."""
     if limit.hosts is not None and limit.gpu_hours is None:
-        return "on host(s) and/or host group"
+        return coded("limit.on_hosts")
     if limit.users is not None:
-        return "on user or user group"
+        return coded("limit.on_users")
     if limit.queues is not None:
-        return "on queue"
+        return coded("limit.on_queue")
     if limit.projects is not None:
-        return "on project"
-    return "on application" if limit.applications is not None else "cluster-wide"
+        return coded("limit.on_project")
+    return coded("limit.on_application" if limit.applications is not None else "limit.on_cluster")

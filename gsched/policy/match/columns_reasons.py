@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from gsched.base.coded_text import AnyText
 from gsched.model.columns import HostColumns
 from gsched.model.reason import PendingReason
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.host_conditions import RECENT, SaidByHost
 from gsched.policy.match.host_now import HostNow, live_values
-from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked, split
+from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked
 
-_Found = dict[tuple[str, bool], tuple[int, str, list[str]]]
+_Found = dict[tuple[AnyText, bool], tuple[int, AnyText, list[str]]]
 """(text, candidate) -> hosts, numbers of the first, names of the first few."""
 
 
@@ -65,12 +66,13 @@ class MatchReasons:
         return found
 
     def _said(self, rows: Iterable[int], condition: SaidByHost, found: _Found) -> None:
-        groups: dict[str, list[str]] = {}
+        groups: dict[PendingReason, list[str]] = {}
         for row in rows:
             host = self._columns.hosts[row]
-            groups.setdefault(condition.said(host), []).append(host.name)
-        for text, names in groups.items():
-            _add(found, split(text), len(names), names)
+            if (said := condition.said(host)) is not None:
+                groups.setdefault(said, []).append(host.name)
+        for reason, names in groups.items():
+            _add(found, Reason(reason.text, reason.detail), len(names), names)
 
     def _ask(self, row: int, code: int) -> Reason:
         columns = self._columns

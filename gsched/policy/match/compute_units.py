@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
@@ -42,7 +43,7 @@ class Units:
             for host in members:
                 reason = why(_alone(host)) if host in self._hosts else None
                 if reason is not None:
-                    found[number] = Reason(reason.text, f"compute unit {name}: {reason.detail}")
+                    found[number] = Reason(reason.text, coded("numbers.compute_unit", name, reason.detail))
                     break
         return found
 

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from gsched.base.coded_text import coded
 from gsched.model.column_part import Flags, Numbers
 from gsched.model.columns import HostColumns
 from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
 from gsched.model.snapshot import HostSnapshot
 from gsched.policy.match.fit_condition import (
     HostCondition,
@@ -18,9 +20,9 @@ from gsched.policy.match.fit_condition import (
 )
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.requirement.demand import Demand
-from gsched.policy.requirement.reasons import Reason, split
+from gsched.policy.requirement.reasons import Reason
 
-RECENT = Reason("Just started a job recently")
+RECENT = Reason(coded("pending.recent"))
 
 
 class _NamedHosts(HostCondition):
@@ -46,7 +48,7 @@ class _NamedHosts(HostCondition):
 class HostOfQueue(_NamedHosts):
     """HOSTS of the queue."""
 
-    reason = Reason("Not usable to the queue", candidate=False)
+    reason = Reason(coded("pending.not_in_queue"), candidate=False)
 
     @classmethod
     def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
@@ -58,7 +60,7 @@ class HostOfQueue(_NamedHosts):
 class AskedHost(_NamedHosts):
     """-m, and the first execution hosts that it names."""
 
-    reason = Reason("Not specified in job submission", candidate=False)
+    reason = Reason(coded("pending.not_asked"), candidate=False)
 
     @classmethod
     def of(cls, queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool) -> Iterator[HostCondition]:
@@ -71,7 +73,7 @@ class AskedHost(_NamedHosts):
 class HostNotExcluded(_NamedHosts):
     """Hosts that an exclusive requeue exit value keeps the job from."""
 
-    reason = Reason("Excluded by the requeue exit values of the job", candidate=False)
+    reason = Reason(coded("pending.excluded"), candidate=False)
     are_meant = False
 
     @classmethod
@@ -81,15 +83,15 @@ class HostNotExcluded(_NamedHosts):
 
 
 class SaidByHost(HostCondition):
-    """Each host says in its own words why it does not meet it."""
+    """Each host says itself why it does not meet it."""
 
     @abstractmethod
-    def said(self, host: HostSnapshot) -> str:
-        """The words; empty when it meets it."""
+    def said(self, host: HostSnapshot) -> PendingReason | None:
+        """The reason; None when it meets it."""
 
     def refusal(self, now: HostNow) -> Reason | None:
-        words = self.said(now.host)
-        return split(words) if words else None
+        reason = self.said(now.host)
+        return None if reason is None else Reason(reason.text, reason.detail)
 
     def column(self, columns: HostColumns) -> Numbers:
         """1 for hosts that say something."""
@@ -111,8 +113,8 @@ class HostOpen(SaidByHost):
     def key(self) -> Hashable:
         return ()
 
-    def said(self, host: HostSnapshot) -> str:
-        return host.closed
+    def said(self, host: HostSnapshot) -> PendingReason | None:
+        return PendingReason(host.closed) if host.closed else None
 
 
 class HostNotBusy(SaidByHost):
@@ -129,8 +131,8 @@ class HostNotBusy(SaidByHost):
     def key(self) -> Hashable:
         return self._queue
 
-    def said(self, host: HostSnapshot) -> str:
-        return host.busy.get(self._queue) or host.busy.get("", "")
+    def said(self, host: HostSnapshot) -> PendingReason | None:
+        return host.busy.get(self._queue) or host.busy.get("")
 
 
 class AcceptInterval(HostCondition):

@@ -6,6 +6,7 @@ property test holds the two together.
 
 from __future__ import annotations
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.ledger import Ledger
@@ -89,12 +90,12 @@ def _part(
     )
 
 
-def misfit(ledger: Ledger, key: AttemptKey, allocation: Allocation) -> str:
+def misfit(ledger: Ledger, key: AttemptKey, allocation: Allocation) -> AnyText:
     """Why the attempt cannot be given the allocation now, by the books; empty when it can."""
     for part in allocation.parts:
         if ledger.holds(part.host, key):
-            return f"attempt {key[1]} of job {key[0]} is still on {part.host}"
+            return coded("misfit.still_there", key[1], key[0], part.host)
         reason = refusal_of(part, ledger.host(part.host))
         if reason is not None:
-            return f"{reason.text}: {reason.detail}" if reason.detail else reason.text
+            return coded("misfit.why", reason.text, reason.detail) if reason.detail else reason.text
     return ""

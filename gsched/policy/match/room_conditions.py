@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.model.allocation import HostAllocation
 from gsched.model.column_part import Flags, Numbers
 from gsched.model.columns import HostColumns
@@ -20,7 +21,7 @@ from gsched.policy.requirement.demand import DeviceKind, HostNeed
 from gsched.policy.requirement.reasons import Reason, Shortage, reserving
 from gsched.resreq.ast import Affinity
 
-ONE_SLOT, SLOTS = "Job slot limit reached", "Not enough job slot(s)"
+ONE_SLOT, SLOTS = coded("pending.no_slot"), coded("pending.too_few_slots")
 
 
 class NoExclusiveJob(CountedRoom):
@@ -101,8 +102,8 @@ class SlotsKeptForGpus(RoomCondition):
         free, idle, slots = now.books.free_slots, now.books.idle(), self._slots
         if free is None or free - self._per_gpu * idle >= slots:
             return None
-        kept = f"{self._per_gpu * idle} of them kept for {idle} free GPU{'s' if idle > 1 else ''}"
-        return Reason(_slots_text(slots), f"{slots} wanted, {free} free on {now.host.name}, {kept}")
+        code = "numbers.kept_for_gpus" if idle > 1 else "numbers.kept_for_gpu"
+        return Reason(_slots_text(slots), coded(code, slots, free, now.host.name, self._per_gpu * idle, idle))
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
         missing: Flags = view.of(columns.free) - self._per_gpu * view.of(idle_gpus(columns)) < self._slots
@@ -128,7 +129,7 @@ class FreeAmount(CountedRoom):
     def refusal(self, now: HostNow) -> Reason | None:
         name, amount = self.name, self._amount
         if name not in now.values:
-            return Reason(reserving(name), f"{amount:.10g} wanted, {now.host.name} has no {name}")
+            return Reason(reserving(name), coded("numbers.has_none", amount, now.host.name, name))
         left = now.values[name]
         known = float(left) if isinstance(left, float | int) else None
         if known is None or known < amount:
@@ -160,18 +161,18 @@ class FreeDevices(CountedRoom):
     @classmethod
     def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
         if len({held.uuid for held in part.gpus}) != len(part.gpus):
-            return Reason(f"a GPU of {books.host} is named twice")
+            return Reason(coded("misfit.gpu_twice", books.host))
         for held in part.gpus:
             if not books.may_hold(held):
                 there = held.uuid in books.gpus
-                why = f"of {books.host} cannot be claimed as {held.claim} now" if there else f"is not on {books.host}"
-                return Reason(f"GPU {held.uuid} {why}")
+                code = "misfit.gpu_not_claimable" if there else "misfit.gpu_not_there"
+                return Reason(coded(code, held.uuid, books.host, held.claim))
         return None
 
     def refusal(self, now: HostNow) -> Reason | None:
         kind = self.kind
         if kind.claim in GPU_COUNTERS and kind.claim not in now.values:
-            return Reason(reserving(kind.name), f"{self._count} wanted, {now.host.name} has no {kind.name}")
+            return Reason(reserving(kind.name), coded("numbers.has_none", self._count, now.host.name, kind.name))
         held = now.gpus(self._need)
         return held.reason(now.host.name) if isinstance(held, Shortage) and held.resource == kind.name else None
 
@@ -281,18 +282,18 @@ def task_room(columns: HostColumns, affinity: Affinity) -> Numbers:
 
 def _owned(books: HostLedger) -> Reason | None:
     owner = books.exclusive
-    return None if owner is None else Reason("Running an exclusive job", f"job {owner[0]} on {books.host}")
+    return None if owner is None else Reason(coded("pending.locked"), coded("numbers.job_on", owner[0], books.host))
 
 
 def _used(books: HostLedger) -> Reason | None:
     count = len(books.held)
     if not count:
         return None
-    text = "Job's requirement for exclusive execution not satisfied"
-    return Reason(text, f"{count} {'jobs run' if count > 1 else 'job runs'} on {books.host}")
+    text = coded("pending.not_empty")
+    return Reason(text, coded("numbers.jobs_run" if count > 1 else "numbers.job_runs", count, books.host))
 
 
-def _slots_text(slots: int) -> str:
+def _slots_text(slots: int) -> CodedText:
     return ONE_SLOT if slots == 1 else SLOTS
 
 
@@ -301,4 +302,4 @@ def slots_missing(slots: int, books: HostLedger) -> Reason | None:
     free = books.free_slots
     if free is None or free >= slots:
         return None
-    return Reason(_slots_text(slots), f"{slots} wanted, {free} of {books.max_slots} free on {books.host}")
+    return Reason(_slots_text(slots), coded("numbers.slots_free", slots, free, books.max_slots or 0, books.host))

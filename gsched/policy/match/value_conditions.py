@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from gsched.base.coded_text import coded
 from gsched.model.column_part import Flags, RowValues
 from gsched.model.columns import HostColumns, singly
 from gsched.model.snapshot import HostSnapshot
@@ -19,7 +20,7 @@ from gsched.policy.requirement.demand import Bound, DemandTerm
 from gsched.policy.requirement.reasons import Reason, reserving
 from gsched.resreq.select import CompiledSelect, Conjunct
 
-UNSATISFIED = "Job's resource requirements not satisfied"
+UNSATISFIED = coded("pending.requirement")
 
 
 class ExclusiveResources(ValueCondition):
@@ -39,7 +40,7 @@ class ExclusiveResources(ValueCondition):
         if not self._keeps_out(host):
             return None
         names = ", ".join(host.exclusive_resources)
-        return Reason(UNSATISFIED, f"{host.name} is kept for jobs that ask for {names}", candidate=False)
+        return Reason(UNSATISFIED, coded("numbers.kept_for", host.name, names), candidate=False)
 
     def _keeps_out(self, host: HostSnapshot) -> bool:
         return bool(host.exclusive_resources) and self._asked.isdisjoint(host.exclusive_resources)
@@ -66,7 +67,7 @@ class Selected(ValueCondition):
 
     def refusal(self, now: HostNow) -> Reason | None:
         verdict = self._select.judge(now.values)
-        return None if verdict else Reason(UNSATISFIED, f"{verdict.reason} on {now.host.name}")
+        return None if verdict else Reason(UNSATISFIED, coded("numbers.on", verdict.reason, now.host.name))
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
         return ~self._select.mask(view).holds
@@ -97,8 +98,8 @@ class Thresholds(ValueCondition):
             value = now.values.get(name)
             known = float(value) if isinstance(value, float | int) else None
             if known is None or (known > bound if name in self._increasing else known < bound):
-                said = "unknown" if known is None else f"{known:.10g}"
-                return Reason(reserving(name), f"threshold {bound:.10g}, {name} is {said} on {now.host.name}")
+                said = coded("numbers.unknown_value") if known is None else coded("numbers.amount", known)
+                return Reason(reserving(name), coded("numbers.threshold_on", bound, name, said, now.host.name))
         return None
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:

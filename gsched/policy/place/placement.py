@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.queue import Queue
@@ -29,8 +30,7 @@ from gsched.policy.requirement.demand import Demand, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
 
-NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=False)
-BAD_REQUIREMENT = "Job has bad res req"
+NOT_RESERVED = Reason(coded("pending.not_reserved"), candidate=False)
 
 
 class FoundPlace(msgspec.Struct, frozen=True, gc=False):
@@ -318,7 +318,7 @@ class Placer:
         bucket may not use; `lacking`: what all hosts together lack, for each alternative that was tried.
         """
         if kind.demand is None:
-            return (PendingReason(f"{BAD_REQUIREMENT} ({kind.error})"),)
+            return (PendingReason(coded("pending.bad_requirement", kind.error)),)
         told: list[PendingReason] = []
         for number, (choice, ways) in enumerate(kind.ways):
             lacks = lacking[number] if number < len(lacking) else None

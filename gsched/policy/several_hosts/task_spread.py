@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import SHARING, Allocation, HostAllocation, courses_together
 from gsched.model.snapshot import HostValues
 from gsched.policy.requirement.demand import DemandTerm
@@ -19,9 +20,9 @@ from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
 from gsched.resreq.ast import Cu
 
-TOO_FEW_HOSTS = "Not enough hosts to meet the job's spanning requirement"
-TOO_FEW_SLOTS = "Not enough job slot(s)"
-FIRST_HOST = "The specified first execution host is not eligible for this job at this time"
+TOO_FEW_HOSTS = coded("pending.too_few_hosts")
+TOO_FEW_SLOTS = coded("pending.too_few_slots")
+FIRST_HOST = coded("pending.first_host")
 
 
 class Offer(NamedTuple):
@@ -204,7 +205,7 @@ def _deal(
     passed_over: list[Offer] = []
     for offer in chain(waiting, passed_over):
         if first_hosts and not parts and offer.host not in first_hosts:
-            return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
+            return reason or Reason(FIRST_HOST, coded("numbers.no_first_task", ", ".join(first_hosts)))
         found, shrunk = _fill(offer, left, fill, not parts, term.block)
         reason = reason or shrunk
         if isinstance(found, Reason):
@@ -232,7 +233,7 @@ def _stripe(
         if sum(shares.values()) < max(1, least):
             return short_of(term, least, sum(shares.values()), len(shares), reason)
         if first_hosts and next(iter(shares)) not in first_hosts:
-            return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
+            return reason or Reason(FIRST_HOST, coded("numbers.no_first_task", ", ".join(first_hosts)))
         parts: list[HostAllocation] = []
         for name, tasks in shares.items():
             found, shrunk = _fill(Offer(name, tasks), tasks, fill, not parts)
@@ -286,14 +287,18 @@ def short_of(term: DemandTerm, least: int, taken: int, hosts: int, reason: Reaso
     """That `least` slots are wanted and only `taken` could be had, on so many hosts."""
     spreads = term.is_tiled or term.is_striped or term.block > 1
     text = TOO_FEW_HOSTS if spreads or term.same or term.cu is not None else TOO_FEW_SLOTS
-    why = f"; {reason.text}" + (f" ({reason.detail})" if reason.detail else "") if reason is not None else ""
-    on = f"{taken} on {hosts} host{'' if hosts == 1 else 's'}"
-    return Reason(text, f"{least} slots wanted, {on} could be had{why}")
+    code = "numbers.had_on_host" if hosts == 1 else "numbers.had_on_hosts"
+    return Reason(text, coded(code, least, taken, hosts, "" if reason is None else coded("reason.and", told(reason))))
+
+
+def told(reason: Reason) -> AnyText:
+    """The reason with its numbers."""
+    return coded("reason.with_numbers", reason.text, reason.detail) if reason.detail else reason.text
 
 
 def _too_few(term: DemandTerm, least: int, offers: Sequence[Offer], first_hosts: Sequence[str]) -> Reason:
     if first_hosts and not any(offer.host in first_hosts for offer in offers):
-        return Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take a task now")
+        return Reason(FIRST_HOST, coded("numbers.no_task_now", ", ".join(first_hosts)))
     if not term.same:
         return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
     alike: dict[Hashable, list[int]] = {}

@@ -116,7 +116,7 @@ class AttemptFolder:
         write_file(f"{self.path}/{LAST}", b"")
 
     def failed_step(self) -> str:
-        """Exit code and name of the step that kept the job from being executed; empty when none did."""
+        """Exit code, level (`-`: none) and name of the step that kept the job from running; empty when none did."""
         try:
             with open(self.failed, encoding="utf-8") as file:
                 return file.read()

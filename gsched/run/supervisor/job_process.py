@@ -165,7 +165,7 @@ def own_terminal() -> None:
 def write_failure(path: str, step: JobStep, code: int) -> None:
     """Put down which step failed, and how."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.write(fd, f"{code} {step.what}".encode())
+    os.write(fd, f"{code} {step.level or '-'} {step.what}".encode())
     os.close(fd)
 
 

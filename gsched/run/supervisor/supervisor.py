@@ -307,10 +307,11 @@ class Supervisor:
         more: dict[str, object] = {}
         environment = {**self.order.environment, "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
         if failed:
-            code, _, what = failed.partition(" ")
+            code, level, what = failed.split(" ", 2)
             self._note(f"{what[:1].upper()}{what[1:]} exited with non-zero status ({code})")
             if int(code) != steps.ABORT and not self.term_reason:
                 more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
+                more |= {"pre_exec": level, "pre_exec_code": int(code)} if level != "-" else {}
                 environment["LSB_JOBPEND"] = "Y"
         for step in self.order.last:
             ended_with = self._run_last(step, environment)

@@ -19,6 +19,7 @@ from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport, ProcessKind
@@ -62,7 +63,7 @@ class Machine:
 
     async def looked(self) -> str:
         (found,) = (await self.watch.look()).gpus
-        return found.problem
+        return sentence(found.problem)
 
 
 def play(

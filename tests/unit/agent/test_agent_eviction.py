@@ -12,6 +12,7 @@ import pytest
 
 from gsched.agent.gpu import foreign_eviction
 from gsched.agent.gpu.foreign_eviction import Eviction, spared
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.host import Gpu, GpuProcess
 from gsched.run.processes import process_tree
 
@@ -51,7 +52,10 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
             stream.close()
 
 
-def gpu(*pids: int, problem: str = "foreign(eve,1,700)") -> Gpu:
+FOREIGN = coded("gpu.foreign", "eve", 1, 700, "")
+
+
+def gpu(*pids: int, problem: AnyText = FOREIGN) -> Gpu:
     processes = tuple(GpuProcess(pid=pid, user="eve", used_mib=700) for pid in pids)
     return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, strangers=pids, problem=problem)
 

@@ -16,6 +16,7 @@ from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.job import JobSpec
@@ -81,7 +82,7 @@ class Machine:
 
     @property
     def problems(self) -> list[str]:
-        return [each.problem for report in self.told for each in report.gpus]
+        return [sentence(each.problem) for report in self.told for each in report.gpus]
 
 
 @pytest.fixture

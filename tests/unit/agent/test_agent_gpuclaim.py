@@ -10,6 +10,7 @@ import pytest
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import sentence
 from gsched.base.gpulock import CLAIMED, GpuLockFolders
 from gsched.model.host import Gpu, GpuReport
 
@@ -33,7 +34,7 @@ def test_gpus_of_the_system_are_not_offered(tmp_path: Path, monkeypatch: pytest.
         await watch.use("nvml", "")
         report = await watch.look()
         await watch.close()
-        return [gpu.problem for gpu in report.gpus]
+        return [sentence(gpu.problem) for gpu in report.gpus]
 
     assert asyncio.run(problems("private", is_root=False)) == ["", ""]
     assert asyncio.run(problems("system", is_root=True)) == ["", ""]

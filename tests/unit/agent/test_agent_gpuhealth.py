@@ -12,6 +12,7 @@ import pytest
 
 from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GONE, GpuHealth
+from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport, GpuXid
@@ -80,15 +81,15 @@ def host(tmp_path: Path) -> Host:
 def test_a_gpu_that_is_lost_is_a_fault_of_that_gpu_alone(host: Host) -> None:
     """pains 6: one of several is lost, the others stay as they are."""
     first, second = host.see(mode=None, problem=LOST, fault=LOST).gpus
-    assert (first.fault, first.hit, first.problem) == (LOST, ("17.1",), LOST)
-    assert (second.fault, second.hit, second.problem) == ("", (), "")
+    assert (first.fault, first.hit, sentence(first.problem)) == (LOST, ("17.1",), LOST)
+    assert (second.fault, second.hit, sentence(second.problem)) == ("", (), "")
 
 
 @pytest.mark.parametrize("number", [48, 79, 95])
 def test_a_fatal_error_closes_it(host: Host, number: int) -> None:
     """pains 6: the table of fatal errors."""
     gpu = host.xid(number)
-    assert gpu.fault.startswith(f"XID {number} (") and gpu.problem == gpu.fault and gpu.hit == ("17.1",)
+    assert gpu.fault.startswith(f"XID {number} (") and sentence(gpu.problem) == gpu.fault and gpu.hit == ("17.1",)
     host.held = {(18, 1): part_of("GPU-0")}
     assert host.look().gpus[0].hit == ("17.1",)  # whoever comes later was not hit
 
@@ -97,7 +98,7 @@ def test_a_fatal_error_closes_it(host: Host, number: int) -> None:
 def test_errors_of_programs_close_nothing(host: Host, number: int) -> None:
     """pains 6: XID 94 and the like must not fence."""
     gpu = host.xid(number)
-    assert (gpu.fault, gpu.problem, gpu.xids) == ("", "", (GpuXid(number=number, jobs=("17.1",)),))
+    assert (gpu.fault, sentence(gpu.problem), gpu.xids) == ("", "", (GpuXid(number=number, jobs=("17.1",)),))
     for _ in range(20):  # a storm is one piece of news
         gpu = host.xid(number)
     assert len(gpu.xids) == 1
@@ -125,7 +126,7 @@ def test_it_is_offered_again_after_clean_probes(host: Host) -> None:
         assert host.see().gpus[0].fault
         host.look()  # a look between two probes proves nothing
     gpu = host.see().gpus[0]
-    assert (gpu.fault, gpu.hit, gpu.problem) == ("", (), "")
+    assert (gpu.fault, gpu.hit, sentence(gpu.problem)) == ("", (), "")
 
 
 def test_as_long_as_it_does_not_answer_it_is_not_clean(host: Host) -> None:
@@ -181,7 +182,7 @@ def test_a_hot_one_gets_no_new_jobs(tmp_path: Path, limit: int | None) -> None:
     def problem(temperature: int | None) -> str:
         gpu = host.see(temperature_c=temperature).gpus[0]
         assert not gpu.fault and not gpu.hit  # jobs on it go on
-        return gpu.problem
+        return sentence(gpu.problem)
 
     assert problem(89) == ""
     assert problem(90) == problem(95) == problem(86) == problem(None) == "too hot (90 C or more; offered again at 85 C)"
@@ -189,13 +190,13 @@ def test_a_hot_one_gets_no_new_jobs(tmp_path: Path, limit: int | None) -> None:
 
 
 def test_without_a_limit_none_is_too_hot(host: Host) -> None:
-    assert host.see(temperature_c=120).gpus[0].problem == ""
+    assert sentence(host.see(temperature_c=120).gpus[0].problem) == ""
 
 
 def test_what_others_found_stays(host: Host) -> None:
-    assert host.see(problem="locked by another cluster").gpus[0].problem == "locked by another cluster"
+    assert sentence(host.see(problem="locked by another cluster").gpus[0].problem) == "locked by another cluster"
     gpu = host.xid(79, problem="locked by another cluster")
-    assert gpu.problem == "locked by another cluster" and gpu.fault
+    assert sentence(gpu.problem) == "locked by another cluster" and gpu.fault
 
 
 def test_one_that_the_driver_no_longer_lists(host: Host) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.gpu.lost_gpus import LostGpus
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey
@@ -28,7 +29,7 @@ def test_none_is_offered_that_the_attempt_may_have_until_it_is_over() -> None:
     assert judge(REPORT) == REPORT
     holdings.take_up(LOST, Order(job_id=7, attempt=1, command="", gpus_unknown=True), "h")
     assert holdings.part(LOST) == HostAllocation(host="h", slots=1)
-    assert [gpu.problem for gpu in judge(REPORT).gpus] == ["unrecorded(7.1)", "", "sick"]
+    assert [sentence(gpu.problem) for gpu in judge(REPORT).gpus] == ["unrecorded(7.1)", "", "sick"]
     assert holdings.held_gpus("7.1") is None  # none that it uses is called another's
     ended.add(LOST)
     assert judge(REPORT) == REPORT

@@ -6,6 +6,7 @@ import msgspec
 
 from gsched.agent.gpu.gpu_condition import still_of
 from gsched.agent.gpu.mig_layout import MigLayouts
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.host_ledger import AttemptKey
@@ -27,7 +28,7 @@ def judge(held: dict[AttemptKey, HostAllocation] | None = None, *, is_told: bool
 
 
 def problems(found: GpuReport) -> list[str]:
-    return [gpu.problem for gpu in found.gpus]
+    return [sentence(gpu.problem) for gpu in found.gpus]
 
 
 def test_a_layout_that_has_changed_is_offered_at_the_next_look() -> None:

@@ -17,6 +17,7 @@ from gsched.agent.gpu.compute_mode_records import ModeBook
 from gsched.agent.gpu.compute_modes import Modes
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.devices import MODE_OF_CLAIM
@@ -131,7 +132,7 @@ def test_the_mode_is_set_before_a_job_and_set_back_after_it(
         assert host.noted() == {part(claim).gpus[0].uuid: (standing, given)}
         await host.after(FIRST, part(claim))
         assert host.mode() is standing
-        assert (host.seen().mode, host.seen().standing_mode, host.seen().problem) == (standing, None, "")
+        assert (host.seen().mode, host.seen().standing_mode, sentence(host.seen().problem)) == (standing, None, "")
         assert host.noted() == {}
         await host.after(FIRST, part(claim))  # it may be called again
 
@@ -218,14 +219,14 @@ def test_a_gpu_is_not_made_exclusive_again_below_what_is_left_on_it(tmp_path: Pa
         assert host.mode() is DEFAULT
         await host.watch.look()
         await host.tidied()
-        assert "default is to be set back to exclusive_process: pid 4711 on it" in host.seen().problem
+        assert "default is to be set back to exclusive_process: pid 4711 on it" in sentence(host.seen().problem)
         assert host.seen().counted_mode is PROCESS
         with pytest.raises(ResourceExhausted, match="not set back yet"):
             await host.before(SECOND, part("ngpus_excl_p"))
         host.on_gpu()
         await host.watch.look()
         await host.tidied()
-        assert host.mode() is PROCESS and host.seen().problem == "" and host.noted() == {}
+        assert host.mode() is PROCESS and sentence(host.seen().problem) == "" and host.noted() == {}
 
     play(story)
 
@@ -254,10 +255,10 @@ def test_an_agent_that_died_between_setting_and_starting_has_it_set_back(tmp_pat
         await host.before(FIRST, part(PROCESS_CLAIM, 0, 1))
         assert (host.mode(0), host.mode(1)) == (PROCESS, PROCESS)
         other = await host.crash({})
-        assert "is to be set back" in other.reports[0].gpus[0].problem, "nobody gets it meanwhile"
+        assert "is to be set back" in sentence(other.reports[0].gpus[0].problem), "nobody gets it meanwhile"
         await other.tidied()
         assert (other.mode(0), other.mode(1)) == (DEFAULT, DEFAULT)
-        assert other.seen().problem == "" and other.noted() == {}
+        assert sentence(other.seen().problem) == "" and other.noted() == {}
 
     play(story)
 
@@ -269,7 +270,7 @@ def test_an_agent_that_died_during_the_job_sets_back_when_it_ends(tmp_path: Path
         other = await host.crash({FIRST: part(PROCESS_CLAIM)})
         await other.tidied()
         assert other.mode() is PROCESS
-        assert (other.seen().standing_mode, other.seen().problem) == (DEFAULT, "")
+        assert (other.seen().standing_mode, sentence(other.seen().problem)) == (DEFAULT, "")
         await other.after(FIRST, part(PROCESS_CLAIM))
         assert other.mode() is DEFAULT
 
@@ -374,7 +375,7 @@ def test_where_a_mode_cannot_be_set_the_job_goes_back_and_the_gpu_is_no_longer_o
             await host.before(FIRST, part(PROCESS_CLAIM))
         await host.after(FIRST, part(PROCESS_CLAIM))
         await host.watch.look()
-        assert not host.seen().mode_settable and host.seen().problem == "" and host.noted() == {}
+        assert not host.seen().mode_settable and sentence(host.seen().problem) == "" and host.noted() == {}
         is_known = isinstance(error, PermissionDenied)
         assert host.reports[-1].sets_modes is not is_known
         assert host.reports[-1].modes_note == ("not allowed" if is_known else "")
@@ -456,7 +457,7 @@ class Watched:
             await self.host.tidied()
         assert self.faults == []
         assert self.host.mode() is self.will
-        assert self.host.noted() == {} and self.host.seen().problem == ""
+        assert self.host.noted() == {} and sentence(self.host.seen().problem) == ""
 
 
 _keys = st.sampled_from([FIRST, SECOND])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.agent.gpu.foreign_processes import ForeignRules, judged, lost_memory, strangers_of
+from gsched.base.coded_text import sentence
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, ProcessKind
 
@@ -47,14 +48,16 @@ def test_what_is_found_on_a_free_gpu(
     processes: tuple[GpuProcess, ...], problem: str, strangers: tuple[int, ...]
 ) -> None:
     seen = verdict(gpu(*processes))
-    assert (seen.problem, seen.strangers) == (problem, strangers)
+    assert (sentence(seen.problem), seen.strangers) == (problem, strangers)
     assert seen.left_behind == (("17.1",) if OURS in processes else ())
 
 
 def test_a_job_is_no_stranger_and_what_it_does_is_not_judged() -> None:
     seen = gpu(OURS, UNSEEN, used_mib=9000)
     assert verdict(seen, is_used=True, is_over=lambda name: False) is seen
-    assert verdict(gpu(OURS, ANN), is_used=True, is_over=lambda name: False).problem == "foreign(ann,4711,700)"
+    assert (
+        sentence(verdict(gpu(OURS, ANN), is_used=True, is_over=lambda name: False).problem) == "foreign(ann,4711,700)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +74,7 @@ def test_what_has_escaped_from_a_job_closes_the_gpu_and_is_no_stranger(
     processes: tuple[GpuProcess, ...], action: GpuForeign, problem: str
 ) -> None:
     seen = verdict(gpu(*processes), rules=ForeignRules(action=action), is_over=lambda name: False)
-    assert seen.problem == problem
+    assert sentence(seen.problem) == problem
     assert ESCAPED.pid not in seen.strangers and seen.left_behind == ()
 
 
@@ -82,7 +85,7 @@ def test_a_process_of_untold_memory_counts_by_what_the_gpu_has_in_use() -> None:
 
 def test_one_that_has_ended_since_it_was_listed_does_not_count() -> None:
     assert verdict(gpu(ANN), passed=(4711,)) == gpu(ANN)
-    assert verdict(gpu(ANN, used_mib=2000), passed=(4711,)).problem == "dirty(?,1300)"
+    assert sentence(verdict(gpu(ANN, used_mib=2000), passed=(4711,)).problem) == "dirty(?,1300)"
 
 
 @pytest.mark.parametrize(
@@ -104,23 +107,23 @@ def test_memory_that_nothing_explains(fields: dict[str, Any], mib: int) -> None:
 
 
 def test_lost_memory_makes_a_free_gpu_dirty() -> None:
-    assert verdict(gpu(used_mib=5000)).problem == "dirty(?,5000)"
+    assert sentence(verdict(gpu(used_mib=5000)).problem) == "dirty(?,5000)"
     assert verdict(gpu(used_mib=5000), suspect="17.1").left_behind == ("17.1",)
-    assert verdict(gpu(used_mib=5000), is_used=True).problem == ""
+    assert sentence(verdict(gpu(used_mib=5000), is_used=True).problem) == ""
 
 
 def test_warn_closes_nothing_but_what_a_job_has_left() -> None:
     rules = ForeignRules(action=GpuForeign.WARN)
     seen = verdict(gpu(ANN), rules=rules)
-    assert (seen.problem, seen.strangers) == ("", (4711,))
-    assert verdict(gpu(used_mib=5000), rules=rules).problem == ""
-    assert verdict(gpu(used_mib=5000), rules=rules, suspect="17.1").problem == "dirty(?,5000)"
-    assert verdict(gpu(OURS), rules=rules).problem == "dirty(4715,500)"
+    assert (sentence(seen.problem), seen.strangers) == ("", (4711,))
+    assert sentence(verdict(gpu(used_mib=5000), rules=rules).problem) == ""
+    assert sentence(verdict(gpu(used_mib=5000), rules=rules, suspect="17.1").problem) == "dirty(?,5000)"
+    assert sentence(verdict(gpu(OURS), rules=rules).problem) == "dirty(4715,500)"
 
 
 def test_a_problem_that_is_there_already_stays() -> None:
     seen = verdict(gpu(ANN, problem="lost"))
-    assert (seen.problem, seen.strangers) == ("lost", (4711,))
+    assert (sentence(seen.problem), seen.strangers) == ("lost", (4711,))
 
 
 def test_where_processes_are_not_shown_nothing_is_said() -> None:
@@ -156,15 +159,15 @@ def test_one_process_closes_a_gpu_that_takes_one_process_however_little_memory_i
     mode: ComputeMode, process: GpuProcess, problem: str
 ) -> None:
     def found(**how: Any) -> str:
-        return verdict(gpu(process, mode=mode, foreign_mib=0), is_over=lambda name: False, **how).problem
+        return sentence(verdict(gpu(process, mode=mode, foreign_mib=0), is_over=lambda name: False, **how).problem)
 
     assert found() == problem
     is_by_memory = process.used_mib == 700
     assert found(rules=ForeignRules(action=GpuForeign.WARN)) == ""
-    assert verdict(gpu(process, mode=ComputeMode.DEFAULT, foreign_mib=0), is_over=lambda name: False).problem == (
-        problem if is_by_memory else ""
-    )
-    assert verdict(gpu(process, mode=mode), passed=(process.pid,)).problem == "" or process.escaped
+    assert sentence(
+        verdict(gpu(process, mode=ComputeMode.DEFAULT, foreign_mib=0), is_over=lambda name: False).problem
+    ) == (problem if is_by_memory else "")
+    assert sentence(verdict(gpu(process, mode=mode), passed=(process.pid,)).problem) == "" or process.escaped
 
 
 PROCESSES = st.builds(
@@ -184,5 +187,5 @@ def test_verdicts_hold_together(
     found = judged(seen, ForeignRules(limit_mib=limit_mib), is_over=lambda name: name == "18.1", is_used=is_used)
     assert bool(found.left_behind) == any(each.job == "18.1" for each in processes)
     assert set(found.strangers) <= {each.pid for each in processes if not each.job}
-    assert bool(found.problem) or not (found.strangers or found.left_behind)
+    assert bool(sentence(found.problem)) or not (found.strangers or found.left_behind)
     assert len(strangers_of(seen, limit_mib, is_used=True)) <= len(strangers_of(seen, limit_mib, is_used=False))

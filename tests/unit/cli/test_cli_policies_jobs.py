@@ -9,8 +9,9 @@ import pytest
 from fake_master import FakeCall, FakeMaster, spec
 from test_cli_gjobs import done, pending, running
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
-from gsched.model.reason import PendingReason, PlannedStart
+from gsched.model.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
 from gsched.model.room_view import PendingSummary, ReasonCount
 from gsched.model.view import ArrayView, JobFilter, JobView
 
@@ -43,7 +44,7 @@ def test_an_element_is_called_by_its_index(master: FakeMaster, call: NewCall, ar
 
 
 def test_grun_says_what_a_forced_job_still_waits_for(master: FakeMaster, call: NewCall) -> None:
-    reason = PendingReason("Job dependency condition not satisfied", detail="done(3): job 3 is RUN")
+    reason = PendingReason(coded("dependency.not_satisfied"), detail="done(3): job 3 is RUN")
     plain = spec()
     master.views = [JobView(job_id=7, spec=plain, state="PEND", submitted_at=1.0, pending_reasons=(reason,))]
     command = call("grun", "-m", "one", "7")
@@ -253,11 +254,11 @@ def test_everything_that_was_asked_for_is_told(master: FakeMaster, call: NewCall
 
 
 def test_a_start_that_nobody_can_foretell_says_why(master: FakeMaster, call: NewCall) -> None:
-    master.views = [pending(1271, planned=PlannedStart(text="unknown: no run limit on job 7"))]
+    master.views = [pending(1271, planned=PlannedStart(text=coded(UNKNOWN, "no run limit on job 7")))]
     gjobs = call("gjobs", "-UF", "1271")
     assert gjobs.run() == 0
     assert " Job will start at an unknown time: no run limit on job 7;" in gjobs.out
-    master.views = [pending(1271, planned=PlannedStart(text="never: Not enough job slot(s) (9 wanted)"))]
+    master.views = [pending(1271, planned=PlannedStart(text=coded(NEVER, "Not enough job slot(s) (9 wanted)")))]
     gjobs = call("gjobs", "-UF", "1271")
     assert gjobs.run() == 0
     assert " Job will never start as the hosts are now: Not enough job slot(s) (9 wanted);" in gjobs.out
@@ -273,7 +274,7 @@ def test_suspended_jobs_say_why(master: FakeMaster, call: NewCall) -> None:
 
 
 def test_a_job_that_cannot_start_yet_is_not_eligible(master: FakeMaster, call: NewCall) -> None:
-    waits = PendingReason("Job dependency condition not satisfied", detail="done(1): 1 PEND")
+    waits = PendingReason(coded("dependency.not_satisfied"), detail="done(1): 1 PEND")
     master.views = [pending(5, pending_reasons=(waits,)), running(4)]
     gjobs = call("gjobs", "-noheader", "-o", "jobid pendstate")
     assert (gjobs.run(), gjobs.out) == (0, "5 IPEND\n4 NOTPEND\n")

@@ -16,6 +16,7 @@ from core_world import EXCLUSIVE, SHARED, START, gpus, job_command, load, make_c
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import element_id
 from gsched.core.command import (
@@ -561,7 +562,7 @@ class Histories(RuleBasedStateMachine):
         for job in self.engine.state.jobs.values():
             if job.state in PENDING:
                 reasons = self.engine.pending_reasons(job.job_id)
-                assert reasons and all(reason.text.strip() for reason in reasons)
+                assert reasons and all(sentence(reason.text).strip() for reason in reasons)
         for array in self.engine.state.arrays.values():
             assert not array.count or self.engine.pending_reasons(array.array_id)[0].text
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.ids import array_of
 from gsched.core.command import (
     AttemptEnded,
@@ -133,7 +134,7 @@ def gpu_spec(count: int = 1, claim: str = "ngpus_excl_p", **changes: Any) -> Job
 def told(reason: PendingReason) -> str:
     """A reason as a line: text, hosts, numbers."""
     hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
-    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
+    return sentence(reason.text) + hosts + (f" ({sentence(reason.detail)})" if reason.detail else "")
 
 
 class World:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import World, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
 from gsched.model.application import Application
@@ -108,7 +109,7 @@ def test_jobs_wait_while_their_profile_does_not_exist() -> None:
     assert world.reasons(alone) == world.reasons(array) == said
     assert world.order("run", forced, user="root", hosts=("a",)) == [""]
     world.settle()
-    (note,) = [event.text for event in world.events if isinstance(event, JobNoted) and event.job_id == forced]
+    (note,) = [sentence(event.text) for event in world.events if isinstance(event, JobNoted) and event.job_id == forced]
     assert note == f"{said[0]}: its commands are not run", "an administrator's word counts more, and that is said"
     world.reconfigure(config())
     world.settle()
@@ -167,7 +168,7 @@ def test_a_pre_exec_command_may_fail_so_often_only(ends: bool) -> None:
     assert world.state(number) == (JobState.EXIT if ends else JobState.PSUSP)
     if not ends:
         (last,) = [event for event in world.events if isinstance(event, JobRequeued) and event.hold]
-        assert last.reason.endswith("; 2 failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended")
+        assert sentence(last.reason).endswith("; 2 failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended")
         said = "The job's pre-exec command exited with non-zero status (suspended after 2 failed starts)"
         assert world.reasons(number) == (said,)
         assert world.control("resume", number) == [""], "its owner may"

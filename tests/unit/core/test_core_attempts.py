@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import START, World, gpu_spec, gpus, load, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import NotFound
 from gsched.core.attempts.attempt_reports import HOW_TO_ASK
 from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostDisconnected, HostHello, HostReported
@@ -100,12 +101,12 @@ def test_news_from_the_wrong_host_or_of_another_attempt_change_nothing() -> None
 
 def test_a_job_without_gpus_is_told_once_how_to_get_one() -> None:
     def notes(world: World) -> list[str]:
-        return [event.text for event in world.events if isinstance(event, JobNoted)]
+        return [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
 
     world = World()
     world.run(spec(), gpu_spec())
-    assert notes(world) == [HOW_TO_ASK]
-    assert not world.job(1).notes  # history, not a warning
+    assert notes(world) == [sentence(HOW_TO_ASK)]
+    assert not tuple(map(sentence, world.job(1).notes))  # history, not a warning
     none = World(devices=0)
     none.run(spec())
     allowed = World(make_config(params=Params(gpu_unrequested=GpuUnrequested.ALLOW)))
@@ -137,7 +138,7 @@ def test_a_start_that_fails_is_tried_again_later_and_later_and_elsewhere() -> No
         assert world.job(job_id).attempt == attempt
         world.not_started(job_id, attempt, host)
         requeued = world.events[-1]
-        assert isinstance(requeued, JobRequeued) and requeued.reason == "fork failed"
+        assert isinstance(requeued, JobRequeued) and sentence(requeued.reason) == "fork failed"
         waits.append(requeued.not_before - world.now)
         world.settle()
         assert world.state(job_id) == "PEND"
@@ -364,7 +365,7 @@ def test_a_kill_before_the_order_arrived_ends_the_job() -> None:
     assert orders_after_reconnect(world, job_id, held=False) == []
     job = world.job(job_id)
     assert job.result == AttemptResult(ended_at=world.now, started=False, term_reason="TERM_OWNER")
-    assert not job.notes and total(world) == (4.0, 0.0)
+    assert not tuple(map(sentence, job.notes)) and total(world) == (4.0, 0.0)
 
 
 def test_orders_that_may_have_been_missed_are_repeated() -> None:
@@ -404,7 +405,7 @@ def test_an_attempt_that_is_gone_ends_with_the_reason(boot_id: str, problem: str
     world.connect(boot_id=boot_id)
     job = world.job(job_id)
     assert job.result is not None and (job.state, job.result.problem, job.result.exit_code) == ("EXIT", problem, None)
-    assert [*job.notes] == [problem] and total(world) == (4.0, 0.0)
+    assert [*tuple(map(sentence, job.notes))] == [problem] and total(world) == (4.0, 0.0)
 
 
 @pytest.mark.parametrize(("rerunnable", "state"), [(True, "PEND"), (False, "EXIT")])
@@ -415,7 +416,7 @@ def test_a_job_that_its_host_took_along_runs_again_if_it_may(rerunnable: bool, s
     world.connect(boot_id="boot2", held=[(job_id, 1)])
     world.ended(job_id, exit_code=None, host_down=True, problem="the host was shut down while the job ran")
     assert world.state(job_id) == state and total(world) == (4.0, 0.0)
-    again = [event.reason for event in world.events if isinstance(event, JobRequeued)]
+    again = [sentence(event.reason) for event in world.events if isinstance(event, JobRequeued)]
     assert again == (["it is rerunnable, and the host was shut down while the job ran"] if rerunnable else [])
     world.check_replay()
 

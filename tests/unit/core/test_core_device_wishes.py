@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from core_world import World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.submission.device_fit import Offered, Processors, Wishes, never_met, wishes_of
 from gsched.model.host import ComputeMode, GpuReport
 from gsched.model.topology import Processor
@@ -19,11 +20,11 @@ NONE = "No host that the job may use has"
 
 
 def never_given(wishes: tuple[Wishes, ...], hosts: Mapping[str, GpuReport | None]) -> str:
-    return never_met(wishes, {name: Offered(report) for name, report in hosts.items()})
+    return sentence(never_met(wishes, {name: Offered(report) for name, report in hosts.items()}))
 
 
 def never_bound(wishes: tuple[Wishes, ...], hosts: Mapping[str, Processors | None]) -> str:
-    return never_met(wishes, {name: Offered(GpuReport(), offered) for name, offered in hosts.items()})
+    return sentence(never_met(wishes, {name: Offered(GpuReport(), offered) for name, offered in hosts.items()}))
 
 
 @pytest.mark.parametrize(
@@ -73,28 +74,31 @@ def test_processor_units_that_no_host_offers() -> None:
     assert never_bound(wishes_of("{affinity[core(3)]} || {mem>1}", "", 1), {"b": (TWO, "")}) == ""
     here = World(make_config(("a", "b")))
     (job,) = here.submit(spec(res_req="affinity[core(1)]"))
-    assert "AFFINITY is not enabled in lsb.hosts on a" in here.job(job).spec.warnings[0]
+    assert "AFFINITY is not enabled in lsb.hosts on a" in sentence(here.job(job).spec.warnings[0])
 
 
 def test_gpus_and_processor_units_are_judged_together() -> None:
     """Each alternative may lack something else, and a task's host must have both."""
     old, new = Offered(OLD, (TWO, "")), Offered(NEW, ((), "AFFINITY is off"))
     apart = wishes_of("{rusage[ngpus_physical=1:gmodel=H100]} || {affinity[core(3)]}", "", 1)
-    assert never_met(apart, {"a": old, "b": new}).startswith(f"{NONE} a GPU of gmodel=H100 (models are ")
-    assert never_met(apart, {"a": old, "b": Offered(NEW, None)}) == ""
-    assert never_met(apart, {"a": old, "b": Offered(None)}) == ""
+    assert sentence(never_met(apart, {"a": old, "b": new})).startswith(f"{NONE} a GPU of gmodel=H100 (models are ")
+    assert sentence(never_met(apart, {"a": old, "b": Offered(NEW, None)})) == ""
+    assert sentence(never_met(apart, {"a": old, "b": Offered(None)})) == ""
     other_way = wishes_of("{affinity[core(3)]} || {rusage[ngpus_physical=1:gmodel=H100]}", "", 1)
-    assert never_met(other_way, {"a": old}).startswith(f"{NONE} the processor units of affinity[core(3)] (3 cores")
+    assert sentence(never_met(other_way, {"a": old})).startswith(
+        f"{NONE} the processor units of affinity[core(3)] (3 cores"
+    )
     both = wishes_of("affinity[core(1)]", "num=1:gmodel=A100", 1)
-    assert never_met(both, {"a": old, "b": new}) == (
+    assert sentence(never_met(both, {"a": old, "b": new})) == (
         f"{NONE} the processor units of affinity[core(1)] beside such GPUs (AFFINITY is off on b): the job waits until "
         "one has"
     )
-    assert never_met(both, {"a": old, "b": Offered(NEW, None)}) == ""
-    assert never_met(both, {"a": Offered(None, ((), "off")), "b": new}).startswith(f"{NONE} the processor units")
+    assert sentence(never_met(both, {"a": old, "b": Offered(NEW, None)})) == ""
+    found = never_met(both, {"a": Offered(None, ((), "off")), "b": new})
+    assert sentence(found).startswith(f"{NONE} the processor units")
     assert never_met(both, {"a": old, "b": Offered(NEW, (TWO, ""))}) == ""
     two_terms = wishes_of("1*{affinity[core(1)]} + 1*{rusage[ngpus_physical=1:gmodel=A100]}", "", 2)
-    assert never_met(two_terms, {"a": old, "b": new}) == ""
+    assert sentence(never_met(two_terms, {"a": old, "b": new})) == ""
 
 
 def test_whoever_submits_is_told_and_the_job_waits() -> None:
@@ -103,13 +107,13 @@ def test_whoever_submits_is_told_and_the_job_waits() -> None:
         here.report(name, gpus=report)
     wanted = spec(gpu_req="num=1:gmodel=H100")
     (job,) = here.submit(wanted, spec(gpu_req="num=1:gmodel=K80"))[:1]
-    (told,) = here.job(job).spec.warnings
+    (told,) = map(sentence, here.job(job).spec.warnings)
     assert told.startswith(f"{NONE} a GPU of gmodel=H100")
     here.modify(job, gpu_req="num=1:gmodel=H200")
-    assert ["gmodel=H200" in text for text in here.job(job).spec.warnings] == [True]
+    assert ["gmodel=H200" in text for text in map(sentence, here.job(job).spec.warnings)] == [True]
     here.modify(job, gpu_req="num=3:gmodel=A100")
     assert here.job(job).spec.warnings == ()
     only = here.submit(spec(gpu_req="num=1:gmodel=A100", hosts=("a",)))[0]
-    assert here.job(only).spec.warnings == (
+    assert tuple(map(sentence, here.job(only).spec.warnings)) == (
         f"{NONE} a GPU of gmodel=A100 (models are Tesla K80): the job waits until one has",
     )

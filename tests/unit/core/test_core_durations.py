@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import World, gpu_spec, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.allocation import AmountSchedule, AmountStep
@@ -153,7 +154,7 @@ def test_a_gpu_is_held_to_the_end_and_the_job_says_so(resource: str, wish: str) 
     world = World(make_config("a"))
     text = f"rusage[mem=500:{wish.format(resource)}]" if "(" not in wish else f"rusage[{wish.format(resource)}]"
     (job,) = world.run(spec(res_req=text))
-    assert world.job(job).spec.warnings == (
+    assert tuple(map(sentence, world.job(job).spec.warnings)) == (
         f"the duration of {resource} in rusage[...] does not count: a GPU is held until the job ends",
     )
     world.wait(6 * MIN)

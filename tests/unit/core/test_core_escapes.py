@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.model.event import JobNoted
 from gsched.model.host import GpuProcess, GpuReport
 
@@ -27,7 +28,7 @@ def world_with_job() -> tuple[World, int]:
 
 
 def said(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted)]
+    return [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
 
 
 def test_said_once_for_each_gpu() -> None:
@@ -40,7 +41,7 @@ def test_said_once_for_each_gpu() -> None:
         "ESCAPED: of run 1 process 40 of user ann uses GPU 1 (GPU-a1) on a, which is not its own",
         "ESCAPED: of run 1 process 41 of user ann uses GPU 2 (GPU-a2) on a, which is not its own",
     ]
-    assert list(world.job(job_id).notes) == said(world)
+    assert list(map(sentence, world.job(job_id).notes)) == said(world)
     assert world.state(job_id) == "RUN"
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from core_world import World, gpu_spec, gpus, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.attempts.attempt_results import GPU_FAILED
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobRequeued, JobSignalRequested
@@ -39,7 +40,9 @@ def test_the_job_on_it_ends_and_no_other() -> None:
         world.report(gpus=failed(0, f"{first}.1"))
     assert terminated(world) == [TerminateAttempt("a", first, 1, GPU_FAILED)]
     text = f"Run 1 lost a GPU: GPU 0 (GPU-a0) on a has failed: {LOST}"
-    assert world.job(first).notes == (text,) and world.job(second).notes == ()
+    assert (
+        tuple(map(sentence, world.job(first).notes)) == (text,) and tuple(map(sentence, world.job(second).notes)) == ()
+    )
     world.ended(first, exit_code=None, signal=9, term_reason=GPU_FAILED)
     result = world.job(first).result
     assert world.state(first) == "EXIT" and result is not None and result.term_reason == GPU_FAILED
@@ -57,7 +60,7 @@ def test_a_rerunnable_one_runs_once_more_elsewhere() -> None:
     world.report(gpus=failed(0, f"{job}.1"))
     world.ended(job, exit_code=None, signal=9, term_reason=GPU_FAILED)
     (event,) = [event for event in world.events if isinstance(event, JobRequeued)]
-    assert event.reason == f"GPU 0 (GPU-a0) on a has failed: {LOST}" and event.by == ""
+    assert sentence(event.reason) == f"GPU 0 (GPU-a0) on a has failed: {LOST}" and event.by == ""
     world.settle()
     world.started(job)
     held = world.job(job).allocation.hosts[0].gpus
@@ -86,7 +89,7 @@ def test_after_a_restart_of_the_master_it_is_known_why() -> None:
     (job,) = world.run(gpu_spec())
     world.report(gpus=failed(0, f"{job}.1"))
     world.restart()
-    assert world.job(job).gpu_fault.endswith(LOST) and world.job(job).kill_by
+    assert sentence(world.job(job).gpu_fault).endswith(LOST) and world.job(job).kill_by
     world.connect("a", failed(0, f"{job}.1"), held=[(job, 1)])
     assert terminated(world) == [TerminateAttempt("a", job, 1, GPU_FAILED)] * 2
     world.ended(job, exit_code=None, signal=9)
@@ -104,7 +107,7 @@ def test_one_that_is_ending_is_only_told(action: str) -> None:
         world.order("requeue", job)
     before = len(terminated(world))
     world.report(gpus=failed(0, f"{job}.1"))
-    assert len(terminated(world)) == before and len(world.job(job).notes) == 1
+    assert len(terminated(world)) == before and len(tuple(map(sentence, world.job(job).notes))) == 1
 
 
 def test_a_suspended_one_ends_too_and_once() -> None:
@@ -124,14 +127,14 @@ def test_nothing_of_other_attempts(name: str) -> None:
     world = World()
     (job,) = world.run(gpu_spec())
     world.report(gpus=failed(0, name.format(job)))
-    assert world.job(job).notes == () and not terminated(world)
+    assert tuple(map(sentence, world.job(job).notes)) == () and not terminated(world)
 
 
 def test_nothing_of_an_attempt_that_holds_another_gpu() -> None:
     world = World()
     (job,) = world.run(gpu_spec())
     world.report(gpus=failed(3, f"{job}.1"))
-    assert world.job(job).notes == () and not terminated(world)
+    assert tuple(map(sentence, world.job(job).notes)) == () and not terminated(world)
 
 
 def test_errors_of_programs_are_told_and_end_nothing() -> None:
@@ -142,18 +145,18 @@ def test_errors_of_programs_are_told_and_end_nothing() -> None:
     for _ in range(2):
         world.report(gpus=said)
     where = "of GPU 0 (GPU-a0) on a"
-    assert world.job(job).notes == (
+    assert tuple(map(sentence, world.job(job).notes)) == (
         f"Run 1 had XID 94 (a contained memory error) {where}",
         f"Run 1 had XID 999 {where}",
     )
     assert world.state(job) == "RUN" and not terminated(world)
     world.ended(job, exit_code=1)
     world.report(gpus=changed(0, xids=(*said.gpus[0].xids, GpuXid(number=31, jobs=(f"{job}.1",)))))
-    assert len(world.job(job).notes) == 3  # it is told even though it came after the end
+    assert len(tuple(map(sentence, world.job(job).notes))) == 3  # it is told even though it came after the end
 
 
 def test_a_job_without_a_gpu_is_not_touched() -> None:
     world = World()
     (job,) = world.run(spec())
     world.report(gpus=failed(0))
-    assert world.state(job) == "RUN" and world.job(job).notes == ()
+    assert world.state(job) == "RUN" and tuple(map(sentence, world.job(job).notes)) == ()

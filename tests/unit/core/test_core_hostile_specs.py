@@ -11,6 +11,7 @@ from core_world import World, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import AnyText, CodedText
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal
 from gsched.core.command import ModifyJobs
 from gsched.core.submission.modify import FIXED
@@ -31,6 +32,8 @@ NUMBERS = st.sampled_from([0, 1, -1, 2, 7, 1 << 20, (1 << 31) - 1, -(1 << 31), 1
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    if hint == AnyText:
+        return values_of(str) | st.builds(CodedText, st.text(max_size=9), st.lists(st.text(max_size=9)).map(tuple))
     if typing.get_origin(hint) is tuple:
         return st.lists(values_of(typing.get_args(hint)[0]), max_size=3).map(tuple)
     if typing.get_origin(hint) is dict:

@@ -9,6 +9,7 @@ from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.core.attempts.attempt_notes import MOST_NOTES
 from gsched.core.command import AttemptEnded, AttemptStarted, AttemptUnkillable, HeldAttempt, HostHello, HostReported
 from gsched.core.decision import Decision
@@ -49,7 +50,9 @@ def test_it_says_nothing_of_jobs_on_other_hosts() -> None:
     assert world.state(job_id) == "RUN"
     notes = [event for event in world.events[before:] if isinstance(event, JobNoted)]
     assert len(world.events) - before == len(notes)
-    assert all("of b is not clean" in note.text for note in notes)  # of an earlier run nobody knows where it was
+    assert all(
+        "of b is not clean" in sentence(note.text) for note in notes
+    )  # of an earlier run nobody knows where it was
     assert not [each for each in world.orders(0) if isinstance(each, TerminateAttempt)]
     assert not world.engine.observations.of("b").usage
 
@@ -82,7 +85,7 @@ def test_what_it_says_of_one_job_ends_somewhere() -> None:
         process = GpuProcess(pid=look, job=f"{job_id}.1", escaped=True)
         gpu = Gpu(uuid=f"GPU-{look}", index=0, mode=EXCLUSIVE, processes=(process,))
         world.engine.handle(HostReported("a", 1, gpus=GpuReport(gpus=(gpu,))), world.now)
-    assert len(world.job(job_id).notes) == MOST_NOTES
+    assert len(tuple(map(sentence, world.job(job_id).notes))) == MOST_NOTES
 
 
 def test_results_of_attempts_that_never_were_are_not_kept() -> None:

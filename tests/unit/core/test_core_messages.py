@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from core_world import World, first_words, job_command, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.core.command import JudgeCondition
@@ -85,7 +86,7 @@ def test_a_job_killed_as_done_is_done() -> None:
     assert result is not None and (result.exit_code, result.signal, result.term_reason) == (0, None, "")
     assert world.state(pending) == "EXIT"
     assert [world.job(each).view().kill_reason for each in (first, pending)] == ["enough", "enough"]
-    notes = [event.text for event in world.events if isinstance(event, JobNoted)]
+    notes = [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
     assert "Job termination reason: enough" in notes
     assert not world.job(first).notes
     world.check_replay()

@@ -10,6 +10,7 @@ from core_world import SHARED, World, gpus, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.submission.device_fit import Offered, never_met, wishes_of
@@ -32,7 +33,9 @@ def world_of(*profiles: str) -> World:
 
 
 def notes(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted) and "MIG" in event.text]
+    return [
+        sentence(event.text) for event in world.events if isinstance(event, JobNoted) and "MIG" in sentence(event.text)
+    ]
 
 
 def test_a_part_that_goes_below_a_job_is_told_once_and_not_given_to_others() -> None:
@@ -44,7 +47,7 @@ def test_a_part_that_goes_below_a_job_is_told_once_and_not_given_to_others() -> 
         world.report(gpus=laid("3g.40gb"))
     (part,) = world.job(second).allocation.hosts
     said = f"Run 1: its part MIG-1 (3g.40gb) of GPU 1 ({part.gpus[0].parent}) on a is gone: the MIG layout was changed"
-    assert notes(world) == [said] and said in world.job(second).notes
+    assert notes(world) == [said] and said in tuple(map(sentence, world.job(second).notes))
     world.report(gpus=laid("3g.40gb", "1g.10gb"))
     (third,) = world.run(spec(gpu_req="mig=1"))
     (fourth,) = world.run(spec(gpu_req="num=1"))
@@ -80,16 +83,16 @@ def test_new_parts_are_given_out_as_soon_as_they_are_seen() -> None:
 def test_nobody_is_refused_for_a_layout_that_may_come() -> None:
     world = world_of("1g.10gb")
     (job,) = world.run(spec(gpu_req="num=9:mig=2"))
-    (said,) = [text for text in world.job(job).spec.warnings if "mig" in text]
+    (said,) = [text for text in map(sentence, world.job(job).spec.warnings) if "mig" in text]
     assert (
         said
         == "No host that the job may use has a part of a GPU of mig=2 (parts are 1g.10gb): the job waits until one has"
     )
-    assert never_met(wishes_of("", "mig=1", 1), {"a": Offered(gpus(2, SHARED))}).startswith(
+    assert sentence(never_met(wishes_of("", "mig=1", 1), {"a": Offered(gpus(2, SHARED))})).startswith(
         "No host that the job may use has a part of a GPU of mig=1 (no GPU is split)"
     )
-    assert never_met(wishes_of("", "mig=1", 1), {"a": Offered(laid("1g.10gb"))}) == ""
-    assert "gmem=15G" in never_met(wishes_of("", "mig=1:gmem=15G", 1), {"a": Offered(laid("1g.10gb"))})
+    assert sentence(never_met(wishes_of("", "mig=1", 1), {"a": Offered(laid("1g.10gb"))})) == ""
+    assert "gmem=15G" in sentence(never_met(wishes_of("", "mig=1:gmem=15G", 1), {"a": Offered(laid("1g.10gb"))}))
 
 
 def test_a_split_gpu_shows_who_holds_parts_of_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from core_world import EXCLUSIVE, SHARED, World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.model.event import JobNoted
 from gsched.model.host import ComputeMode, GpuReport
 
@@ -17,7 +18,11 @@ def changed(mode: ComputeMode) -> GpuReport:
 
 
 def notes(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted) and "compute mode" in event.text]
+    return [
+        sentence(event.text)
+        for event in world.events
+        if isinstance(event, JobNoted) and "compute mode" in sentence(event.text)
+    ]
 
 
 def test_each_change_is_told_once_to_those_who_have_the_gpu() -> None:
@@ -30,8 +35,12 @@ def test_each_change_is_told_once_to_those_who_have_the_gpu() -> None:
     said = (
         "Somebody has changed the compute mode of GPU 0 (GPU-a0) on a from exclusive_process to {} while run 1 uses it"
     )
-    assert notes(world) == [said.format("default"), said.format("prohibited")] == list(world.job(first).notes)
-    assert world.job(second).notes == ()
+    assert (
+        notes(world)
+        == [said.format("default"), said.format("prohibited")]
+        == list(map(sentence, world.job(first).notes))
+    )
+    assert tuple(map(sentence, world.job(second).notes)) == ()
     assert world.state(first) == "RUN"
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.model.event import JobNoted
 from gsched.model.host import GpuReport
 
@@ -19,7 +20,9 @@ def losing(name: str) -> GpuReport:
 
 
 def notes(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted) and "MPS" in event.text]
+    return [
+        sentence(event.text) for event in world.events if isinstance(event, JobNoted) and "MPS" in sentence(event.text)
+    ]
 
 
 def test_it_is_told_once_for_each_run() -> None:
@@ -29,7 +32,7 @@ def test_it_is_told_once_for_each_run() -> None:
     for _ in range(2):
         world.report(gpus=losing(f"{job}.1"))
     said = "Run 1: the MPS control daemon on GPU 0 (GPU-a0) of a has ended by itself; programs that used it have failed"
-    assert notes(world) == [said] == list(world.job(job).notes)
+    assert notes(world) == [said] == list(map(sentence, world.job(job).notes))
     assert world.state(job) == "RUN"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from core_world import World, gpu_spec, gpus, load, make_config
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.attempts.unrecorded_attempts import MOST_NUMBER
 from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
@@ -153,7 +154,7 @@ def test_a_job_that_waits_in_an_old_copy_of_the_store_is_not_started_a_second_ti
     world.settle()
     assert (world.state(job_id), world.state(element)) == ("PSUSP", "PSUSP")
     text = "Run 1 of the job is on host a, but is not recorded: it is not started again by itself"
-    assert [world.job(number).notes for number in (job_id, element)] == [(text,), (text,)]
+    assert [tuple(map(sentence, world.job(number).notes)) for number in (job_id, element)] == [(text,), (text,)]
     assert [each.name for each in shown(world)] == [f"{job_id}.1", f"{element}.1"]
     # Its end is not kept: that number belongs to a job of the store.
     assert over(world, job_id, 1) == [ForgetAttempts("a", ((job_id, 1),))]
@@ -229,7 +230,7 @@ def test_a_host_that_is_heard_too_late_has_its_run_set_aside_and_the_job_is_told
         assert TerminateAttempt("b", job_id, 1, given_up=True) not in world.instructions[since:]
         assert world.engine.observations.of("b").orphans.keys() == {(job_id, 1)}
         text = "Run 1 of an earlier generation of the store, which is not recorded, is on host b as well"
-        assert world.job(job_id).notes == (text,)
+        assert tuple(map(sentence, world.job(job_id).notes)) == (text,)
         assert world.state(job_id) == "RUN" and world.held(job_id) == [0]
     # Its end is not the job's.
     world.do(AttemptEnded(job_id, 1, "b", RESULT))

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.config import GmemAction, Params
 from gsched.model.event import JobNoted
@@ -30,7 +31,9 @@ def world_with_job(action: GmemAction, **changes: Any) -> tuple[World, int]:
 
 
 def notes(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted) and "gmem" in event.text]
+    return [
+        sentence(event.text) for event in world.events if isinstance(event, JobNoted) and "gmem" in sentence(event.text)
+    ]
 
 
 def test_it_is_told_once() -> None:
@@ -38,7 +41,7 @@ def test_it_is_told_once() -> None:
     for _ in range(2):
         world.report(gpus=accusing(f"{job_id}.1"))
     said = ["Run 1 uses more memory of GPU 0 (GPU-a0) on a than its gmem=1000M"]
-    assert notes(world) == said and list(world.job(job_id).notes) == said
+    assert notes(world) == said and list(map(sentence, world.job(job_id).notes)) == said
     assert world.state(job_id) == "RUN" and not world.job(job_id).kill_by
 
 

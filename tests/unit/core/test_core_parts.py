@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from core_world import World, gpu_spec, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
 from gsched.core.instruction import (
     Instruction,
@@ -110,7 +111,7 @@ def test_a_part_that_cannot_be_opened_puts_the_job_back_and_ends_the_others() ->
     since = len(world.instructions)
     world.part_ended(job_id, "b", exit_code=None, started=False, problem="GPU 0 is not clean")
     job = world.job(job_id)
-    assert job.state == "PEND" and job.avoid_host == "b" and job.start_problem == "host b: GPU 0 is not clean"
+    assert job.state == "PEND" and job.avoid_host == "b" and sentence(job.start_problem) == "host b: GPU 0 is not clean"
     assert orders(world, since) == ends(job_id, "c")  # a was never told to start
     assert holding(world) == "c"
     world.part_ended(job_id, "c")
@@ -232,7 +233,7 @@ def test_the_end_of_a_part_is_one_also_where_its_host_has_forgotten_that_it_is(i
     assert not [event for event in world.events if isinstance(event, StaleResultRecorded)]
     world.part_ended(job_id, "c")
     if not is_over:
-        assert any("Run 1 lost its part on host b" in each for each in job.notes)
+        assert any("Run 1 lost its part on host b" in each for each in tuple(map(sentence, job.notes)))
         world.ended(job_id, exit_code=None)
     assert world.kinds(job_id)[-1] == "JobPostProcessed" and holding(world) == ""
 
@@ -294,7 +295,7 @@ def test_a_part_that_ends_by_itself_ends_the_job(result: dict[str, Any], reason:
     since = len(world.instructions)
     world.part_ended(job_id, "b", **result)
     assert orders(world, since) == ends(job_id, "a", "c", given_up=False, reason=reason)
-    assert world.job(job_id).notes[-1].startswith("Run 1 lost its part on host b: ")
+    assert tuple(map(sentence, world.job(job_id).notes))[-1].startswith("Run 1 lost its part on host b: ")
     world.restart()
     world.connect("a", held=[(job_id, 1)])
     assert TerminateAttempt("a", job_id, 1, reason) in world.orders(since)
@@ -360,9 +361,13 @@ def test_a_host_that_comes_back_without_its_part_ends_or_reruns_the_job(rerunnab
     world.disconnect("c")
     world.connect("c", gpus(4, host="c"), boot_id="another")
     if rerunnable:
-        assert world.state(job_id) == "PEND" and "lost its part: the host restarted" in world.events[-1].reason  # type: ignore[union-attr]
+        assert world.state(job_id) == "PEND" and "lost its part: the host restarted" in sentence(
+            world.events[-1].reason
+        )  # type: ignore[union-attr]
         return
-    assert world.job(job_id).notes == ("Run 1 lost its part on host c: the host restarted while the job ran",)
+    assert tuple(map(sentence, world.job(job_id).notes)) == (
+        "Run 1 lost its part on host c: the host restarted while the job ran",
+    )
     world.ended(job_id, exit_code=None, signal=2)
     assert world.state(job_id) == "EXIT" and holding(world) == ""
     world.check_replay()
@@ -385,7 +390,9 @@ def test_a_host_that_was_restarted_and_knows_what_it_lost_ends_or_reruns_the_job
     elif host == "a":
         assert job.state == "EXIT"
     else:
-        assert job.state == "ZOMBI" and job.notes[-1].startswith("Run 1 lost its part on host c: the host restarted")
+        assert job.state == "ZOMBI" and tuple(map(sentence, job.notes))[-1].startswith(
+            "Run 1 lost its part on host c: the host restarted"
+        )
         world.ended(job_id, exit_code=None, signal=2, leaves_parts=True)
         assert world.state(job_id) == "EXIT" and holding(world) == "b"
     assert not [event for event in world.events[since:] if isinstance(event, StaleResultRecorded)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core_world import World, gpu_spec, load, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.audit import audit
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.state.cluster_state import ClusterState
@@ -32,7 +33,7 @@ def test_a_suspended_job_gives_its_slots_and_keeps_its_gpus() -> None:
     world.settle()
     assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
     assert world.orders()[-2:] == [SuspendAttempt("a", low, 1), world.orders()[-1]]
-    assert world.job(low).suspend_reason == f"The job was preempted because of a higher priority job <{high}>"
+    assert sentence(world.job(low).suspend_reason) == f"The job was preempted because of a higher priority job <{high}>"
     books = world.engine.state.ledger.host("a")
     assert books.slots_used == 2 and len(books.holders) == 1
     world.check_replay()

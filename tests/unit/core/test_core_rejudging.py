@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from core_world import World, make_config, spec
 
+from gsched.base.coded_text import has_code, sentence
 from gsched.base.ids import element_id
 from gsched.core.submission import requirement_updates
-from gsched.core.submission.requirement_check import KEPT
 from gsched.model.config import GpuUnrequested
 from gsched.model.event import JobModified
 from gsched.model.queue import Queue
@@ -37,7 +37,7 @@ def test_a_waiting_job_follows_its_queue_and_no_other_does() -> None:
     assert "mem=7" in combined(world, own), "the job's own reservation of a resource counts before the queue's"
     assert (combined(world, theirs), combined(world, started)) == before
     (event,) = [event for event in world.events if isinstance(event, JobModified) and event.job_id == mine]
-    assert event.by == "" and "mem=100" in event.changes[0]
+    assert event.by == "" and "mem=100" in sentence(event.changes[0])
     world.check_replay()
 
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_combined_any_more_keeps_its_requirement_and_says_so() ->
     for number in (job_id, array_id):
         item = world.engine.state.item(number).spec
         assert item.combined_req == before
-        assert any(text.startswith(KEPT) for text in item.warnings), item.warnings
+        assert any(has_code(text, "warning.requirement_kept") for text in item.warnings), item.warnings
     world.reconfigure(config)
     world.settle()
     assert world.job(job_id).spec.warnings == ()

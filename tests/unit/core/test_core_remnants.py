@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config
 
+from gsched.base.coded_text import sentence
 from gsched.core.command import AttemptEnded
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.event import JobNoted, JobRequeued
@@ -28,7 +29,7 @@ def with_ann(**more: Any) -> GpuReport:
 
 
 def notes(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted)]
+    return [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
 
 
 def dispatched(world: World) -> int:
@@ -53,7 +54,7 @@ def test_a_refused_job_is_placed_elsewhere_at_once() -> None:
     job_id = dispatched(world)
     world.report(gpus=with_ann(problem="foreign(ann,4711,700)"))
     event = refuse(world, job_id)
-    assert (event.not_before, event.avoid_host, event.reason) == (0.0, "", "GPU 0 must not be used")
+    assert (event.not_before, event.avoid_host, sentence(event.reason)) == (0.0, "", "GPU 0 must not be used")
     world.cycle()
     assert (world.state(job_id), world.job(job_id).attempt, world.held(job_id)) == ("RUN", 2, [1])
     world.check_replay()

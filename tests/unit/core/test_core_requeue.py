@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from core_world import World, first_words, gpu_spec, load, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.ids import element_id
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobNoted, JobRequeued, StaleResultRecorded
@@ -187,7 +188,7 @@ def test_requeues_by_exit_code_come_to_an_end() -> None:
         world.started(1)
         world.ended(1, attempt, world.job(1).allocation.first_host, exit_code=30)  # type: ignore[union-attr]
     assert world.state(1) == "EXIT"
-    notes = [event.text for event in world.events if isinstance(event, JobNoted)]
+    notes = [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
     assert notes[-1] == "it exited with 30 and is not requeued again: 2 times are the most (MAX_JOB_REQUEUE)"
 
 

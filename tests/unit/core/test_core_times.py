@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core_world import START, World, load, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.ids import element_id
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
 from gsched.model.host import HostConfig
@@ -122,7 +123,7 @@ def test_outside_its_run_window_a_queue_starts_nothing_and_stops_what_runs() -> 
     assert world.engine.next_deadline(world.now) <= START + 600
     world.wait(60)
     assert world.state(job_id) == "SSUSP" and world.orders()[-1] == SuspendAttempt("a", job_id, 1)
-    assert world.job(job_id).suspend_reason == "The run windows of the queue are closed"
+    assert sentence(world.job(job_id).suspend_reason) == "The run windows of the queue are closed"
     assert world.engine.state.ledger.host("a").slots_used == 1  # it keeps what it holds
     (waiting,) = world.submit(spec())
     world.settle()
@@ -181,7 +182,7 @@ def test_beyond_load_sched_nothing_starts_beyond_load_stop_jobs_are_suspended() 
     assert world.reasons(waiting)[0].startswith(text) and world.state(job_id) == "RUN"
     world.report(load=load(r1m=2.5))
     assert (world.state(job_id), world.state(other)) == ("SSUSP", "RUN")
-    assert world.job(job_id).suspend_reason == f"Host load exceeded threshold: {text} (2.5, threshold 2)"
+    assert sentence(world.job(job_id).suspend_reason) == f"Host load exceeded threshold: {text} (2.5, threshold 2)"
     world.report(load=load(r1m=1.5))
     assert world.state(job_id) == "SSUSP"  # until it is below loadSched again
     world.report(load=load(r1m=0.5, mem=400.0))
@@ -205,7 +206,7 @@ def test_stop_and_resume_conditions() -> None:
     (job_id,) = world.run(spec())
     world.report(load=load(r1m=6.0))
     assert world.state(job_id) == "SSUSP"
-    assert world.job(job_id).suspend_reason == "STOP_COND is true with current host load"
+    assert sentence(world.job(job_id).suspend_reason) == "STOP_COND is true with current host load"
     world.report(load=load(r1m=3.0))
     assert world.state(job_id) == "SSUSP"
     world.report(load=load(r1m=0.5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.command import AttemptUnkillable
 from gsched.model.event import JobNoted
 
@@ -23,7 +24,11 @@ def world_with_job() -> tuple[World, int]:
 
 
 def said(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobNoted) and "UNKILLABLE" in event.text]
+    return [
+        sentence(event.text)
+        for event in world.events
+        if isinstance(event, JobNoted) and "UNKILLABLE" in sentence(event.text)
+    ]
 
 
 def test_each_process_is_named_once_and_only_its_job_keeps_what_it_holds() -> None:
@@ -33,7 +38,7 @@ def test_each_process_is_named_once_and_only_its_job_keeps_what_it_holds() -> No
         world.do(AttemptUnkillable(job_id, 1, "a", processes))
     first, second = said(world)
     assert first == SAID.format(world.job(job_id).spec.user) and second.startswith("UNKILLABLE pid 41 (load)")
-    assert list(world.job(job_id).notes) == [first, second]
+    assert list(map(sentence, world.job(job_id).notes)) == [first, second]
     (other,) = world.run(spec(gpu_req="num=1:mode=shared:j_exclusive=yes"))
     (waits,) = world.submit(spec(gpu_req="num=1:mode=shared:j_exclusive=yes"))
     world.cycle()

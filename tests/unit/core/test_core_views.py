@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import START, World, load, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.host import GpuReport, HostConfig
 from gsched.model.queue import Queue, Threshold
@@ -47,9 +48,9 @@ def test_a_job_that_waits_for_load_is_not_said_to_wait_for_ever() -> None:
     )
     here.cycle()
     planned = here.engine.planned
-    assert planned[busy].text.startswith("unknown: Job's resource requirements not satisfied (mem>100001")
-    assert planned[small].text.startswith("never: Job's resource requirements not satisfied (ncpus>64")
-    assert planned[far].text.startswith("unknown: ")
+    assert sentence(planned[busy].text).startswith("unknown: Job's resource requirements not satisfied (mem>100001")
+    assert sentence(planned[small].text).startswith("never: Job's resource requirements not satisfied (ncpus>64")
+    assert sentence(planned[far].text).startswith("unknown: ")
 
 
 CLOSED_NOW = Window((minute_of_week(START) + 60) % 1440, (minute_of_week(START) + 120) % 1440)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.base.patterns import expand_job_id
@@ -129,7 +130,7 @@ def test_a_script_named_as_the_command() -> None:
     assert (job.script, job.spec.name) == (SCRIPT, "train")
     with_words = submit("job.sh", "arg", files=files, env=on)
     assert (with_words.script, with_words.spec.command, with_words.spec.name) == (None, "job.sh arg", "train")
-    assert with_words.spec.warnings and "job.sh" in with_words.spec.warnings[0]
+    assert with_words.spec.warnings and "job.sh" in sentence(with_words.spec.warnings[0])
     assert submit("prog", files=files, env=on).spec.command == "prog"
     assert submit("hostname", files=files, env=on).spec.command == "hostname"
 
@@ -240,7 +241,7 @@ def test_wrong_values_of_a_script_name_their_line(lines: str, reason: str) -> No
 )
 def test_run_limits_that_are_no_whole_minutes(text: str, seconds: int | None, notes: tuple[str, ...]) -> None:
     spec = submit("-W", text, "x").spec
-    assert (spec.run_limit_s, spec.warnings) == (seconds, notes)
+    assert (spec.run_limit_s, tuple(map(sentence, spec.warnings))) == (seconds, notes)
 
 
 @pytest.mark.parametrize("text", ["1.", ".5", "1.x", "1.5.5", "-1", "1:", ":5", "", "1e3", "٣.٥", ":", "0x"])

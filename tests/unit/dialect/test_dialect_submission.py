@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import ParsedSubmission, read_submission
 from gsched.dialect.bsub_options import BSUB
@@ -57,13 +58,13 @@ def test_a_limit_scaled_by_a_host_is_told_of() -> None:
     spec = submit("-W", "1:30/gpu01", "x").spec
     assert spec.run_limit_s == 5400
     note = "Warning: -W 1:30/gpu01: times are not scaled by the speed of hosts; 1:30 counts on every host"
-    assert spec.warnings == (note,)
+    assert tuple(map(sentence, spec.warnings)) == (note,)
 
 
 def test_a_script_of_windows_is_run_with_the_line_ends_of_unix() -> None:
     job = submit(stdin=b"#!/bin/sh\r\n#BSUB-J win # why\r\necho a\r\n")
     assert (job.script, job.spec.name) == (b"#!/bin/sh\n#BSUB-J win # why\necho a\n", "win")
-    assert job.spec.warnings == (
+    assert tuple(map(sentence, job.spec.warnings)) == (
         "Line 1 of the script ends with CR LF (Windows): it is run with the line ends of Unix",
     )
 
@@ -130,7 +131,7 @@ def test_what_an_esub_is_told_and_may_change() -> None:
 def test_a_variable_that_stays_as_it_is_is_told_of(words: list[str], literal: str) -> None:
     spec = submit(*words).spec
     note = "on the execution host: only in a command that is one word are variables"
-    assert spec.warnings == ((f"Warning: {literal} is not expanded {note}",) if literal else ())
+    assert tuple(map(sentence, spec.warnings)) == ((f"Warning: {literal} is not expanded {note}",) if literal else ())
     assert not literal or f"'{literal}'" in spec.command
 
 

@@ -7,6 +7,7 @@ import itertools
 import msgspec
 import pytest
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id, show_job
 from gsched.core.command import (
@@ -87,7 +88,7 @@ class Desk:
 def told(reason: PendingReason) -> str:
     """`TEXT: 2 hosts (NUMBERS)`."""
     hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
-    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
+    return sentence(reason.text) + hosts + (f" ({sentence(reason.detail)})" if reason.detail else "")
 
 
 def spec(**changes: object) -> JobSpec:
@@ -272,9 +273,9 @@ def test_reasons_are_counted_per_job_and_per_host() -> None:
     desk.go_on()
     summary = pending_summary(desk.board, NOW)
     assert summary.jobs == 6
-    counts = {(each.text, each.is_host_based): each.count for each in summary.reasons}
+    counts = {(sentence(each.text), each.is_host_based): each.count for each in summary.reasons}
     assert counts[("The job was suspended by the user while pending", False)] == 4
-    assert counts[(HOST_BASED, False)] == 2
+    assert counts[(sentence(HOST_BASED), False)] == 2
     assert sum(count for (_, is_host_based), count in counts.items() if is_host_based) == 4
 
 

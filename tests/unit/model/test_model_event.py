@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import AnyText, CodedText
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event, kind_of
 from gsched.model.job import JobSpec
@@ -18,9 +19,18 @@ from gsched.model.job import JobSpec
 KINDS = AnyEvent.__args__
 
 
+def texts() -> st.SearchStrategy[CodedText]:
+    """Any coded text, also one whose parameters are texts."""
+    plain = st.text() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    inner = st.builds(CodedText, st.text(), st.lists(plain, max_size=2).map(tuple))
+    return st.builds(CodedText, st.text(), st.lists(plain | inner, max_size=3).map(tuple))
+
+
 @functools.cache
 def instances(kind: Any) -> st.SearchStrategy[Any]:
     """Any value of a struct or of one of its fields' types; numbers are those that JSON knows."""
+    if kind == AnyText:
+        return st.text() | texts()
     arguments = typing.get_args(kind)
     if type(None) in arguments:
         return st.none() | instances(arguments[0])

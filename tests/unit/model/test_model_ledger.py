@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import offer_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport
@@ -42,7 +43,7 @@ def claimable(ledger: HostLedger, claim: str) -> list[int]:
 def why(part: HostAllocation, ledger: HostLedger) -> str:
     """What keeps the part from the host."""
     reason = refusal_of(part, ledger)
-    return "" if reason is None else reason.detail or reason.text
+    return "" if reason is None else sentence(reason.detail or reason.text)
 
 
 def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
@@ -206,8 +207,8 @@ def test_an_attempt_that_still_holds_something_cannot_be_given_more() -> None:
     both = Allocation(hosts=(HostAllocation(host="a", slots=4), HostAllocation(host="b", slots=1)))
     assert misfit(ledger, (1, 1), both) == ""
     ledger.take((1, 1), Allocation(hosts=(part(),)))
-    assert misfit(ledger, (1, 1), both) == "attempt 1 of job 1 is still on a"
-    assert misfit(ledger, (1, 2), both) == "Not enough job slot(s): 4 wanted, 3 of 4 free on a"
+    assert sentence(misfit(ledger, (1, 1), both)) == "attempt 1 of job 1 is still on a"
+    assert sentence(misfit(ledger, (1, 2), both)) == "Not enough job slot(s): 4 wanted, 3 of 4 free on a"
 
 
 def test_double_owners_are_named_and_sharers_are_not() -> None:

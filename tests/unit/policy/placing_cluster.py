@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.ledger import Ledger
@@ -143,7 +144,7 @@ def devices(plan: Plan) -> dict[int, list[int]]:
 def line(reason: PendingReason) -> str:
     """A reason as one line, `TEXT: 2 hosts (numbers)`."""
     hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
-    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
+    return sentence(reason.text) + hosts + (f" ({sentence(reason.detail)})" if reason.detail else "")
 
 
 def told(plan: Plan) -> list[tuple[str, ...]]:

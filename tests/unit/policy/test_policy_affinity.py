@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
@@ -26,7 +27,7 @@ from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
 
-SHORT = cpu_affinity.NOT_ENOUGH
+SHORT = sentence(cpu_affinity.NOT_ENOUGH)
 
 
 def chosen(ledger: HostLedger, text: str, tasks: int = 1) -> list[list[int]]:
@@ -45,8 +46,8 @@ def take(ledger: HostLedger, binding: CpuBinding) -> None:
 
 def shortage(ledger: HostLedger, text: str, tasks: int = 1) -> str:
     found = cpu_affinity.choose(ledger, cpu_affinity.affinity_of(f"affinity[{text}]"), tasks)
-    assert isinstance(found, Reason) and found.text == SHORT
-    return found.detail
+    assert isinstance(found, Reason) and sentence(found.text) == SHORT
+    return sentence(found.detail)
 
 
 # 2 sockets, 4 NUMA nodes, 16 cores: core N has the threads N and 16 + N, cores 0-3 are in node 0, 0-7 in socket 0.
@@ -333,7 +334,7 @@ def test_a_job_that_lacks_units_is_planned_and_nothing_that_starts_before_delays
     assert world.plan().planned[big].at == NOW + 600.0
     (never,) = world.add(kind("affinity[core(5)]", run_s=60.0))
     found = world.plan().planned[never]
-    assert found.text == f"never: {SHORT} (5 cores wanted, 4 of 4 free on a)", late
+    assert sentence(found.text) == f"never: {SHORT} (5 cores wanted, 4 of 4 free on a)", late
 
 
 def test_the_scalar_trial_agrees() -> None:

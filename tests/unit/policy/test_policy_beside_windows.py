@@ -7,6 +7,7 @@ from placing_cluster import host, kind
 from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.queue import Queue
 from gsched.model.snapshot import AdvanceReservation, Plan
 from gsched.policy.backfill.reservation_guard import KEPT_FOR_WINDOW
@@ -24,7 +25,7 @@ def cluster_with(*windows: AdvanceReservation, gpus: int = 0) -> TimedCluster:
 
 
 def texts(plan: Plan) -> list[str]:
-    return [each.text for found in plan.reasons.values() for each in found]
+    return [sentence(each.text) for found in plan.reasons.values() for each in found]
 
 
 def test_who_starts_now_leaves_a_planned_job_and_a_reservation_that_begins_beside_it_enough_together() -> None:
@@ -74,4 +75,4 @@ def test_reservations_that_overlap_are_kept_together(overlapping: bool) -> None:
     (job,) = cluster.add(kind("span[hosts=1]", slots=2, run_s=180.0))
     plan = cluster.step(0.0)
     assert (job not in cluster.started) is overlapping
-    assert (KEPT_FOR_WINDOW in texts(plan)) is overlapping
+    assert (sentence(KEPT_FOR_WINDOW) in texts(plan)) is overlapping

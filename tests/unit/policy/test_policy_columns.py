@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 from placing_cluster import NOW, Cluster, host, kind, places
 
+from gsched.base.coded_text import coded
 from gsched.model.allocation import CpuBinding, HostAllocation
 from gsched.model.columns import HostColumns
 from gsched.model.devices import SETTABLE_MODES, held_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
 from gsched.policy.match.columns import FITS
@@ -87,7 +89,7 @@ def hosts(draw: st.DrawFn, name: str) -> HostSnapshot:
         name,
         values=values,
         closed=draw(st.sampled_from(["", "", "", "Closed by LSF administrator"])),
-        busy=draw(st.sampled_from([{}, {}, {"": "The paging rate (pg) is beyond threshold"}, {"r": "busy"}])),
+        busy=draw(st.sampled_from([{}, {}, {"": PendingReason(coded("load.pg"))}, {"r": PendingReason("busy")}])),
         exclusive_resources=draw(st.sampled_from([(), (), ("big",)])),
         last_dispatch=draw(st.sampled_from([-math.inf, NOW - 1.0])),
     )

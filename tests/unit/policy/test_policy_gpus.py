@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import PROCESS_CLAIM
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import HostLedger
@@ -19,7 +20,7 @@ def said(*problems: str, wanted: int = 2) -> str:
     ledger.observe_gpus(GpuReport(gpus=tuple(gpus)))
     found = choose(ledger, (Devices(DeviceKind("ngpus"), wanted),))
     assert isinstance(found, Shortage)
-    return found.reason("a").detail
+    return sentence(found.reason("a").detail)
 
 
 def test_what_closes_a_free_gpu_is_named() -> None:
@@ -40,6 +41,6 @@ def test_who_keeps_a_gpu_in_another_mode_is_named() -> None:
     found = choose(ledger, (Devices(DeviceKind(PROCESS_CLAIM), 1),))
     assert isinstance(found, Shortage)
     why = "GPU 0 not offered: in mode default, used by pid 4711 of ann (74 MiB) and 1 more"
-    assert found.reason("a").detail == f"1 of mode=exclusive_process wanted, a has no such GPU, {why}"
+    assert sentence(found.reason("a").detail) == f"1 of mode=exclusive_process wanted, a has no such GPU, {why}"
     found = choose(ledger, (Devices(DeviceKind("ngpus_excl_p"), 1),))
     assert isinstance(found, Shortage) and not found.closed

@@ -9,6 +9,7 @@ from placing_cluster import kind
 from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Snapshot
 from gsched.model.window import Window
@@ -47,7 +48,7 @@ def test_no_start_is_planned_for_a_time_at_which_the_queue_is_closed() -> None:
     cluster.step(0.0)
     assert cluster.planned[soon].at == 90.0
     assert cluster.planned[late].at is None
-    assert cluster.planned[late].text == "unknown: its queue closes before, by its time windows"
+    assert sentence(cluster.planned[late].text) == "unknown: its queue closes before, by its time windows"
     cluster.step(90.0)
     cluster.step(200.0)
     assert soon in cluster.started and late not in cluster.started

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import Cluster, kind
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import Ledger
 from gsched.model.limit import Amount, Consumers, Limit
@@ -20,9 +21,16 @@ from gsched.model.window import Window
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_counts import LimitCounts, budget_key
 from gsched.policy.limits.limit_members import groups_above, limit_of
+from gsched.policy.limits.limit_sections import LimitDenial
 
 ALL, EACH = Consumers(), Consumers(per=True)
 NAMES = ("h1", "h2", "h3")
+
+
+def shown(denial: LimitDenial | None) -> tuple[str, str, str]:
+    """Text, numbers and scope."""
+    assert denial is not None
+    return sentence(denial.text), sentence(denial.detail), denial.scope
 
 
 def bucket(user: str = "ann", slots: int = 1, queue: str = "q", text: str = "", gpu: str = "", **more: Any) -> Bucket:
@@ -80,10 +88,10 @@ def test_an_inactive_or_vanished_queue_starts_nothing() -> None:
     shut = use(inactive_queues={"q": "The queue is inactivated by its time windows"})
     denial = shut.reason(bucket())
     assert denial is not None and denial.scope == "queue"
-    assert denial.reason.text == "The queue is inactivated by its time windows"
+    assert sentence(denial.reason.text) == "The queue is inactivated by its time windows"
     assert shut.closed_queues() == {"q"} and shut.slots_left(bucket()) == 0
     gone = use().reason(bucket(queue="gone"))
-    assert gone is not None and (gone.text, gone.scope) == ("The queue gone no longer exists", "queue")
+    assert gone is not None and (sentence(gone.text), gone.scope) == ("The queue gone no longer exists", "queue")
 
 
 def test_a_queues_slots() -> None:
@@ -91,10 +99,10 @@ def test_a_queues_slots() -> None:
     assert some.reason(bucket()) is None and some.slots_left(bucket()) == 1
     wide = some.reason(bucket(slots=2))
     assert wide is not None and wide.scope == "class"
-    assert wide[:2] == ("The queue has not enough job slots for the parallel job", "2 wanted, 3 of 4 used")
+    assert shown(wide)[:2] == ("The queue has not enough job slots for the parallel job", "2 wanted, 3 of 4 used")
     some.count(bucket(), on())
     full = some.reason(bucket("bob"))
-    assert full == ("The queue has reached its job slot limit", "4 of 4 used", "queue")
+    assert shown(full) == ("The queue has reached its job slot limit", "4 of 4 used", "queue")
     assert some.closed_queues() == {"q"}
 
 
@@ -102,11 +110,11 @@ def test_a_users_slots_in_a_queue() -> None:
     some = use(Queue(name="q", user_limit=3), queue_user_slots={("q", "ann"): 2})
     assert some.reason(bucket()) is None
     wide = some.reason(bucket(slots=2))
-    assert wide is not None and wide.text == "Not enough per-user job slots of the queue for the parallel job"
+    assert wide is not None and sentence(wide.text) == "Not enough per-user job slots of the queue for the parallel job"
     some.count(bucket(), on())
     full = some.reason(bucket())
     text = "User has reached the per-user job slot limit of the queue"
-    assert full == (text, "1 wanted, 3 of 3 used by ann", "bucket")
+    assert shown(full) == (text, "1 wanted, 3 of 3 used by ann", "bucket")
     assert some.reason(bucket("bob", 3)) is None
 
 
@@ -119,18 +127,18 @@ def test_max_jobs_of_users_their_groups_and_everybody_else() -> None:
     )
     assert some.reason(bucket("ann")) is None and some.slots_left(bucket("ann")) == 1
     mine = some.reason(bucket("ann", 2))
-    assert mine is not None and mine.text == "The user has not enough job slots for the parallel job"
+    assert mine is not None and sentence(mine.text) == "The user has not enough job slots for the parallel job"
     assert some.reason(bucket("bob")) is None
     assert some.slots_left(bucket("eve")) == 1
     some.count(bucket("bob"), on())
     denial = some.reason(bucket("ann"))
-    assert denial == (
+    assert shown(denial) == (
         "One of the user's groups has reached its job slot limit",
         "1 wanted, 6 of 6 used by lab",
         "bucket",
     )
     denial = some.reason(bucket("bob"))
-    assert denial is not None and denial.text == "The user has reached his/her job slot limit"
+    assert denial is not None and sentence(denial.text) == "The user has reached his/her job slot limit"
 
 
 def test_whose_limit_a_user_has() -> None:
@@ -166,7 +174,11 @@ def test_limits_of_one_host(queue: dict[str, Any], more: dict[str, Any], text: s
     assert some.room(bucket(), "h1") == room and some.room(bucket(), "h2") >= 3
     assert some.host_reason(bucket(), "h1", part(slots=room)) is None
     denial = some.host_reason(bucket(), "h1", part(slots=room + 1))
-    assert denial is not None and denial.text == text and f"{room + 1} wanted, 2 of {room + 2} used" in denial.detail
+    assert (
+        denial is not None
+        and sentence(denial.text) == text
+        and f"{room + 1} wanted, 2 of {room + 2} used" in sentence(denial.detail)
+    )
     some.count(bucket(), on(part(slots=room)))
     assert some.room(bucket(), "h1") == 0
 
@@ -178,7 +190,7 @@ def test_a_host_of_one_users_agent_has_room_for_that_user() -> None:
     assert some.room(bucket(), "h1") > 0 and some.host_reason(bucket(), "h1", part()) is None
     assert some.room(others, "h1") == 0
     denial = some.host_reason(others, "h1", part())
-    assert denial is not None and denial.text == "Agent runs only jobs of user ann"
+    assert denial is not None and sentence(denial.text) == "Agent runs only jobs of user ann"
 
 
 # -- sections of lsb.resources --------------------------------------------------------------------------------------
@@ -198,7 +210,7 @@ def test_a_host_of_one_users_agent_has_room_for_that_user() -> None:
 def test_a_section_refuses_by_name_with_numbers(consumers: dict[str, Any], where: str, scope: str) -> None:
     some = use(limits=(limit(slots=10, **consumers),), running=running((bucket(), on(part(slots=10)))))
     detail = "Resource: slots, Limit Name: L1, Limit Value: 10; 10 used, 1 wanted"
-    assert some.reason(bucket()) == (f"Resource limit defined {where} has been reached", detail, scope)
+    assert shown(some.reason(bucket())) == (f"Resource limit defined {where} has been reached", detail, scope)
     assert some.slots_left(bucket()) == 0
 
 
@@ -224,7 +236,7 @@ def test_jobs_are_counted_as_jobs() -> None:
     assert some.reason(job) is None
     some.count(job, wide)
     denial = some.reason(job)
-    assert denial is not None and denial.text == "JOBS limit defined on project has been reached"
+    assert denial is not None and sentence(denial.text) == "JOBS limit defined on project has been reached"
     assert some.slots_left(job) == 0 and some.slots_left(bucket(project="other")) == math.inf
 
 
@@ -235,7 +247,9 @@ def test_amounts_are_refused_at_the_place_or_before_when_needs_are_known() -> No
     assert some.has_host_limits(bucket()) and some.reason(bucket()) is None
     assert some.host_reason(bucket(), "h1", part(gpus=1, mem=300.0)) is None
     gpus = some.host_reason(bucket(), "h1", part(gpus=2))
-    assert gpus is not None and gpus.detail.startswith("Resource: ngpus, Limit Name: L1, Limit Value: 4; 3 used, 2 wa")
+    assert gpus is not None and sentence(gpus.detail).startswith(
+        "Resource: ngpus, Limit Name: L1, Limit Value: 4; 3 used, 2 wa"
+    )
     assert some.host_reason(bucket(), "h1", part(mem=300.5)) is not None
     assert some.host_reason(bucket(), "h1", part(slots=64)) is None
     both = on(part("h1", mem=200.0), part("h2", mem=200.0))
@@ -257,7 +271,10 @@ def test_a_section_with_hosts_counts_what_is_held_there() -> None:
     assert some.slots_left(bucket()) == math.inf
     assert [some.room(bucket(), host) for host in NAMES] == [2, 2, math.inf]
     denial = some.host_reason(bucket(), "h2", part("h2", 3))
-    assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
+    assert (
+        denial is not None
+        and sentence(denial.text) == "Resource limit defined on host(s) and/or host group has been reached"
+    )
     assert some.allocation_reason(bucket(slots=4), on(part("h1", 2), part("h2", 2))) is not None
     each = use(limits=(limit(slots=4, hosts=EACH),), running=running((bucket(), on(part("h1", 3)))))
     assert [each.room(bucket(), host) for host in NAMES] == [1, 4, 4]
@@ -277,7 +294,7 @@ def test_a_budget_of_gpu_hours_refuses_jobs_with_gpus() -> None:
     assert some.reason(bucket("ann")) is None and some.reason(bucket("ann", text="select[ngpus>0]")) is None
     denial = some.reason(bucket("ann", text="rusage[ngpus_excl_p=1]"))
     assert denial is not None and denial.scope == "bucket"
-    assert denial.detail == "Resource: gpu_hours, Limit Name: B, Limit Value: 2; 2 used"
+    assert sentence(denial.detail) == "Resource: gpu_hours, Limit Name: B, Limit Value: 2; 2 used"
     assert some.reason(bucket("ann", gpu="num=1")) is not None and some.reason(bucket("bob", gpu="num=1")) is None
     assert [(row.user, row.used, row.allowed) for row in some.views()] == [("ann", 2, 2), ("bob", 7199 / 3600, 2)]
     told = use(limits=(budget,), gpu_seconds={"B/ann": 7200.0}, needs=lambda _: {"ngpus": 0})
@@ -302,9 +319,9 @@ def test_a_job_counts_in_all_groups_above() -> None:
     some.count(low, on())
     denial = some.reason(low)
     assert denial is not None and denial.scope == "bucket"
-    assert denial[:2] == ("The specified job group has reached its job limit", "2 of 2 jobs started in /a/b")
+    assert shown(denial)[:2] == ("The specified job group has reached its job limit", "2 of 2 jobs started in /a/b")
     sideways = some.reason(side)
-    assert sideways is not None and sideways.detail == "3 of 3 jobs started in /a"
+    assert sideways is not None and sentence(sideways.detail) == "3 of 3 jobs started in /a"
     assert some.reason(bucket()) is None and some.reason(bucket(job_group="/z")) is None
 
 
@@ -314,7 +331,7 @@ def test_an_arrays_slot_limit() -> None:
     assert some.reason(element) is None
     some.count(element, on())
     text = "The job array has reached its job slot limit"
-    assert some.reason(element) == (text, "2 of 2 elements started", "bucket")
+    assert shown(some.reason(element)) == (text, "2 of 2 elements started", "bucket")
     assert some.reason(bucket(array=8)) is None
 
 
@@ -491,8 +508,8 @@ def test_all_jobs_of_a_queue_that_a_section_stops_hear_of_the_section() -> None:
     assert {placement.job_id for placement in plan.placements} == {*first, free}
     for each in waits:
         (reason,) = plan.reasons.get(each) or plan.reasons["q", each.requirement]
-        assert reason.text == "JOBS limit defined on queue has been reached"
-        assert reason.detail == "Resource: jobs, Limit Name: L1, Limit Value: 2; 2 used, 1 wanted"
+        assert sentence(reason.text) == "JOBS limit defined on queue has been reached"
+        assert sentence(reason.detail) == "Resource: jobs, Limit Name: L1, Limit Value: 2; 2 used, 1 wanted"
 
 
 def test_slots_for_each_cpu_of_a_host() -> None:
@@ -502,8 +519,11 @@ def test_slots_for_each_cpu_of_a_host() -> None:
     assert some.room(bucket("bob"), "h1") == 3
     assert some.host_reason(bucket(), "h1", part()) is None
     denial = some.host_reason(bucket(slots=2), "h1", part(slots=2))
-    assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
-    assert denial.detail == "Resource: slots_per_processor, Limit Name: L1, Limit Value: 3; 2 used, 2 wanted"
+    assert (
+        denial is not None
+        and sentence(denial.text) == "Resource limit defined on host(s) and/or host group has been reached"
+    )
+    assert sentence(denial.detail) == "Resource: slots_per_processor, Limit Name: L1, Limit Value: 3; 2 used, 2 wanted"
     assert some.views() == [LimitView(name="L1", user="ann", host="h1", resource="slots", used=2, allowed=3)]
 
 
@@ -529,8 +549,11 @@ def test_a_part_of_the_memory_of_each_host() -> None:
     assert some.host_reason(bucket(), "h1", part(mem=100)) is None
     assert some.allocation_reason(bucket(), on(part("h2", mem=500), part("h1", mem=100))) is None
     denial = some.host_reason(bucket(), "h1", part(mem=101))
-    assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
-    assert denial.detail == "Resource: mem%, Limit Name: L1, Limit Value: 500; 400 used, 101 wanted"
+    assert (
+        denial is not None
+        and sentence(denial.text) == "Resource limit defined on host(s) and/or host group has been reached"
+    )
+    assert sentence(denial.detail) == "Resource: mem%, Limit Name: L1, Limit Value: 500; 400 used, 101 wanted"
     assert some.views() == [LimitView(name="L1", host="h1", resource="mem", used=400, allowed=500)]
     assert use(limits=(half,)).host_reason(bucket(), "h1", part(mem=1)) is not None
 
@@ -540,7 +563,7 @@ def test_slots_of_application_profiles() -> None:
     cfd, fem, plain = (bucket(application=name) for name in ("cfd", "fem", ""))
     some = use(limits=(each,), running=running((cfd, on(part(slots=2))), (plain, on(part(slots=4)))))
     denial = some.reason(cfd)
-    assert denial is not None and denial.text == "Resource limit defined on application has been reached"
+    assert denial is not None and sentence(denial.text) == "Resource limit defined on application has been reached"
     assert denial.scope == "bucket", "another job of the class may have another profile"
     assert some.reason(fem) is some.reason(plain) is some.reason(bucket(application="md")) is None
     assert some.views() == [LimitView(name="L1", application="cfd", resource="slots", used=2, allowed=2)]

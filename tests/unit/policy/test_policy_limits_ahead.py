@@ -9,6 +9,7 @@ import pytest
 from placing_cluster import host, kind
 from timed_cluster import TimedCluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.limit import Amount, Consumers, Limit
 from gsched.model.queue import Queue
@@ -35,7 +36,7 @@ def section(**changes: Any) -> Limit:
 
 def reasons_of(plan: Plan, bucket: Bucket) -> list[str]:
     found = plan.reasons.get(bucket) or plan.reasons[bucket.queue, bucket.requirement]
-    return [each.text for each in found]
+    return [sentence(each.text) for each in found]
 
 
 def test_a_start_is_planned_where_a_limit_of_the_host_will_let_the_job_in() -> None:
@@ -57,7 +58,7 @@ def test_nothing_is_planned_where_nobody_knows_when_a_limit_lets_the_job_in() ->
     (job,) = cluster.add(kind(slots=2, run_s=10.0))
     plan = cluster.step(0.0)
     assert plan.planned[job].at is None and not plan.planned[job].hosts
-    assert plan.planned[job].text == "unknown: Queue's per-host job slot limit reached"
+    assert sentence(plan.planned[job].text) == "unknown: Queue's per-host job slot limit reached"
 
 
 LIMITED: dict[str, tuple[Queue, dict[str, Any]]] = {

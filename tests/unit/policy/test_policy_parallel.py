@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, places, spreads, told
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Running
 from gsched.policy.backfill.planned_start import Promise
 from gsched.policy.backfill.trial_fit import TrialFit
@@ -466,8 +468,8 @@ def test_a_job_that_wants_its_host_alone() -> None:
     cluster.add(kind(exclusive=True))
     cluster.add(kind(asked_hosts=("b",)))
     assert [[line(each) for each in reasons] for reasons in cluster.plan().reasons.values()] == [
-        ["Job's requirement for exclusive execution not satisfied: 1 host (2 jobs run on a)",
-         "Running an exclusive job: 1 host (job 1 on b)"],
+        ["Running an exclusive job: 1 host (job 1 on b)",
+         "Job's requirement for exclusive execution not satisfied: 1 host (2 jobs run on a)"],
         ["Running an exclusive job: 1 host (job 1 on b)", "Not specified in job submission: 1 host"],
     ]  # fmt: skip
 
@@ -493,7 +495,7 @@ def test_cores_kept_for_one_free_gpu_are_told_in_the_singular() -> None:
 def test_resources_kept_for_those_who_ask_and_busy_hosts() -> None:
     cluster = Cluster(
         host("a", values={"big": True}, exclusive_resources=("big",)),
-        host("b", busy={"q": "The paging rate (pg) is beyond threshold (9, threshold 4)"}),
+        host("b", busy={"q": PendingReason(coded("load.pg"), detail=coded("load.threshold", "9", "4"))}),
         slots=1,
     )
     cluster.add(kind())

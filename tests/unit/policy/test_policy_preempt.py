@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from planning_cluster import Ask, Cluster, Preemption, kind
 
+from gsched.base.coded_text import sentence
 from gsched.model.ledger import Ledger, miscounts
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Preempted
@@ -160,7 +161,7 @@ def test_suspended_jobs_come_before_new_ones_of_their_queue() -> None:
     cluster.end(urgent)
     refused = cluster.cycle(11.0)
     assert refused.resumed == [victim.job_id]
-    assert refused.refused[new].text == "Higher or equal priority jobs already suspended by system"
+    assert sentence(refused.refused[new].text) == "Higher or equal priority jobs already suspended by system"
 
 
 def test_preempted_job_waits_while_its_slots_are_planned_for_a_higher_queue() -> None:
@@ -203,7 +204,7 @@ def test_who_waits_for_a_suspended_job_does_not_keep_it_from_going_on() -> None:
     waits = cluster.wait(kind(Ask(4, gpus=2), "high"))
     cluster.end(urgent)
     done = cluster.cycle(20.0)
-    assert done.planned[waits].text == f"unknown: job {victim.job_id} is suspended"
+    assert sentence(done.planned[waits].text) == f"unknown: job {victim.job_id} is suspended"
     assert done.resumed == [victim.job_id]
 
 

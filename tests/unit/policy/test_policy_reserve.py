@@ -7,6 +7,7 @@ import math
 import pytest
 from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, ask_of, kind
 
+from gsched.base.coded_text import sentence
 from gsched.model.queue import Queue
 from gsched.policy.backfill.reservations import Reservations
 
@@ -21,7 +22,7 @@ def test_head_job_is_planned_for_the_end_of_what_runs() -> None:
     big = cluster.wait(kind(BIG))
     plan = cluster.cycle(0.0).planned[big]
     assert (plan.at, plan.hosts) == (300.0, ("h0",))
-    assert (plan.at, plan.hosts, plan.text) == (300.0, ("h0",), "")
+    assert (plan.at, plan.hosts, sentence(plan.text)) == (300.0, ("h0",), "")
 
 
 def test_host_where_enough_comes_free_first_is_taken() -> None:
@@ -43,9 +44,9 @@ def test_backfill_ends_by_the_planned_start_or_waits() -> None:
     early = cluster.wait(kind(ONE, run_s=300.0))
     done = cluster.cycle(0.0)
     assert set(done.started) == {early}
-    assert done.refused[late].text == "Resources are reserved for job <2>"
-    assert "8 slots on h0" in done.refused[late].detail
-    assert "no run limit" in done.refused[unknown].detail
+    assert sentence(done.refused[late].text) == "Resources are reserved for job <2>"
+    assert "8 slots on h0" in sentence(done.refused[late].detail)
+    assert "no run limit" in sentence(done.refused[unknown].detail)
 
 
 def test_queue_without_backfill_leaves_reserved_resources_alone() -> None:
@@ -55,7 +56,7 @@ def test_queue_without_backfill_leaves_reserved_resources_alone() -> None:
     short = cluster.wait(kind(ONE, run_s=10.0))
     done = cluster.cycle(0.0)
     assert not done.started
-    assert "no BACKFILL" in done.refused[short].detail
+    assert "no BACKFILL" in sentence(done.refused[short].detail)
 
 
 @pytest.mark.parametrize("backfill", [True, False])
@@ -89,7 +90,7 @@ def test_memory_is_reserved_too() -> None:
     small = cluster.wait(kind(Ask(1, mem=300), run_s=None))
     done = cluster.cycle(0.0)
     assert set(done.started) == {small}
-    assert done.refused[long].text == "Resources are reserved for job <2>"
+    assert sentence(done.refused[long].text) == "Resources are reserved for job <2>"
 
 
 def test_two_plans_do_not_use_the_same_slots() -> None:
@@ -135,7 +136,7 @@ def test_unknown_ends_are_named_and_places_held_all_the_same() -> None:
     unlimited = [cluster.wait(kind(Ask(3), run_s=None)), cluster.wait(kind(Ask(2), run_s=None))]
     done = cluster.cycle(0.0)
     assert done.planned[head].at is None
-    assert done.planned[head].text == "unknown: no run limit on job 1"
+    assert sentence(done.planned[head].text) == "unknown: no run limit on job 1"
     assert done.planned[head].hosts == ("h0",)
     assert set(done.started) == {unlimited[0]}  # on h1; h0's two slots stay
     cluster.end(1)
@@ -158,9 +159,9 @@ def test_never_is_said_with_the_reason() -> None:
     head = cluster.wait(kind(Ask(9)))
     plan = cluster.cycle(0.0).planned[head]
     assert (plan.at, plan.hosts) == (None, ())
-    assert plan.text == "never: Not enough job slot(s) (9 of 9 slots have no place)"
+    assert sentence(plan.text) == "never: Not enough job slot(s) (9 of 9 slots have no place)"
     later = cluster.cycle(1.0)
-    assert later.planned[head].text == plan.text
+    assert sentence(later.planned[head].text) == sentence(plan.text)
     assert later.calls == 1  # the placing; the search is not paid again
 
 
@@ -171,9 +172,9 @@ def test_never_is_looked_at_again_as_soon_as_another_host_is_open() -> None:
     for name, host in up.items():  # as after a restart of the master: no agent has said hello yet
         cluster.hosts[name] = host.__class__(name, host.values, closed="unavail")
     head = cluster.wait(kind(Ask(16, hosts=0)))
-    assert cluster.cycle(0.0).planned[head].text == "never: no host that is open now may take it"
+    assert sentence(cluster.cycle(0.0).planned[head].text) == "never: no host that is open now may take it"
     cluster.hosts["h0"] = up["h0"]
-    assert cluster.cycle(0.1).planned[head].text.startswith("never: Not enough job slot(s)")
+    assert sentence(cluster.cycle(0.1).planned[head].text).startswith("never: Not enough job slot(s)")
     cluster.hosts["h1"] = up["h1"]
     plan = cluster.cycle(0.2).planned[head]
     assert (plan.at, plan.hosts) == (300.0, ("h0", "h1"))
@@ -238,7 +239,7 @@ def test_exclusive_job_waits_for_an_empty_host_and_keeps_others_away() -> None:
     done = cluster.cycle(0.0)
     assert done.planned[alone].at == 100.0
     assert not done.started
-    assert done.refused[beside].text == "Resources are reserved for job <2>"
+    assert sentence(done.refused[beside].text) == "Resources are reserved for job <2>"
 
 
 def test_reservation_pauses_for_one_cycle_when_the_queue_says_so() -> None:
@@ -275,8 +276,8 @@ def test_window_is_kept_free_of_jobs_that_could_run_into_it() -> None:
     beside = cluster.wait(kind(Ask(2), run_s=None))
     done = cluster.cycle(0.0)
     assert set(done.started) == {before, beside}
-    assert done.refused[into].text == "Resources are kept for an advance reservation"
-    assert "r1 keeps 6 slots on h0" in done.refused[unknown].detail
+    assert sentence(done.refused[into].text) == "Resources are kept for an advance reservation"
+    assert "r1 keeps 6 slots on h0" in sentence(done.refused[unknown].detail)
     assert done.planned[into].at == 200.0
 
 
@@ -286,7 +287,7 @@ def test_gpus_of_a_window_are_kept() -> None:
     fits = cluster.wait(kind(Ask(1, gpus=3), run_s=None))  # beside the five that are planned for 200
     done = cluster.cycle(0.0)
     assert set(done.started) == {fits}
-    assert done.refused[big].text == "Resources are kept for an advance reservation"
+    assert sentence(done.refused[big].text) == "Resources are kept for an advance reservation"
 
 
 def test_jobs_of_a_window_use_only_it_and_only_then() -> None:
@@ -296,15 +297,15 @@ def test_jobs_of_a_window_use_only_it_and_only_then() -> None:
     missing = cluster.wait(kind(ONE, reservation="r2"))
     early = cluster.cycle(99.0)
     assert not early.started
-    assert early.refused[own[0]].text == "Job's reservation is inactive"
-    assert "begins 1970-01-01 00:01:40 UTC" in early.refused[own[0]].detail
-    assert early.refused[stranger].detail == "bob is not among the users of r1"
-    assert early.refused[missing].detail == "there is no reservation r2"
+    assert sentence(early.refused[own[0]].text) == "Job's reservation is inactive"
+    assert "begins 1970-01-01 00:01:40 UTC" in sentence(early.refused[own[0]].detail)
+    assert sentence(early.refused[stranger].detail) == "bob is not among the users of r1"
+    assert sentence(early.refused[missing].detail) == "there is no reservation r2"
     within = cluster.cycle(100.0)
     assert set(within.started) == set(own[:2])
     assert {allocation.first_host for allocation in within.started.values()} == {"h0"}
-    assert cluster.cycle(150.0).refused[own[2]].text == "Not enough job slot(s)"
-    assert cluster.cycle(200.0).refused[own[2]].text == "Job's reservation is inactive"
+    assert sentence(cluster.cycle(150.0).refused[own[2]].text) == "Not enough job slot(s)"
+    assert sentence(cluster.cycle(200.0).refused[own[2]].text) == "Job's reservation is inactive"
 
 
 def test_no_plan_keeps_a_job_out_of_its_own_window() -> None:
@@ -397,6 +398,6 @@ def test_who_was_not_looked_at_for_lack_of_searches_is_looked_at_next() -> None:
     never = [cluster.wait(kind(Ask(41 + number))) for number in range(8)]
     head = cluster.wait(kind(Ask(40)))
     first = cluster.cycle(0.0).planned
-    assert all(first[job_id].text.startswith("never: ") for job_id in never)
-    assert first[head].text == "unknown: not looked at yet"
+    assert all(sentence(first[job_id].text).startswith("never: ") for job_id in never)
+    assert sentence(first[head].text) == "unknown: not looked at yet"
     assert cluster.cycle(1.0).planned[head].at == 100.0

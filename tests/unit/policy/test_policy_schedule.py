@@ -22,6 +22,7 @@ from placing_cluster import (
     told,
 )
 
+from gsched.base.coded_text import sentence
 from gsched.model.columns import HostColumns
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Preemption, Queue
@@ -475,7 +476,7 @@ def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster)
     for bucket, ids in cluster.pending.items():
         if any(job_id not in started for job_id in ids):
             reasons = plan.reasons.get(bucket) or plan.reasons[bucket.queue, bucket.requirement]
-            assert reasons and all(reason.text.strip() for reason in reasons)
+            assert reasons and all(sentence(reason.text).strip() for reason in reasons)
         assert [job_id for job_id in ids if job_id in started] == ids[: sum(job_id in started for job_id in ids)]
     waiting = {bucket: list(ids) for bucket, ids in cluster.pending.items()}
     cluster.carry_out(plan)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
 from gsched.resreq import compiler
-from gsched.resreq.columns import CodedText, compile_mask, compile_numbers
+from gsched.resreq.columns import TextColumn, compile_mask, compile_numbers
 from gsched.resreq.evaluate import Value, compile_number, compile_select
 from gsched.resreq.select import compile_forms
 from gsched.resreq.syntax import parse
@@ -29,7 +29,9 @@ class Hosts:
             for name in (*NUMBERS, *BOOLEANS)
         }
         texts: dict[str, list[Any]] = {name: [host.get(name) for host in hosts] for name in TEXTS}
-        self._texts = {name: CodedText.of(texts[name]) if is_coded else np.array(texts[name], object) for name in TEXTS}
+        self._texts = {
+            name: TextColumn.of(texts[name]) if is_coded else np.array(texts[name], object) for name in TEXTS
+        }
 
     def number(self, name: str) -> Any:
         return self._numbers.get(name)
@@ -122,7 +124,7 @@ def test_what_no_column_decides_is_the_same_for_all_hosts(size: int) -> None:
 
 
 def test_a_column_of_text_remembers_few_comparisons_and_gives_the_same_again() -> None:
-    column = CodedText.of(["a", None, "b", "a"])
+    column = TextColumn.of(["a", None, "b", "a"])
     assert column.values() == ["a", None, "b", "a"]
     first = column.compare("==", "a")
     assert column.compare("==", "a") is first

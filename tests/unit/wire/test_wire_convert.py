@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import AnyText, CodedText, coded, sentence
 from gsched.base.errors import BadRequest
 from gsched.model import allocation, event, host, job, reason, view
 from gsched.wire.convert import from_proto, to_proto
@@ -28,6 +29,13 @@ _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
+_PLAIN = st.builds(CodedText, st.text("ab.", min_size=1), st.lists(_TEXTS | _NUMBERS | _WHOLE, max_size=2).map(tuple))
+_CODED = st.builds(
+    CodedText, st.text("ab.", min_size=1), st.lists(_TEXTS | _NUMBERS | _WHOLE | _PLAIN, max_size=3).map(tuple)
+)
+
+
 @functools.cache
 def values_of(kind: type, descriptor: typing.Any) -> st.SearchStrategy[typing.Any]:
     """Instances of `kind` whose integers fit the mirror's fields."""
@@ -37,6 +45,8 @@ def values_of(kind: type, descriptor: typing.Any) -> st.SearchStrategy[typing.An
 
 
 def _field(hint: typing.Any, field: typing.Any) -> st.SearchStrategy[typing.Any]:
+    if hint == AnyText:
+        return _TEXTS | _CODED
     arguments = typing.get_args(hint)
     if type(None) in arguments:
         return st.none() | _field(next(each for each in arguments if each is not type(None)), field)
@@ -67,7 +77,9 @@ def test_every_type_has_a_mirror_or_a_reason_to_have_none() -> None:
 @pytest.mark.parametrize("name", MIRRORED)
 def test_fields_are_equal_by_name(name: str) -> None:
     mirror = set(getattr(model_pb2, name).DESCRIPTOR.fields_by_name)
-    assert mirror == set(MIRRORED[name].__struct_fields__)
+    hints = typing.get_type_hints(MIRRORED[name])
+    coded = {f"coded_{field}" for field, hint in hints.items() if hint in (AnyText, tuple[AnyText, ...])}
+    assert mirror == {*MIRRORED[name].__struct_fields__, *coded}
 
 
 @pytest.mark.parametrize("name", MIRRORED)
@@ -123,3 +135,28 @@ def test_what_a_message_does_not_have_is_nobody_elses():
     first.limits["mem"] = 1.0
     assert second.limits == {}
     assert from_proto(model_pb2.JobSpec(), job.JobSpec).limits == {}
+
+
+def test_a_coded_text_is_also_there_in_words_for_programs_of_before() -> None:
+    text = coded("gpu.foreign", "ann", 4711, 700, coded("gpu.and_more", 2))
+    sent = to_proto(host.Gpu(uuid="G", index=0, problem=text), model_pb2.Gpu)
+    assert sent.problem == "foreign(ann,4711,700) and 2 more"
+    assert from_proto(sent, host.Gpu).problem == text
+    assert from_proto(model_pb2.Gpu(uuid="G", problem="dirty(1,2)"), host.Gpu).problem == "dirty(1,2)"
+    notes = (text, "told before")
+    spec = job.JobSpec(command="", user="", queue="")
+    seen = view.JobView(job_id=1, spec=spec, state="RUN", submitted_at=1.0, notes=notes)
+    told = to_proto(seen, model_pb2.JobView)
+    assert list(told.notes) == [sentence(text), "told before"]
+    assert from_proto(told, view.JobView).notes == notes
+
+
+def test_a_text_whose_parameters_have_no_end_is_refused() -> None:
+    text = coded("a")
+    for _ in range(30):
+        text = coded("a", text)
+    with pytest.raises(BadRequest, match="problem has more parameters than a text can have"):
+        from_proto(to_proto(host.Gpu(uuid="G", index=0, problem=text), model_pb2.Gpu), host.Gpu)
+    wide = coded("a", *range(100))
+    with pytest.raises(BadRequest, match="problem has more parameters"):
+        from_proto(to_proto(host.Gpu(uuid="G", index=0, problem=wide), model_pb2.Gpu), host.Gpu)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gsched.base.coded_text import sentence
 from gsched.base.ids import show_job
 from gsched.cli.render.hosts.gpu_tables import GpuUse, Uses, gpus_of, health, model_name, number, size
 from gsched.cli.render.text.text_columns import left, printable
@@ -109,7 +110,7 @@ def _dynamic(gpu: Gpu, use: GpuUse) -> tuple[str, ...]:
 
 
 def _faults(gpus: Iterable[Gpu]) -> str:
-    return "".join(f"ERROR of GPU {gpu.index}: {printable(gpu.problem)}\n" for gpu in gpus if gpu.problem)
+    return "".join(f"ERROR of GPU {gpu.index}: {printable(sentence(gpu.problem))}\n" for gpu in gpus if gpu.problem)
 
 
 _JOBS = ("GPU_ID", "JEXCL", "RUNJOBIDS", "SUSPJOBIDS", "RSVJOBIDS")

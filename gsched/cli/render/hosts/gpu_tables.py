@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.load import load_status
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
@@ -199,7 +200,7 @@ def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
             "gpu_mused": size(gpu.used_mib),
             "gpu_pstate": number(gpu.pstate),
             "gpu_status": health(gpu),
-            "gpu_error": printable(gpu.problem) or "-",
+            "gpu_error": printable(sentence(gpu.problem)) or "-",
         }
         yield host.name, row
 
@@ -207,7 +208,7 @@ def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
 def closed_gpus(hosts: Iterable[HostView]) -> str:
     """A line for each GPU that is not offered. LSF's `bhosts -gpu` has no column for it; programs read that table."""
     return "".join(
-        f"GPU {gpu.index} of {printable(host.name)} is not offered: {printable(gpu.problem)}\n"
+        f"GPU {gpu.index} of {printable(host.name)} is not offered: {printable(sentence(gpu.problem))}\n"
         for host, gpu in gpus_of(hosts)
         if gpu.problem
     )

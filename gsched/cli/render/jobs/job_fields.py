@@ -141,16 +141,7 @@ def _pend_state(job: ShownJob) -> str:
     """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
     if job.view.state not in ("PEND", "PSUSP"):
         return "NOTPEND"
-    is_ineligible = job.view.state == "PSUSP" or (job.pending_reasons or ("",))[0].startswith(_INELIGIBLE)
-    return "IPEND" if is_ineligible else "EPEND"
-
-
-_INELIGIBLE = (
-    "Job dependency condition",
-    "Dependency condition",
-    "The job has a specified start time",
-    "The job was suspended",
-)
+    return "IPEND" if job.view.state == "PSUSP" or job.is_ineligible else "EPEND"
 
 
 def _exec_host(job: ShownJob) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
+from gsched.base.coded_text import has_code
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.job_gpus import gpu_table
@@ -20,6 +21,7 @@ from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import long_stamp, short_stamp
+from gsched.model.reason import NEVER
 from gsched.model.view import Message
 
 SEPARATOR = "-" * 78 + "\n"
@@ -137,10 +139,9 @@ def _estimation(job: ShownJob, layout: _Layout) -> Iterator[str]:
         where = f" {text}" if planned.hosts else f"; {text}" if text else ""
         yield layout.event(planned.at, f"Job will start no sooner than indicated time stamp{printable(where)};")
     elif text:
-        never = planned.text.startswith("never: ")
+        never = has_code(planned.text, NEVER)
         when = "Job will never start as the hosts are now" if never else "Job will start at an unknown time"
-        text = text.replace("never: " if never else "unknown: ", "", 1)
-        yield layout.line(f" {when}: {printable(text)};")
+        yield layout.line(f" {when}: {printable(planned_text(planned, unknown=True))};")
 
 
 def message_table(messages: Iterable[Message], zone: tzinfo, *, wide: bool = False) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from gsched.base.coded_text import coded, sentence
 from gsched.cli.render.text.text_columns import left, printable, width
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.room_view import PendingSummary, ReasonCount
 
-HOST_BASED = "Individual host based reasons"
+HOST_BASED = coded("pending.host_based")
 
 
 def render_summary(summary: PendingSummary, cluster: str, zone: tzinfo) -> str:
@@ -19,11 +20,11 @@ def render_summary(summary: PendingSummary, cluster: str, zone: tzinfo) -> str:
     of_jobs = [count for count in summary.reasons if not count.is_host_based]
     of_hosts = [count for count in summary.reasons if count.is_host_based]
     text += _lines(of_jobs, "job")
-    return text + (f"\n{HOST_BASED}\n" + _lines(of_hosts, "occurrence") if of_hosts else "")
+    return text + (f"\n{sentence(HOST_BASED)}\n" + _lines(of_hosts, "occurrence") if of_hosts else "")
 
 
 def _lines(counts: Sequence[ReasonCount], unit: str) -> str:
-    names = [f"  {printable(count.text)}:" for count in counts]
+    names = [f"  {printable(sentence(count.text))}:" for count in counts]
     size = max((width(name) for name in names), default=0)
     return "".join(
         f"{left(name, size)}  {count.count:d} {unit}{'' if count.count == 1 else 's'}\n"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from gsched.base.coded_text import has_code, sentence
 from gsched.base.ids import array_of, index_of
 from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
 from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL, reason_texts
@@ -142,10 +143,15 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
         return reason_texts(self.view.pending_reasons, self.level, with_hosts=self.with_hosts)
 
     @property
+    def is_ineligible(self) -> bool:
+        """It waits for what the job itself says, and could not start even on an empty cluster."""
+        return bool(self.view.pending_reasons) and has_code(self.view.pending_reasons[0].text, *_INELIGIBLE)
+
+    @property
     def suspending_reasons(self) -> tuple[str, ...]:
         if self.view.state not in ("USUSP", "SSUSP"):
             return ()
-        return (self.view.suspending_reason or (BY_USER if self.view.state == "USUSP" else BY_SYSTEM),)
+        return (sentence(self.view.suspending_reason) or (BY_USER if self.view.state == "USUSP" else BY_SYSTEM),)
 
     @property
     def ended_at(self) -> float | None:
@@ -178,8 +184,15 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     def warnings(self) -> tuple[str, ...]:
         """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
         said = self.spec.warnings
-        notes = (note for note in self.view.notes if note not in said)
-        return (*said, *notes, *_still_held(self.view), *(() if self.now is None else _not_begun(self.view, self.now)))
+        texts = (*said, *(note for note in self.view.notes if note not in said))
+        not_begun = () if self.now is None else _not_begun(self.view, self.now)
+        return (*map(sentence, texts), *_still_held(self.view), *not_begun)
+
+
+_INELIGIBLE = (
+    *("dependency.not_satisfied", "dependency.invalid", "pending.start_time"),
+    *("pending.suspended", "pending.suspended_by_admin"),
+)
 
 
 def _asked_hosts(spec: JobSpec) -> Iterator[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gsched.model.reason import PendingReason, PlannedStart
+from gsched.base.coded_text import CodedText, CodedValue, sentence
+from gsched.model.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
 
 EVERY_REASON, KEY_REASON, CANDIDATES, ALL_HOSTS = range(4)
 DEFAULT_LEVEL = CANDIDATES
@@ -16,10 +17,10 @@ DEFAULT_LEVEL = CANDIDATES
 
 def reason_text(reason: PendingReason) -> str:
     """`Not enough job slot(s): 2 hosts (3 wanted, 0 of 4 free on a)`, without the closing `;`."""
-    text = reason.text
+    text = sentence(reason.text)
     if reason.hosts:
         text += f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}"
-    return f"{text} ({reason.detail})" if reason.detail else text
+    return f"{text} ({sentence(reason.detail)})" if reason.detail else text
 
 
 def reason_texts(
@@ -51,11 +52,16 @@ def _by_name(reason: PendingReason) -> str:
     if not reason.names:
         return reason_text(reason)
     more = "" if len(reason.names) >= reason.hosts else f" and {reason.hosts - len(reason.names)} more"
-    text = f"{reason.text}: {', '.join(reason.names)}{more}"
-    return f"{text} ({reason.detail})" if reason.detail else text
+    text = f"{sentence(reason.text)}: {', '.join(reason.names)}{more}"
+    return f"{text} ({sentence(reason.detail)})" if reason.detail else text
 
 
-def planned_text(planned: PlannedStart) -> str:
-    """What is known of the start besides its time: where, and what it waits for; empty when nothing is."""
+def planned_text(planned: PlannedStart, *, unknown: bool = False) -> str:
+    """What is known of the start besides its time: where, and what it waits for; empty when nothing is. `unknown`: it
+    has been said already that the time is not known, or that it will never come.
+    """
+    why: CodedValue = planned.text
+    if unknown and isinstance(why, CodedText) and why.code in (NEVER, UNKNOWN):
+        why = why.values[0]
     where = f"on host(s) {' '.join(f'<{host}>' for host in planned.hosts)}" if planned.hosts else ""
-    return ", ".join(part for part in (where, planned.text) if part)
+    return ", ".join(part for part in (where, str(why)) if part)

@@ -1,0 +1,114 @@
+"""Texts with codes: their sentences, and that no module asks for the words of one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gsched
+from gsched.base.coded_text import CodedText, coded, has_code, listed, order_of, sentence
+from gsched.base.sentences import SENTENCES
+
+ROOT = Path(gsched.__file__).parent
+OF_BEFORE = ROOT / "model" / "texts_of_before.py"
+"""The one module that knows texts by their words: those that older stores and agents have."""
+TABLE = ROOT / "base" / "sentences.py"
+SEARCHES = frozenset(
+    {"startswith", "endswith", "find", "rfind", "index", "count", "partition", "rpartition", "removeprefix"}
+    | {"removesuffix", "replace", "split", "match", "fullmatch", "search", "compile", "sub"}
+)
+_BLANK = re.compile(r"\{[^}]*\}")
+
+
+def test_a_sentence_is_made_of_code_and_parameters() -> None:
+    text = coded("gpu.foreign", "ann", 4711, 700, coded("gpu.and_more", 2))
+    assert sentence(text) == str(text) == "foreign(ann,4711,700) and 2 more"
+    assert sentence("told before") == "told before"
+    assert has_code(text, "gpu.dirty", "gpu.foreign") and not has_code("gpu.foreign", "gpu.foreign")
+    assert sentence(listed([coded("limit.elements")] * 2)) == "elements started, elements started" and listed([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (CodedText("of.another.version"), "of.another.version"),
+        (CodedText("of.another.version", (1, "a")), "of.another.version(1, a)"),
+        (CodedText("gpu.dirty", (1,)), "gpu.dirty(1)"),
+        (CodedText("note.gmem_exceeded", (1, 2, "u", "h", "much")), "note.gmem_exceeded(1, 2, u, h, much)"),
+        (CodedText("gpu.dirty", ("{0.__class__}", "{9}", "")), "dirty({0.__class__},{9})"),
+    ],
+)
+def test_what_another_version_says_is_shown_somehow(text: CodedText, shown: str) -> None:
+    assert sentence(text) == shown
+
+
+def test_texts_are_ordered_by_what_they_say_not_by_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [coded("pending.locked"), coded("gpu.dirty", 1, 2, ""), coded("gpu.busy", "a", 1, 2, ""), "b", "a"]
+    before = sorted(texts, key=order_of)
+    monkeypatch.setitem(SENTENCES, "pending.locked", "")
+    assert sorted(texts, key=order_of) == before
+
+
+def _modules() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        if path not in (TABLE, OF_BEFORE) and not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
+            yield path, ast.parse(path.read_text("utf8"))
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def _asked(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
+    """What is compared, searched for or matched: line and operand."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            yield from ((node.lineno, each) for each in (node.left, *node.comparators))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+            yield from ((node.lineno, each) for each in (node.func.value, *node.args))
+        elif isinstance(node, ast.MatchValue):
+            yield node.lineno, node.value
+
+
+def test_nobody_asks_for_words_of_a_sentence() -> None:
+    words = [piece for text in SENTENCES.values() for piece in _BLANK.split(text)]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text!r}"
+        for path, tree in _modules()
+        for line, operand in _asked(tree)
+        for text in _strings(operand)
+        if " " in text.strip() and len(text) >= 8 and any(text.strip() in piece for piece in words)
+    ]
+    assert not found, found
+
+
+def test_nobody_compares_or_searches_a_sentence_that_was_made() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, tree in _modules()
+        for line, operand in _asked(tree)
+        if isinstance(operand, ast.Call) and isinstance(operand.func, ast.Name) and operand.func.id == "sentence"
+    ]
+    assert not found, found
+
+
+def test_every_code_has_a_sentence_with_a_blank_for_each_parameter() -> None:
+    used = set()
+    for path, tree in _modules():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "coded"):
+                continue
+            for code in [text for text in _strings(node.args[0]) if re.fullmatch(r"[a-z]+\.[a-z0-9_]+", text)]:
+                used.add(code)
+                where = f"{path.relative_to(ROOT)}:{node.lineno}: {code}"
+                assert code in SENTENCES, where
+                blanks = {int(number) for number in re.findall(r"\{(\d+)", SENTENCES[code])}
+                if not any(isinstance(each, ast.Starred) for each in node.args):
+                    assert blanks <= set(range(len(node.args) - 1)), where
+    assert len(used) > 150
