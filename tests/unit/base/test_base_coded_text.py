@@ -76,6 +76,22 @@ def _asked(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
             yield node.lineno, node.value
 
 
+def _is_of(text: str, words: list[str]) -> bool:
+    """Whether the text is of the words: several of them, or how a sentence begins, with a mark or at some length."""
+    if " " in text.strip() and len(text) >= 8:
+        return any(text.strip() in piece for piece in words)
+    begins = len(text) >= 5 and (len(text) >= 8 or not text.replace("_", "").isalnum())
+    return begins and any(each.startswith(text) for each in SENTENCES.values())
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("dirty(", True), ("UNKILLABLE", True), ("A stranger is on GPU", True), ("ngpus", False), ("/", False)],
+)
+def test_words_are_found(asked: str, found: bool) -> None:
+    assert _is_of(asked, [piece for text in SENTENCES.values() for piece in _BLANK.split(text)]) is found
+
+
 def test_nobody_asks_for_words_of_a_sentence() -> None:
     words = [piece for text in SENTENCES.values() for piece in _BLANK.split(text)]
     found = [
@@ -83,7 +99,7 @@ def test_nobody_asks_for_words_of_a_sentence() -> None:
         for path, tree in _modules()
         for line, operand in _asked(tree)
         for text in _strings(operand)
-        if " " in text.strip() and len(text) >= 8 and any(text.strip() in piece for piece in words)
+        if _is_of(text, words)
     ]
     assert not found, found
 
