@@ -77,10 +77,11 @@ def _asked(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
 
 
 def _is_of(text: str, words: list[str]) -> bool:
-    """Whether the text is of the words: several of them, or how a sentence begins, with a mark or at some length."""
+    """Whether the text is several of the words, or how a sentence begins; a bare word in small letters is neither."""
     if " " in text.strip() and len(text) >= 8:
         return any(text.strip() in piece for piece in words)
-    begins = len(text) >= 5 and (len(text) >= 8 or not text.replace("_", "").isalnum())
+    text = text.strip()
+    begins = len(text) >= 5 and not (text.islower() and text.replace("_", "").isalnum())
     return begins and any(each.startswith(text) for each in SENTENCES.values())
 
 
