@@ -26,7 +26,7 @@ from private_cluster import BIN, client_of, private_cluster, report, set_plain, 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.app.clusters.daemons import running_pid
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 from tests.fakenvml.build import NoCompiler, build
 
 JOBS = 50

@@ -32,13 +32,13 @@ from private_cluster import BIN, client_of, private_cluster, report, submission
 from gsched.app.clusters.daemons import holding_lock, running_pid, stop
 from gsched.app.clusters.private import host_name
 from gsched.base.errors import GschedError
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.core.engine import Engine
 from gsched.master import daemon
 from gsched.model.view import JobFilter
 from gsched.wire.address import read_address
+from gsched.wire.calls.client import Client
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.client import Client
 
 BACKLOG = 5_000
 CONNECTIONS = 200

@@ -21,7 +21,7 @@ from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 JOBS = 100_000
 BATCH = 1_000

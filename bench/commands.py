@@ -14,7 +14,7 @@ from functools import partial
 from private_cluster import BIN, client_of, private_cluster, report, wall_ms
 
 from gsched.model.view import JobFilter
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 TIMES = 30
 

@@ -30,11 +30,11 @@ import psutil
 from private_cluster import BIN, end_in_good_order, report, set_plain, submission
 
 from gsched.app.installation.authority import make_authority, make_host
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 PATIENCE_S = 120.0
 CALL = 1_000

@@ -18,7 +18,7 @@ from private_cluster import client_of, private_cluster, report, submission
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 from tests.fakenvml.build import NoCompiler, build
 
 TIMES = 12

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from private_cluster import client_of, private_cluster, report, submission
 
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 TIMES = 30
 

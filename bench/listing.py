@@ -20,7 +20,7 @@ import msgspec
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.model.view import Submission
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 BATCH = 1_000
 KINDS = 50

@@ -25,8 +25,8 @@ from private_cluster import BIN, client_of, private_cluster, report, submission
 from gsched.base.errors import GschedError
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
+from gsched.wire.calls.client import Client
+from gsched.wire.messages.control_action import ControlAction
 
 BATCH = 1_000
 ALL = JobFilter()

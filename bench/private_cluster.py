@@ -19,7 +19,7 @@ from pathlib import Path
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire.address import read_address
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 BIN = Path(sys.executable).parent
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from private_cluster import client_of, private_cluster, report, submission
 
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 JOBS = 1000
 

@@ -27,16 +27,16 @@ import grpc.aio
 from gsched import __version__
 from gsched.agent.report_schedule import rest_s
 from gsched.base.errors import GschedError
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.master.open_files import allow_sessions
 from gsched.model.host import ComputeMode
 from gsched.model.topology import Processor, Topology
 from gsched.wire.address import read_address
-from gsched.wire.batch import next_batch
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.convert import fill
-from gsched.wire.protocol import PROTOCOL
-from gsched.wire.trust import Trust
+from gsched.wire.identity.master_trust import Trust
+from gsched.wire.messages.convert import fill
+from gsched.wire.messages.protocol import PROTOCOL
+from gsched.wire.messages.stream_batches import next_batch
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 
 CPUS, MEMORY_MIB = 64, 512 * 1024

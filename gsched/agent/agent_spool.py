@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from gsched.base.atomic_write import replace_file
 from gsched.base.errors import Conflict
-from gsched.base.wholefile import replace_file
 
 log = logging.getLogger(__name__)
 

@@ -34,21 +34,21 @@ from gsched.agent.tasks.launch_socket import listen, socket_path
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
-from gsched.base.gpulock import places
+from gsched.base.gpu_lock import places
 from gsched.base.ids import attempt_name
-from gsched.base.rootowned import who_may_change
+from gsched.base.root_owned import who_may_change
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig, GpuFence
-from gsched.model.cudaorder import cuda_numbers
+from gsched.model.cuda_order import cuda_numbers
 from gsched.model.fleet import RESTART
 from gsched.run import pam_session
 from gsched.run.attempts import shutdown
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.processes.process_tree import boot_id
-from gsched.wire.certificates import files_of
+from gsched.wire.identity.certificates import files_of
+from gsched.wire.identity.identity_assertion import check_certificate
 from gsched.wire.v1 import agent_pb2
-from gsched.wire.vouching import check_certificate
 
 log = logging.getLogger(__name__)
 

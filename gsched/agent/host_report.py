@@ -17,12 +17,12 @@ from gsched.agent.gpu.gpu_owners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
-from gsched.base.gpulock import GpuLockFolders
+from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.devices import offer_of
 from gsched.model.host import GpuReport, LoadReport
 from gsched.probe.elim import ElimResource, ElimRules, ElimRunner
 from gsched.probe.load import LoadSampler
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gsched.wire.batch import next_batch
+from gsched.wire.messages.stream_batches import next_batch
 from gsched.wire.v1 import agent_pb2
 
 Stream = asyncio.Queue[agent_pb2.AgentMessage]

@@ -27,12 +27,12 @@ from gsched.model.config import ClusterConfig
 from gsched.probe.topology import read_topology
 from gsched.run.processes.process_tree import boot_id
 from gsched.wire.address import read_address
-from gsched.wire.certificates import revoked_stamp
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.convert import fill
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.identity.certificates import revoked_stamp
+from gsched.wire.identity.identity_assertion import agent_channel, until_revoked_changes
+from gsched.wire.messages.convert import fill
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
-from gsched.wire.vouching import agent_channel, until_revoked_changes
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gsched.base.errors import GschedError
-from gsched.base.rootowned import problem_below, who_may_change
+from gsched.base.root_owned import problem_below, who_may_change
 
 ATTEMPTS = "attempts"
 """The folder of orders in that of a spool."""

@@ -22,11 +22,11 @@ from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
 from gsched.model.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
-from gsched.wire.auth import user_name
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
-from gsched.wire.patience import WAIT_VARIABLE, read_wait
-from gsched.wire.ways import way_to_master
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
+from gsched.wire.calls.transports import way_to_master
+from gsched.wire.identity.caller_identity import user_name
+from gsched.wire.messages.control_action import ControlAction
 
 
 class Cluster:

@@ -16,7 +16,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.job import FINISHED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 if TYPE_CHECKING:
     from gsched.api.cluster import Cluster

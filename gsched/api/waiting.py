@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from gsched.base.errors import GschedError, NotFound, Unavailable
 from gsched.base.ids import show_job
 from gsched.model.view import JobEnd
-from gsched.wire.client import Client
-from gsched.wire.ends import EndsCall
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.completion_watch import EndsCall
 
 MOST_FAILURES = 10
 """Streams that break off one after the other without a single end in between."""

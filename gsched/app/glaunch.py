@@ -14,7 +14,7 @@ import time
 
 from gsched.app.launch import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
 
-# The values of gsched.wire.launching, which is not imported here; a test compares them.
+# The values of gsched.wire.messages.launch_protocol, which is not imported here; a test compares them.
 GREETING = b"gsched-tasks 1"
 REQUEST, GO, DATA, END, SIGNAL = b"R", b"G", b"D", b"Z", b"S"
 HELLO, COUNT, OUT, ERR, WANT, ENDED, REFUSED = b"H", b"n", b"o", b"e", b"i", b"x", b"r"
@@ -349,7 +349,7 @@ def patience_s() -> float:
 
 
 def describe(asked: LaunchArguments) -> tuple[list[bytes], list[bytes]]:
-    """The fields of the request (gsched.wire.launching.LaunchRequest) before what has been had, and behind it."""
+    """The fields of the request (launch_protocol.LaunchRequest) before what has been had, and behind it."""
     folder, umask, variables = surroundings()
     hosts = [b"%d" % len(asked.hosts), *asked.hosts]
     words = [b"%d" % len(asked.words), *asked.words]

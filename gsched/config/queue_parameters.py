@@ -1,8 +1,8 @@
 """The parameters of lsb.queues that one line sets and one field of Queue keeps: how each is read, and how it is shown.
 
-gsched.config.queues reads queues by this table, and the master shows by it what gqueues -l lists; so a new parameter
+lsb_queues reads queues by this table, and the master shows by it what gqueues -l lists; so a new parameter
 is a field of Queue, a row here, and its effect. What one line says for several fields, or several lines for one, is
-read in gsched.config.queues. Source: lsb.queues(5).
+read in gsched.config.lsb_queues. Source: lsb.queues(5).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.config.exits import exit_values
-from gsched.config.hostgroups import HostNames
+from gsched.config.exit_values import exit_values
+from gsched.config.host_groups import HostNames
+from gsched.config.lsb_users import UserNames
 from gsched.config.preemption import preemption
 from gsched.config.requirements import RequirementJudge, gpu_requirement
 from gsched.config.shares import fairshare
-from gsched.config.users import UserNames
 from gsched.config.values import (
     KeyValues,
     command_line,

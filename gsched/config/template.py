@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict, ResourceExhausted
-from gsched.config.files import CLUSTER_PREFIX, check_texts
+from gsched.config.configuration import CLUSTER_PREFIX, check_texts
 from gsched.config.findings import show
-from gsched.config.lsfconf import LSB_FOLDER, read_gpu_provider
+from gsched.config.lsf_conf import LSB_FOLDER, read_gpu_provider
 from gsched.config.values import absolute_path, cluster_name, host_name, user_name
 from gsched.model.config import Locations
 

@@ -17,7 +17,7 @@ import threading
 from gsched.cli.session.call import INPUT_LIMIT, Call, HandedBack
 from gsched.door import protocol
 from gsched.door.protocol import Decoder, ProtocolError, Request
-from gsched.wire.peer import Peer
+from gsched.wire.identity.socket_peer import Peer
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gsched.wire.frames import MAX_FRAME, Decoder, ProtocolError, frame
+from gsched.wire.messages.frames import MAX_FRAME, Decoder, ProtocolError, frame
 
 __all__ = ["MAX_FRAME", "Decoder", "ProtocolError", "Request", "frame"]
 

@@ -1,7 +1,7 @@
 """The door's relay: carries calls of this host's users on to the master, each under the name of who connected.
 
 For what a command cannot do in the door: terminals, programs of the caller's, and Python programs. One connection is
-one call (see gsched.wire.relay). One thread serves all of them, and a caller who is slow, silent or gone costs the
+one call (see wire.calls.door_relay). One thread serves all of them, and a caller who is slow, silent or gone costs the
 others nothing. It never looks into a message, and never carries a call that is an agent's to make.
 """
 
@@ -22,11 +22,11 @@ from gsched.base.errors import GschedError
 from gsched.door import address
 from gsched.door.address import Listener
 from gsched.door.complaints import Complaints
+from gsched.wire.calls.door_relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
 from gsched.wire.channel import MESSAGE_LIMIT
-from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
-from gsched.wire.peer import peer_of
-from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
-from gsched.wire.vouching import LOOK_S, Vouching
+from gsched.wire.identity.identity_assertion import LOOK_S, Vouching
+from gsched.wire.identity.socket_peer import peer_of
+from gsched.wire.messages.frames import HEADER, MAX_FRAME, ProtocolError, frame
 
 log = logging.getLogger(__name__)
 SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal", "Fleet", "Past")

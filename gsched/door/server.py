@@ -33,10 +33,10 @@ from gsched.door import address, protocol
 from gsched.door.caller import DoorCaller
 from gsched.door.complaints import Complaints
 from gsched.door.protocol import ProtocolError
-from gsched.wire.peer import peer_of
+from gsched.wire.identity.socket_peer import peer_of
 
 if TYPE_CHECKING:
-    from gsched.wire.vouching import Vouching
+    from gsched.wire.identity.identity_assertion import Vouching
 
 log = logging.getLogger(__name__)
 
@@ -340,7 +340,7 @@ def _serve_others(socket_path: str, vouching: Vouching) -> Any:
         serve_others,  # the door of one user has no need of gRPC before its first command
     )
     from gsched.door.relay import open_relay
-    from gsched.wire.relay import SOCKET_NAME
+    from gsched.wire.calls.door_relay import SOCKET_NAME
 
     serve_others(vouching)
     return open_relay(str(Path(socket_path).with_name(SOCKET_NAME)), vouching)

@@ -18,7 +18,7 @@ from gsched import __version__
 from gsched.base.clock import SystemClock
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
-from gsched.config.files import Loaded, load
+from gsched.config.configuration import Loaded, load
 from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure, RenewStore
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
@@ -52,12 +52,12 @@ from gsched.store.failure import StoreDamaged
 from gsched.store.history import History
 from gsched.store.mark import known_on_this_machine
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
-from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
-from gsched.wire.munge import Munge
+from gsched.wire.identity.caller_identity import Authenticator, OwnerOnly, check_private, user_name
+from gsched.wire.identity.identity_assertion import check_certificate
+from gsched.wire.identity.munge import Munge
+from gsched.wire.identity.munge_credentials import ByMunge
+from gsched.wire.identity.shared_callers import ByHost, ServedNames
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, bounded, listen, listen_tls
-from gsched.wire.shared import ByHost, ServedNames
-from gsched.wire.stamping import ByMunge
-from gsched.wire.vouching import check_certificate
 
 log = logging.getLogger(__name__)
 

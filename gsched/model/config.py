@@ -14,8 +14,8 @@ import msgspec
 from gsched.model.application import Application
 from gsched.model.host import HostConfig
 from gsched.model.limit import Limit
-from gsched.model.provided import provided
 from gsched.model.queue import Queue
+from gsched.model.reported_resources import provided
 from gsched.model.resource import BUILTIN, Resource
 from gsched.model.shared_resource import SharedInstance, limits_of
 from gsched.model.user import UserGroup, UserLimits

@@ -21,7 +21,7 @@ from gsched.probe.elim_format import Report, quote
 from gsched.probe.elim_program import ABORT_CODE, ElimProgram, ElimRules
 from gsched.probe.elim_silence import Silence
 from gsched.probe.elim_table import ElimResource, ElimTable
-from gsched.probe.guard import ProcessGroupGuard
+from gsched.probe.process_guard import ProcessGroupGuard
 
 __all__ = ["ElimResource", "ElimRules", "ElimRunner", "find_elims"]
 

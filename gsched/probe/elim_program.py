@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from gsched.base.clock import Clock
 from gsched.probe.elim_format import ElimFormatError, ElimParser, Report, quote
-from gsched.probe.guard import ProcessGroupGuard
+from gsched.probe.process_guard import ProcessGroupGuard
 
 ABORT_CODE = 99
 """Exit code by which an elim says that it has nothing to report on this host (ELIM_ABORT_VALUE)."""

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NoReturn
 
+from gsched.resreq.amount_steps import at_start
 from gsched.resreq.ast import Reservation
-from gsched.resreq.course import at_start
 from gsched.resreq.lexer import one_line, read_number, refuse
 
 BAD_GPU = "Bad GPU requirement"

@@ -19,7 +19,7 @@ import msgspec
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import Conflict, ResourceExhausted
-from gsched.base.gpulock import GpuLockFolders, places
+from gsched.base.gpu_lock import GpuLockFolders, places
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import attempt_files

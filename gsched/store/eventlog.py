@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
-from gsched.store import filesystem, lineage, parts
+from gsched.store import checkpoint_parts, filesystem, lineage
 from gsched.store.continuity import StoreLost, loss_of, numbers_from
 from gsched.store.failure import StoreDamaged, StoreFull, before_commit, error_text
 from gsched.store.lock import StoreLock
@@ -292,7 +292,7 @@ class EventLog:
 
     def put_part(self, data: bytes) -> str:
         """Store a part of a checkpoint, and return its name. Raises StoreFull, StoreBroken."""
-        name = parts.part_id(data)
+        name = checkpoint_parts.part_id(data)
 
         def write(connection: Connection) -> None:
             connection.execute(_ADD_BLOB, {"id": name, "data": data})
@@ -303,12 +303,12 @@ class EventLog:
 
     def save_checkpoint_of(self, seq: int, names: Sequence[str]) -> None:
         """Keep the state as of event `seq` that these parts make up. Raises as `save_checkpoint`."""
-        self.save_checkpoint(seq, parts.list_of(names))
+        self.save_checkpoint(seq, checkpoint_parts.list_of(names))
 
     def drop_parts(self, most: int) -> bool:
         """Take away up to so many parts of checkpoints that are not kept; says whether there may be more."""
         with self._readers.connect() as connection:
-            gone = parts.unnamed(connection, most)
+            gone = checkpoint_parts.unnamed(connection, most)
 
         def write(connection: Connection) -> None:
             connection.execute(delete(blob).where(blob.c.id.in_(gone)))
@@ -341,8 +341,8 @@ class EventLog:
                 crc, payload = int(row[0]), bytes(row[1])
                 if seq > self._last_seq or crc != _checksum(seq, payload):
                     return None
-                names = parts.names_in(payload)
-                return parts.joined(connection, names) if names else payload
+                names = checkpoint_parts.names_in(payload)
+                return checkpoint_parts.joined(connection, names) if names else payload
         except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
             return None
 

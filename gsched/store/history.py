@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
 from gsched.model.catalogue import AccountFilter, TimeSpan
-from gsched.model.past import HistoryQuery
+from gsched.model.past_query import HistoryQuery
 from gsched.model.view import EventRecord
 from gsched.store.failure import error_text
 from gsched.store.migrations import check_version, schema_version

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, literal, or_
 
 from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.job import FINISHED
-from gsched.model.past import HistoryQuery
+from gsched.model.past_query import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.schema import job
 

@@ -16,9 +16,9 @@ from google.protobuf.message import DecodeError
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
-from gsched.wire.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
-from gsched.wire.protocol import ABOUT
+from gsched.wire.identity.certificates import BadCertificate, Credentials, read_credentials, stamp
+from gsched.wire.messages.protocol import ABOUT
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

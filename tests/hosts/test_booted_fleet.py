@@ -14,7 +14,7 @@ import pytest
 from booted import Fleet, Host, lines_between, until
 from booted_system import REPOSITORY, USERS, System, fill_wheels, variant
 
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.messages.protocol import PROTOCOL
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
 
@@ -258,7 +258,7 @@ def test_an_upgrade_in_place_while_jobs_run(fleet: Fleet, system: System) -> Non
 def test_an_agent_of_another_protocol(fleet: Fleet, system: System) -> None:
     """It is refused in one line that both sides show; its job goes on, and is told of when the versions agree."""
     h1, h3 = fleet.hosts["h1"], fleet.hosts["h3"]
-    protocol = ("gsched/wire/protocol.py", f"PROTOCOL = {PROTOCOL}\n", "PROTOCOL = 99\n")
+    protocol = ("gsched/wire/messages/protocol.py", f"PROTOCOL = {PROTOCOL}\n", "PROTOCOL = 99\n")
     variant(system.own_wheel, "0.2.0", [protocol])
     job = slow_job(h3, "stranger")
     install = "/opt/gsched/bin/pip install -q --no-index --no-deps --force-reinstall --find-links /wheels"

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 FORGED = """
 import sys, grpc
 from pathlib import Path
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
 certificate, user, host = sys.argv[1:]
 tls = Path("/etc/gsched/tls")

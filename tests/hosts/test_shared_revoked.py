@@ -10,7 +10,7 @@ from netlab import Host, Lab
 from netlab_cluster import ENVDIR, PATIENCE_S, SERVICE_USER, SharedCluster, shared_cluster
 from netlab_machine import USERS
 
-from gsched.wire.certificates import fingerprint
+from gsched.wire.identity.certificates import fingerprint
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 

@@ -23,8 +23,8 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.view import JobView
-from gsched.wire.auth import ProvenCaller
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.identity.caller_identity import ProvenCaller
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.server import SERVER_OPTIONS, listen
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 

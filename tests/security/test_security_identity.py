@@ -21,13 +21,13 @@ import pytest
 from gsched.app.installation.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
 from gsched.master.agents.agent_service import AgentServicer
-from gsched.wire.auth import OwnerOnly, ProvenCaller
-from gsched.wire.certificates import fingerprint
-from gsched.wire.client import Client
-from gsched.wire.protocol import PROTOCOL
-from gsched.wire.shared import USER_KEY, USER_NAME
+from gsched.wire.calls.client import Client
+from gsched.wire.identity.caller_identity import OwnerOnly, ProvenCaller
+from gsched.wire.identity.certificates import fingerprint
+from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.shared_callers import USER_KEY, USER_NAME
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
-from gsched.wire.vouching import Vouching
 from tests.support.certificates import write_certificate
 from tests.support.shared_master import HOSTS, MASTER, SharedMaster
 
@@ -253,7 +253,7 @@ def test_an_agent_of_a_shared_cluster_does_not_come_by_the_masters_own_socket() 
 def test_users_of_one_door_are_never_mixed_up(master: SharedMaster, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them share one connection; whose a call is, is said with each call, and only by the host."""
     names = {1001: "ann", 1002: "bob", 1003: "adm"}
-    monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: names.get(uid, str(uid)))
+    monkeypatch.setattr("gsched.wire.identity.identity_assertion.user_name", lambda uid: names.get(uid, str(uid)))
     vouching = Vouching(master.config, "gpu1")
 
     def calls(uid: int) -> set[str]:
@@ -279,7 +279,7 @@ def test_who_uses_a_channel_of_a_user_cannot_name_another(master: SharedMaster) 
 def test_a_host_gives_no_word_for_what_is_no_name(
     master: SharedMaster, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: name)
+    monkeypatch.setattr("gsched.wire.identity.identity_assertion.user_name", lambda uid: name)
     with pytest.raises(PermissionDenied, match="uid 12345 has no name on this host"):
         Vouching(master.config, "gpu1").channel_of(12345)
 

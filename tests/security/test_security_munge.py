@@ -19,12 +19,12 @@ import pytest
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
-from gsched.wire import munge as library
-from gsched.wire.certificates import fingerprint
-from gsched.wire.client import Client
-from gsched.wire.munge import Munge
-from gsched.wire.shared import USER_KEY, ServedNames
-from gsched.wire.stamping import CREDENTIAL_KEY, ByMunge, payload, stamping_channel
+from gsched.wire.calls.client import Client
+from gsched.wire.identity import munge as library
+from gsched.wire.identity.certificates import fingerprint
+from gsched.wire.identity.munge import Munge
+from gsched.wire.identity.munge_credentials import CREDENTIAL_KEY, ByMunge, payload, stamping_channel
+from gsched.wire.identity.shared_callers import USER_KEY, ServedNames
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
 from tests.support.shared_master import MASTER, SharedMaster, free_port
 
@@ -244,7 +244,7 @@ def followed(master: StampedMaster, tls: Path) -> Iterator[object]:
 def test_a_call_that_goes_on_ends_by_itself_when_the_masters_certificate_is_revoked(
     master: StampedMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.wire.trusted.LOOK_S", 0.05)
+    monkeypatch.setattr("gsched.wire.identity.trusted_channel.LOOK_S", 0.05)
     shutil.copy(master.tls / "ca.crt", tmp_path)
     events = followed(master, tmp_path)
     shown = (master.tls / f"{MASTER}.crt").read_bytes()
@@ -257,7 +257,7 @@ def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
     master: StampedMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.05)
-    monkeypatch.setattr("gsched.wire.shared.ACCOUNT_S", 0.0)
+    monkeypatch.setattr("gsched.wire.identity.shared_callers.ACCOUNT_S", 0.0)
     events = followed(master, master.tls)
     asked = threading.Event()
 
@@ -268,7 +268,7 @@ def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
     for _ in range(3):  # a directory of users that is away for a moment ends nothing
         asked.clear()
         assert asked.wait(60)
-    monkeypatch.setattr("gsched.wire.shared.MISSED_S", 0.0)
+    monkeypatch.setattr("gsched.wire.identity.shared_callers.MISSED_S", 0.0)
     with pytest.raises(PermissionDenied, match="user ann is not known on localhost"):
         next(events)
 

@@ -15,12 +15,12 @@ import pytest
 from gsched.app.installation.authority import make_host, revoke
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
-from gsched.wire.certificates import BadCertificate, fingerprint, read_credentials
-from gsched.wire.client import Client
-from gsched.wire.trust import Trust
-from gsched.wire.trusted import TrustedChannel
+from gsched.wire.calls.client import Client
+from gsched.wire.identity.certificates import BadCertificate, fingerprint, read_credentials
+from gsched.wire.identity.identity_assertion import Vouching, agent_channel
+from gsched.wire.identity.master_trust import Trust
+from gsched.wire.identity.trusted_channel import TrustedChannel
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
-from gsched.wire.vouching import Vouching, agent_channel
 from tests.support.shared_master import MASTER, SharedMaster
 
 REVOKED = f"the certificate that {MASTER} shows as the master's host is revoked"
@@ -46,7 +46,7 @@ def host(master: SharedMaster, tmp_path: Path) -> ClusterConfig:
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: "ann")
+    monkeypatch.setattr("gsched.wire.identity.identity_assertion.user_name", lambda uid: "ann")
 
 
 def tls_of(config: ClusterConfig) -> Path:

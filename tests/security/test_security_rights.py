@@ -25,9 +25,9 @@ from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.auth import ProvenCaller
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
+from gsched.wire.calls.client import Client
+from gsched.wire.identity.caller_identity import ProvenCaller
+from gsched.wire.messages.control_action import ControlAction
 from gsched.wire.server import SERVER_OPTIONS, answers, listen, streams
 from gsched.wire.v1 import (
     model_pb2,

@@ -16,7 +16,7 @@ from gsched.agent import trusted_files
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.trusted_files import Changeable
 from gsched.base.errors import ResourceExhausted
-from gsched.base.rootowned import problem_below, who_may_change
+from gsched.base.root_owned import problem_below, who_may_change
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import Locations

@@ -16,11 +16,11 @@ from test_security_identity import DENIED, Metadata, Peer, refusal
 from gsched.agent.attempts.job_accounts import HostAccounts as AgentAccounts
 from gsched.agent.attempts.job_accounts import Login
 from gsched.base.errors import Conflict, PermissionDenied
-from gsched.base.systemusers import first_ordinary
+from gsched.base.system_users import first_ordinary
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.run.account import UnixAccount
-from gsched.wire.shared import USER_KEY
+from gsched.wire.identity.shared_callers import USER_KEY
 from tests.support.folders import new_folder
 from tests.support.shared_master import MASTER, SharedMaster
 

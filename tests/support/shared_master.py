@@ -17,9 +17,9 @@ from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.host import HostConfig
-from gsched.wire.auth import Authenticator
+from gsched.wire.identity.caller_identity import Authenticator
+from gsched.wire.identity.shared_callers import ByHost, ServedNames
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, bounded, listen_tls, streams
-from gsched.wire.shared import ByHost, ServedNames
 from gsched.wire.v1 import (
     agent_pb2,
     agent_pb2_grpc,

@@ -17,8 +17,8 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import JobSpec
 from gsched.wire.address import MASTER_FILE, read_address, write_address
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.convert import fill
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.messages.convert import fill
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.server import SERVER_OPTIONS
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 

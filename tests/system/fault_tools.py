@@ -19,11 +19,11 @@ from live_cluster import PATIENCE_S, Cluster
 
 from gsched.app.clusters import daemons
 from gsched.base.errors import GschedError
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobStarted, JobSubmitted, decode_event
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, JobView, Submission
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 COMMAND_WAIT_S = 120.0
 MOST_HISTORIES = 5000

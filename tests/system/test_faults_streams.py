@@ -17,8 +17,8 @@ from gsched.model.event import JobFinished, StaleResultRecorded, decode_event
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.address import read_address
-from gsched.wire.control_action import ControlAction
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.messages.control_action import ControlAction
+from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-from gsched.config.files import load
+from gsched.config.configuration import load
 
 FILES = ("lsb.queues", "lsb.hosts", "lsb.users", "lsb.params", "lsb.resources", "lsf.cluster.private")
 SLEEP = ("sleep", "600")

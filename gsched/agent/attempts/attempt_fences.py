@@ -14,8 +14,8 @@ from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
 from gsched.model.host import Gpu, GpuReport
-from gsched.probe.migcaps import capabilities
-from gsched.probe.rendernodes import nodes_of_vendor, render_nodes
+from gsched.probe.mig_device_nodes import capabilities
+from gsched.probe.render_nodes import nodes_of_vendor, render_nodes
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
 from gsched.run.order import Fence

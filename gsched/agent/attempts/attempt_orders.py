@@ -29,7 +29,7 @@ from gsched.agent.output.report_delivery import Letters
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.gpulock import GpuLockFolders
+from gsched.base.gpu_lock import GpuLockFolders
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import KEPT_OUTPUT_MIB
@@ -38,8 +38,8 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
-from gsched.wire.auth import user_name
-from gsched.wire.convert import fill, from_proto
+from gsched.wire.identity.caller_identity import user_name
+from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """What a job sees: the submission's environment, LSF's LSB_* names, and exactly its GPUs.
 
 Source of the names: LSF's environment variables of batch jobs. CUDA's numbers of GPUs are not NVML's, see
-gsched.model.cudaorder.
+gsched.model.cuda_order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
-from gsched.model.cudaorder import in_cuda_order, pci_address
+from gsched.model.cuda_order import in_cuda_order, pci_address
 from gsched.model.job import JobSpec
 from gsched.run.account import UnixAccount
 

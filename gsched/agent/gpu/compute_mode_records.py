@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.wholefile import replace_file
+from gsched.base.atomic_write import replace_file
 from gsched.model.host import ComputeMode
 
 log = logging.getLogger(__name__)

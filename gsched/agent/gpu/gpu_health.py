@@ -17,10 +17,10 @@ import msgspec
 
 from gsched.agent.gpu.foreign_processes import shows_processes
 from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, is_placeholder, still_of
+from gsched.base.atomic_write import replace_file
 from gsched.base.clock import Clock
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
-from gsched.base.wholefile import replace_file
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey

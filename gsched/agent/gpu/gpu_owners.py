@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.model.host import OVERUSE_PROBES, Gpu, GpuProcess, GpuReport
 from gsched.run.processes import process_tree
-from gsched.wire.auth import user_name
+from gsched.wire.identity.caller_identity import user_name
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.base.errors import GschedError, Unavailable
-from gsched.base.gpulock import GpuLockError, GpuLockFolders, lock_gpus, places, release
+from gsched.base.gpu_lock import GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import GpuProbe, probe_for
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.atomic_write import replace_file
 from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
-from gsched.base.wholefile import replace_file
 from gsched.model.allocation import HostAllocation
-from gsched.model.cudaorder import in_cuda_order
+from gsched.model.cuda_order import in_cuda_order
 from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec

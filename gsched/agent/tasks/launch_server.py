@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from gsched.agent.tasks.task_launch import LaunchFrames, LaunchOrder, LaunchWork, TaskLaunch
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.host_ledger import AttemptKey
-from gsched.wire import launching
-from gsched.wire.frames import ProtocolError, frame
-from gsched.wire.launching import LaunchRequest
-from gsched.wire.peer import peer_of
+from gsched.wire.identity.socket_peer import peer_of
+from gsched.wire.messages import launch_protocol
+from gsched.wire.messages.frames import ProtocolError, frame
+from gsched.wire.messages.launch_protocol import LaunchRequest
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class LaunchDoor:
             return
         # A piece counts as had as soon as it has left this process.
         writer.transport.set_write_buffer_limits(high=0)
-        writer.write(frame(launching.HELLO, launching.GREETING))
+        writer.write(frame(launch_protocol.HELLO, launch_protocol.GREETING))
         frames = LaunchFrames(reader)
         async with asyncio.timeout(REQUEST_S):
             request = await frames.request(load.add)
@@ -151,7 +151,7 @@ class LaunchDoor:
             return
         strings = len(request.environment) + len(request.words) + len(request.hosts)
         load.add(_STRING * strings + _TASK * len(asked))
-        writer.write(frame(launching.COUNT, b"%d" % len(asked)))
+        writer.write(frame(launch_protocol.COUNT, b"%d" % len(asked)))
         order = LaunchOrder(key, request, asked, words, _login_shell(uid))
         launch = TaskLaunch(self._errands, self._relay, self._host, order, frames, writer)
         if not await launch.run():
@@ -167,7 +167,7 @@ async def _end_tasks(launch: TaskLaunch, load: Load) -> None:
 
 
 async def _refuse(writer: asyncio.StreamWriter, text: str) -> None:
-    writer.write(frame(launching.REFUSED, text.encode()))
+    writer.write(frame(launch_protocol.REFUSED, text.encode()))
     await writer.drain()
 
 

@@ -15,9 +15,9 @@ from gsched.agent.tasks.host_tasks import PIECE, SMALL
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.host_ledger import AttemptKey
 from gsched.run.supervisor import steps
-from gsched.wire import launching
-from gsched.wire.frames import Decoder, ProtocolError, frame
-from gsched.wire.launching import LaunchRequest
+from gsched.wire.messages import launch_protocol
+from gsched.wire.messages.frames import Decoder, ProtocolError, frame
+from gsched.wire.messages.launch_protocol import LaunchRequest
 from gsched.wire.v1 import agent_pb2
 
 START_S = 120.0
@@ -65,7 +65,7 @@ class LaunchFrames:
     async def next(self) -> tuple[bytes, bytes] | None:
         """None at the end of the connection. Raises ProtocolError, OSError."""
         while not self._frames:
-            data = await self._reader.read(launching.MAX_PIECE)
+            data = await self._reader.read(launch_protocol.MAX_PIECE)
             if not data:
                 return None
             self._frames = self._decoder.feed(data)
@@ -76,11 +76,11 @@ class LaunchFrames:
         blob = bytearray()
         while (found := await self.next()) is not None:
             kind, payload = found
-            if kind == launching.GO:
+            if kind == launch_protocol.GO:
                 return LaunchRequest.decode(bytes(blob))
             charge(len(payload))
             blob += payload
-            if kind != launching.REQUEST or len(blob) > launching.MAX_REQUEST:
+            if kind != launch_protocol.REQUEST or len(blob) > launch_protocol.MAX_REQUEST:
                 break
         raise ProtocolError("no request")
 
@@ -187,7 +187,7 @@ class TaskLaunch:
             finally:
                 if feeding is not None:
                     feeding.cancel()
-        await self._write(launching.ENDED, task, f"{status} {problem}".encode())
+        await self._write(launch_protocol.ENDED, task, f"{status} {problem}".encode())
         task.has_ended = True
         self._errands.beside(self._release(task))
 
@@ -210,10 +210,10 @@ class TaskLaunch:
 
     def _command(self) -> list[str]:
         """As rsh does it: the words joined by blanks are a line for a shell, unless they are to be executed as such."""
-        if self._request.shell == launching.NO_SHELL:
+        if self._request.shell == launch_protocol.NO_SHELL:
             return self._words
         line = ["/bin/sh", "-c", " ".join(self._words)]
-        return steps.in_login(self._login_shell, line) if self._request.shell == launching.LOGIN_SHELL else line
+        return steps.in_login(self._login_shell, line) if self._request.shell == launch_protocol.LOGIN_SHELL else line
 
     async def _show(self, task: LaunchedTask) -> tuple[int, str]:
         """Its output, up to its end: wait status, and what went wrong."""
@@ -234,7 +234,7 @@ class TaskLaunch:
             most = PIECE if is_flood else SMALL
 
     async def _pass_on(self, task: LaunchedTask, reply: agent_pb2.TaskReply) -> None:
-        for kind, data in ((launching.OUT, reply.stdout), (launching.ERR, reply.stderr)):
+        for kind, data in ((launch_protocol.OUT, reply.stdout), (launch_protocol.ERR, reply.stderr)):
             if data:
                 await self._write(kind, task, data)
         task.out += len(reply.stdout)
@@ -251,10 +251,10 @@ class TaskLaunch:
         """Returns when the command has gone away. Raises ProtocolError, OSError."""
         while (found := await self._frames.next()) is not None:
             kind, payload = found
-            if kind == launching.SIGNAL:
+            if kind == launch_protocol.SIGNAL:
                 number = int(payload) if payload.isdigit() and len(payload) < 3 else 0
                 self._send_signal(number)
-            elif kind in (launching.DATA, launching.END) and self._typed.empty() and self._reads:
+            elif kind in (launch_protocol.DATA, launch_protocol.END) and self._typed.empty() and self._reads:
                 self._typed.put_nowait((kind, payload))
             else:
                 raise ProtocolError(f"a frame {kind!r} that nobody has asked for")
@@ -285,13 +285,13 @@ class TaskLaunch:
     async def _feed_from(self, task: LaunchedTask, taken: int) -> None:
         while True:
             async with self._writing:
-                self._writer.write(frame(launching.WANT, b"%d" % taken))
+                self._writer.write(frame(launch_protocol.WANT, b"%d" % taken))
                 await self._writer.drain()
             kind, data = await self._typed.get()
             end = taken + len(data)
             while taken < end:
                 taken = await self._type(task, taken, data[taken - end :], is_last=False)
-            if kind == launching.END:
+            if kind == launch_protocol.END:
                 await self._type(task, taken, b"", is_last=True)
                 return
 

@@ -12,7 +12,7 @@ from gsched.base.errors import NotFound
 from gsched.base.ids import show_job
 from gsched.model.job import PENDING
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 LOOK_S = 15.0
 """A job that is requeued leaves its host without an end: so often it is looked at anew."""

@@ -17,7 +17,7 @@ from gsched.app.installation.units import AGENT_UNIT, DOOR_UNIT, MASTER_UNIT
 from gsched.base.envdir import read_setting
 from gsched.model.config import ClusterConfig
 from gsched.model.fleet import STOP
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 DEFAULT_RSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 PATIENCE_S = 60.0

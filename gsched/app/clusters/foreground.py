@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gsched.app.clusters import daemons, journal
 from gsched.base.envdir import conf_dir
 from gsched.base.service import TOLD_TO_RESTART, ServiceManager
-from gsched.config.files import load
+from gsched.config.configuration import load
 
 
 def serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> None:

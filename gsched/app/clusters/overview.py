@@ -11,7 +11,7 @@ from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.catalogue import TimeSpan
 from gsched.model.event import ConfigApplied, decode_event
 from gsched.model.view import JobFilter
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 
 def master_status(client: Client, zone: tzinfo) -> MasterStatus:

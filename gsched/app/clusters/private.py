@@ -19,7 +19,7 @@ from gsched.app.clusters import daemons, lost_locks
 from gsched.app.clusters.draining import Say
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, private_texts, write_private
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.job import PENDING
@@ -28,8 +28,8 @@ from gsched.probe.gpu import inventory_path
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 from gsched.store.filesystem import check_filesystem
 from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
-from gsched.wire.auth import user_name
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
+from gsched.wire.identity.caller_identity import user_name
 
 SIMULATED_SLOTS = 16
 READY_S = 90.0

@@ -15,7 +15,7 @@ from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.installation import authority
 from gsched.app.installation.install import share_key
 from gsched.base.errors import BadRequest
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import DOOR_FILE, write_address
 

@@ -13,10 +13,10 @@ import click
 from gsched.app.clusters.foreground import serve
 from gsched.app.clusters.private import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR
-from gsched.base.openfiles import raise_limit
+from gsched.base.open_files import raise_limit
 from gsched.base.service import ServiceManager
-from gsched.config.files import load
-from gsched.wire.vouching import Vouching
+from gsched.config.configuration import load
+from gsched.wire.identity.identity_assertion import Vouching
 
 OPTION_HOST = click.option("--host", metavar="HOST", help="Name of the host in lsf.cluster (default: this machine's).")
 

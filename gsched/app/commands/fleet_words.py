@@ -18,7 +18,7 @@ from gsched.base.envdir import SITE_CONF_DIR
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.versions import render_versions
 from gsched.cli.session.time_zone import zone_of
-from gsched.config.files import load
+from gsched.config.configuration import load
 
 OPTION_ROOT = click.option("--root", metavar="DIR", default="", help="Write below DIR, for another machine.")
 OPTION_FORCE = click.option("--force", is_flag=True, help="Also what somebody has changed.")

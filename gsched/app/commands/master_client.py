@@ -8,9 +8,9 @@ import click
 
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest
-from gsched.wire.client import Client
-from gsched.wire.patience import DEFAULT_WAIT_S
-from gsched.wire.ways import way_to_master
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.retry_policy import DEFAULT_WAIT_S
+from gsched.wire.calls.transports import way_to_master
 
 
 def connect(envdir: str | None) -> Client:

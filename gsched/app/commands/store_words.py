@@ -10,9 +10,9 @@ from gsched.app.clusters.private import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.model.view import OrphanView
-from gsched.wire.auth import user_name
+from gsched.wire.identity.caller_identity import user_name
 
 
 @click.command("newstore")

@@ -14,7 +14,7 @@ from typing import IO
 from gsched.app.installation.units import USER
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.model.config import ClusterConfig
-from gsched.wire.certificates import REVOKED_FILE
+from gsched.wire.identity.certificates import REVOKED_FILE
 
 _CLOSED = 0o640
 _OPEN = 0o644

@@ -18,7 +18,7 @@ import gsched
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, Conflict
 from gsched.cli.registry import ALIASES, LOCAL_ONLY
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import link_lsf_layout
 
 ADMINISTRATION = {

@@ -13,7 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from gsched.base import gpulock
+from gsched.base import gpu_lock
 from gsched.base.errors import BadRequest
 from gsched.base.service import TOLD_TO_STOP
 from gsched.model.config import ClusterConfig
@@ -218,11 +218,11 @@ def folders_text(made_for: Installation) -> str:
     ]
     has_jobs = config.hosts[made_for.host].server
     if has_jobs:
-        rows.append((gpulock.ROOTS_FOLDER, "0700", "root"))
+        rows.append((gpu_lock.ROOTS_FOLDER, "0700", "root"))
     # A folder comes after the one that it lies in.
     lines = [f"d {path} {mode} {user} {user} -" for path, mode, user in sorted(rows)]
     if has_jobs:  # only as the machine boots: later on a private cluster may hold a GPU
-        lines.append(f"f! {gpulock.ROOTS_FOLDER}/{gpulock.SINCE_BOOT} 0600 root root -")
+        lines.append(f"f! {gpu_lock.ROOTS_FOLDER}/{gpu_lock.SINCE_BOOT} 0600 root root -")
     return "# The folders of gsched: their owners and modes; none is ever emptied by age.\n" + "\n".join(lines) + "\n"
 
 

@@ -19,7 +19,7 @@ from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Parsed
 from gsched.model.view import Control, JobFilter
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 EVERY = 0
 """The job id that stands for all of the caller's jobs."""

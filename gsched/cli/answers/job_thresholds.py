@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gsched.model.resource import BUILTIN
 from gsched.model.view import JobView
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 _UNSET = "-"
 _GROWS = "Inc"

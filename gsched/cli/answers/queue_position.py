@@ -9,7 +9,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import OptionTable, unsupported
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 FARTHEST = 2_000_000_000
 

@@ -24,10 +24,10 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
 from gsched.model.catalogue import TimeSpan
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
-from gsched.wire.past import PastAnswer, PastCalls
-from gsched.wire.protocol import HISTORY_LIMIT
+from gsched.wire.calls.past_calls import PastAnswer, PastCalls
+from gsched.wire.messages.protocol import HISTORY_LIMIT
 
 TABLE = OptionTable(
     summary="show what happened to jobs and how long they spent in each state",

@@ -14,7 +14,7 @@ from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 TABLE = OptionTable(
     summary="show which jobs a job waits for, or which wait for it",

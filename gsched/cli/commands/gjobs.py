@@ -45,7 +45,7 @@ from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.host import Gpu
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.auth import uid_of_user
+from gsched.wire.identity.caller_identity import uid_of_user
 
 _LEVELS = (
     "every reason; with -l the names of the hosts",

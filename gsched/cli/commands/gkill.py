@@ -10,7 +10,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.job_signal import SignalEffect, effect_of
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="end jobs, or send them a signal",

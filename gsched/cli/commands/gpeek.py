@@ -12,7 +12,7 @@ from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.job import FINISHED, STARTED
 from gsched.model.view import JobFilter, OutputChunk
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 TABLE = OptionTable(
     summary="show what a job has written so far",

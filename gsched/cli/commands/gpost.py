@@ -7,7 +7,7 @@ from gsched.cli.answers.job_control import Said, do_to_jobs
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="put a message into one of a job's message boxes, where gread, gjobs -l and ghist -l show it",

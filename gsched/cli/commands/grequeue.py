@@ -12,7 +12,7 @@ from gsched.cli.session.session import Session
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.view import Control, JobFilter
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="end jobs and have them wait again, under the same number; without -d, -e, -r, -a: jobs that are running",

@@ -12,7 +12,7 @@ from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.view import JobFilter
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="start a pending job at once where you say, whatever order, limits and loads say (administrators only)",

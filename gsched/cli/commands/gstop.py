@@ -6,7 +6,7 @@ from gsched.cli.answers.job_control import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
 from gsched.dialect.options import OptionTable, unsupported
-from gsched.wire.control_action import ControlAction
+from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(
     summary="suspend jobs; a pending one is not started until it is resumed",

@@ -24,7 +24,7 @@ from types import FrameType
 
 from gsched.base.errors import LSF_FAILURE, GschedError, ResourceExhausted
 from gsched.cli import registry
-from gsched.wire.auth import user_name
+from gsched.wire.identity.caller_identity import user_name
 
 INPUT_LIMIT = 16 * 1024 * 1024
 """Most bytes of one file or of standard input that a command reads; longer ones raise OSError EFBIG."""

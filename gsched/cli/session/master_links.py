@@ -18,8 +18,8 @@ import grpc
 from gsched.base.envdir import conf_dir
 from gsched.base.errors import PermissionDenied
 from gsched.cli.session.call import Call
-from gsched.wire.vouching import Vouching
-from gsched.wire.ways import MasterWay, way_to_master
+from gsched.wire.calls.transports import MasterWay, way_to_master
+from gsched.wire.identity.identity_assertion import Vouching
 
 MAX_CHANNELS = 16
 _channels: OrderedDict[MasterWay, grpc.Channel] = OrderedDict()

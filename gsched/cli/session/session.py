@@ -20,9 +20,9 @@ from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.master_links import folder_of, link_of
 from gsched.model.job import STARTED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView, OutputChunk
-from gsched.wire.calling import BrokenOff
-from gsched.wire.client import Client
-from gsched.wire.patience import WAIT_VARIABLE, read_wait
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.retried_calls import BrokenOff
+from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
 
 PLEASE_WAIT = "gsched: {} is not responding. Please wait ...\n"
 AWAY_PAUSE_S = 0.5

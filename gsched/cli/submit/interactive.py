@@ -26,8 +26,8 @@ from gsched.cli.submit.time_left import TimeLeft
 from gsched.model.event import AnyEvent, JobFinished, JobStarted
 from gsched.model.job import TERM_TEXTS
 from gsched.model.view import OutputChunk
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
+from gsched.wire.calls.client import Client
+from gsched.wire.messages.control_action import ControlAction
 
 PIECE = 4096
 MOST_PAUSE_S = 0.5

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gsched.base.errors import GschedError
 from gsched.model.job import JobState
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.client import Client
+from gsched.wire.calls.client import Client
 
 LEAD_S = 300.0
 """How long before its end a job is warned; a tenth of the limit where that is less."""

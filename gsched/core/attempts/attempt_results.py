@@ -24,8 +24,8 @@ from gsched.model.event import (
     JobRequeued,
     JobSuspended,
 )
-from gsched.model.exits import requeue_values
 from gsched.model.job import AttemptResult, JobState, Usage
+from gsched.model.requeue_exits import requeue_values
 from gsched.model.texts_of_before import start_failure
 
 SYSTEM = "_system_"

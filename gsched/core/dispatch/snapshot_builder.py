@@ -21,8 +21,8 @@ from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig, GpuPlacement
 from gsched.model.host import HostConfig
 from gsched.model.ledger import Ledger
-from gsched.model.provided import gpu_names_in
 from gsched.model.reason import PlannedStart
+from gsched.model.reported_resources import gpu_names_in
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import (
     AdvanceReservation,

@@ -29,7 +29,7 @@ class Roll:
     """The same -> what was reported last; None: nobody knows now."""
 
     gpu_names: frozenset[str] = frozenset()
-    """Resources of GPUs (gsched.model.provided) that any requirement has asked about: only these are worked out."""
+    """Resources of GPUs (model.reported_resources) that any requirement has asked about: only these are worked out."""
 
     def reported_by(self, host: str) -> tuple[str, ...]:
         """The shared resources that the host's agent reports."""

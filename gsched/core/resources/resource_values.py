@@ -9,7 +9,7 @@ from __future__ import annotations
 from gsched.core.resources.observed_hosts import Observation
 from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
-from gsched.model.provided import gpu_value
+from gsched.model.reported_resources import gpu_value
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Processor, offered
 from gsched.resreq.host_types import LINUX, TYPE_NAMES, type_names

@@ -26,6 +26,7 @@ from gsched.core.submission.known_resources import (
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
 from gsched.model.texts_of_before import is_of_requirement
+from gsched.resreq.amount_steps import at_start
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,
@@ -36,7 +37,6 @@ from gsched.resreq.ast import (
     with_parts,
 )
 from gsched.resreq.combine import NOTHING, Combined, combine
-from gsched.resreq.course import at_start
 from gsched.resreq.gpu import (
     GpuRequirement,
     gpu_of,

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 
 from gsched.base.errors import PermissionDenied
-from gsched.base.systemusers import first_ordinary, why_system
+from gsched.base.system_users import first_ordinary, why_system
 from gsched.model.config import ClusterConfig
 from gsched.run.account import UnixAccount, look_up
-from gsched.wire.certificates import key_file
+from gsched.wire.identity.certificates import key_file
 
 KEEP_S = 60.0
 """How long an answer holds."""

@@ -28,8 +28,8 @@ from gsched.master.access.request_sizes import check_sizes, is_long, most_bytes
 from gsched.master.agents.host_speakers import Refusals
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
-from gsched.wire.auth import Authenticator, Proven, ProvenCaller
-from gsched.wire.protocol import RETRY_AFTER_MS
+from gsched.wire.identity.caller_identity import Authenticator, Proven, ProvenCaller
+from gsched.wire.messages.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
 
 log = logging.getLogger(__name__)

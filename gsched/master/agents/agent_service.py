@@ -34,11 +34,11 @@ from gsched.model.host import LoadReport
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.topology import Topology, checked
 from gsched.wire.address import address_of
-from gsched.wire.alike import GpuReports
-from gsched.wire.auth import Proven, ProvenCaller
-from gsched.wire.batch import next_batch
-from gsched.wire.convert import from_proto
-from gsched.wire.protocol import PROTOCOL
+from gsched.wire.identity.caller_identity import Proven, ProvenCaller
+from gsched.wire.messages.batch_codec import GpuReports
+from gsched.wire.messages.convert import from_proto
+from gsched.wire.messages.protocol import PROTOCOL
+from gsched.wire.messages.stream_batches import next_batch
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from gsched.model.queue import Queue
 from gsched.model.resource import ResourceType
 from gsched.model.view import JobView, OutputChunk
 from gsched.store.eventlog import EventLog
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2, terminal_pb2
 
 log = logging.getLogger(__name__)

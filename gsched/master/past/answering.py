@@ -15,10 +15,10 @@ from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
 from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.model.catalogue import Account, AccountFilter
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.store.history import History
-from gsched.wire.convert import fill, from_proto
-from gsched.wire.protocol import HISTORY_LIMIT
+from gsched.wire.messages.convert import fill, from_proto
+from gsched.wire.messages.protocol import HISTORY_LIMIT
 from gsched.wire.server import SERVER_OPTIONS, listen, status_of
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, past_pb2, past_pb2_grpc
 

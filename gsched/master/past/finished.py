@@ -10,7 +10,7 @@ from gsched.master.past.reader import PastReader
 from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter
 from gsched.model.job import JobState
 from gsched.model.view import JobEnd, JobView
-from gsched.wire.convert import fill, from_proto
+from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import catalogue_pb2
 
 

@@ -25,7 +25,7 @@ from gsched.model.event import (
     decode_event,
 )
 from gsched.model.job import JobSpec
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import EventRecord, JobHistory
 from gsched.store.history import History, Times
 from gsched.store.schema import ARRAY

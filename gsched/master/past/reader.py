@@ -20,8 +20,8 @@ import grpc
 import grpc.aio
 
 from gsched.base.errors import Unavailable
+from gsched.wire.calls.call_failure import error_from_rpc
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.failure import error_from_rpc
 from gsched.wire.v1 import catalogue_pb2_grpc, past_pb2_grpc
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from gsched.master.views.withheld_slots import free_slots, withheld
 from gsched.model.job import JobSpec
 from gsched.model.room_view import LimitSection, ReservationView
 from gsched.model.view import JobFilter, JobGroupView
-from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 

@@ -25,8 +25,8 @@ from gsched.core.command import (
 from gsched.core.control.job_control import MOST_ATTACHED
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import blob_id
-from gsched.wire.auth import ProvenCaller
-from gsched.wire.convert import from_proto
+from gsched.wire.identity.caller_identity import ProvenCaller
+from gsched.wire.messages.convert import from_proto
 
 _Whose = tuple[str, bool, tuple[int, ...], JobFilter | None]
 """The caller, whether he is an administrator, and the jobs: what all commands begin with."""

@@ -22,7 +22,7 @@ from gsched.master.views.board import Board
 from gsched.model.event import AnyEvent, JobSubmitted
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.auth import Proven
+from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import terminal_pb2, terminal_pb2_grpc
 

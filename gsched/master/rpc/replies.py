@@ -12,7 +12,7 @@ import msgspec
 
 from gsched.base.ids import index_of
 from gsched.model.view import JobView
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import scheduler_pb2
 
 JOBS_PER_MESSAGE = 500

@@ -15,8 +15,8 @@ from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
-from gsched.config.effective import effective_parameters
-from gsched.config.files import load
+from gsched.config.configuration import load
+from gsched.config.effective_parameters import effective_parameters
 from gsched.core import authorization
 from gsched.core.command import Command, ControlHosts, Reconfigure, Submit
 from gsched.master.access.refused_accounts import JobAccounts
@@ -50,9 +50,9 @@ from gsched.model.view import (
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
-from gsched.wire.alike import add_submitted, read_submissions
-from gsched.wire.auth import Proven
-from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.identity.caller_identity import Proven
+from gsched.wire.messages.batch_codec import add_submitted, read_submissions
+from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
 

@@ -15,7 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.core.resources.resource_values import LOCAL_TYPE
 from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig
-from gsched.model.provided import gpu_names_in, gpu_value
+from gsched.model.reported_resources import gpu_names_in, gpu_value
 from gsched.model.resource import Resource, ResourceType
 from gsched.model.view import HostView
 from gsched.resreq.ast import Name, OrderKey, Requirement

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, AmountSchedule, AmountStep
 from gsched.model.snapshot import HostValues
+from gsched.resreq.amount_steps import AmountSteps
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
-from gsched.resreq.course import AmountSteps
 from gsched.resreq.gpu import print_size
 from gsched.resreq.select import CompiledSelect
 

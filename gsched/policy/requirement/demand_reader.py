@@ -24,6 +24,7 @@ from gsched.policy.requirement.demand import (
     SortKey,
     tasks_of,
 )
+from gsched.resreq.amount_steps import AmountSteps, at_start, course
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,
@@ -34,7 +35,6 @@ from gsched.resreq.ast import (
     Reservation,
     Span,
 )
-from gsched.resreq.course import AmountSteps, at_start, course
 from gsched.resreq.evaluate import DEFAULT_ORDER
 from gsched.resreq.gpu import GpuRequirement, gpu_of
 from gsched.resreq.names import canonical, select_names

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 import msgspec
 
 from gsched.base.clock import Clock
-from gsched.base.gpulock import GpuLockFolders
+from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import AttemptEndings, named

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gsched.base.wholefile import write_file
+from gsched.base.atomic_write import write_file
 from gsched.run import attempt_files
 from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order

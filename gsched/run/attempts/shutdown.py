@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.wholefile import replace_file
+from gsched.base.atomic_write import replace_file
 from gsched.model.job import AttemptResult
 
 PROBLEM = "the host was shut down while the job ran"

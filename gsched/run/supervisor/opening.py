@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from gsched.base import gpulock
+from gsched.base import gpu_lock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced
@@ -38,7 +38,7 @@ class SupervisorSettings:
         self,
         spool: str,
         cluster: str,
-        locks: gpulock.GpuLockFolders,
+        locks: gpu_lock.GpuLockFolders,
         notify_fd: int,
         adopt_orphans: Callable[[], object],
         bind_memory: Callable[[Sequence[int]], object],
@@ -111,8 +111,8 @@ class AttemptOpening:
     def _lock(self) -> None:
         uuids, settings = self._order.gpu_lock_uuids, self._settings
         try:
-            self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.locks)
-        except gpulock.GpuLockError as error:
+            self.locks = gpu_lock.lock_gpus(uuids, settings.cluster, settings.locks)
+        except gpu_lock.GpuLockError as error:
             raise NotStarted(str(error)) from error
 
     def _enter_folder(self) -> None:

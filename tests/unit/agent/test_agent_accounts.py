@@ -17,11 +17,11 @@ from gsched.agent.attempts.job_accounts import HostAccounts, Login
 from gsched.agent.attempts.job_environment import login_variables
 from gsched.agent.attempts.pam_limits import PamLimits, parse_limits
 from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.run.account import UnixAccount
-from gsched.wire.auth import user_name
+from gsched.wire.identity.caller_identity import user_name
 
 ALICE = UnixAccount(name="alice", uid=1000, gid=100, groups=(100, 200), home="/home/alice", shell="/bin/zsh")
 ROOT = UnixAccount(name="root", uid=0, gid=0, home="/root")

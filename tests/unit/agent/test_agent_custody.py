@@ -16,7 +16,7 @@ from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
 from gsched.probe.inventory import write_inventory
 from gsched.probe.inventory_entry import simulated_gpu
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 

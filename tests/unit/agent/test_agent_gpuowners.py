@@ -12,7 +12,7 @@ import pytest
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.model.host import Gpu, GpuProcess, GpuReport, MigDevice
 from gsched.run.processes import process_tree
-from gsched.wire.auth import user_name
+from gsched.wire.identity.caller_identity import user_name
 
 ME = str(os.getuid())
 

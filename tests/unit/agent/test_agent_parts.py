@@ -13,7 +13,7 @@ from gsched.agent.gpu.gpu_prolog_epilog import Custody
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 

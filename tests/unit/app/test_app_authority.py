@@ -11,8 +11,8 @@ import pytest
 
 from gsched.app.installation.authority import Authority, make_authority, make_host, missing_hosts, read_authority
 from gsched.base.errors import BadRequest, Conflict
-from gsched.wire import certificates as host_certificates
-from gsched.wire.certificates import BadCertificate, note_end, read_credentials, stamp
+from gsched.wire.identity import certificates as host_certificates
+from gsched.wire.identity.certificates import BadCertificate, note_end, read_credentials, stamp
 from tests.support.certificates import write_certificate
 
 

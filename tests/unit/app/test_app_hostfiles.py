@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gsched.app.installation.host_files import pack_host
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import ClusterConfig, Locations
 

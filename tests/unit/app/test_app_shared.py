@@ -12,7 +12,7 @@ from gsched.app.commands.groups import gadmin
 from gsched.base.errors import BadRequest, Conflict
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
-from gsched.wire.certificates import Revoked, read_credentials
+from gsched.wire.identity.certificates import Revoked, read_credentials
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from gsched.model.catalogue import (
     UserLimitView,
 )
 from gsched.model.job import FINISHED, JobSpec
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.view import (
     Answer,
@@ -48,7 +48,7 @@ from gsched.model.view import (
     Submitted,
 )
 from gsched.wire.address import MASTER_FILE, write_address
-from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import (
     catalogue_pb2,
     catalogue_pb2_grpc,

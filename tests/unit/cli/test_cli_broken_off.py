@@ -11,8 +11,8 @@ from fake_master import FakeCall, FakeMaster
 from gsched.base.errors import Unavailable
 from gsched.cli.session.call import Cancelled
 from gsched.model.view import Control
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
+from gsched.wire.calls.client import Client
+from gsched.wire.messages.control_action import ControlAction
 
 NewCall = Callable[..., FakeCall]
 

@@ -14,7 +14,7 @@ from gsched.base.ids import element_id
 from gsched.cli import registry
 from gsched.model.job import JobSpec
 from gsched.model.view import Control, JobView
-from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 NewCall = Callable[..., FakeCall]

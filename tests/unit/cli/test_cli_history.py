@@ -17,9 +17,9 @@ from gsched.cli.commands.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
 from gsched.cli.render.jobs.history import render_history, state_seconds
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, LeftProcess, Usage
-from gsched.model.past import JobTimes
+from gsched.model.past_query import JobTimes
 from gsched.model.view import EventRecord, JobHistory
-from gsched.wire.protocol import HISTORY_LIMIT
+from gsched.wire.messages.protocol import HISTORY_LIMIT
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
 NewCall = Callable[..., FakeCall]

@@ -18,7 +18,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
 from gsched.wire.address import MASTER_FILE
-from gsched.wire.ways import MasterWay
+from gsched.wire.calls.transports import MasterWay
 
 NewCall = Callable[..., FakeCall]
 PLEASE_WAIT = session.PLEASE_WAIT.format("the master")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gsched.base.errors import Problem
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.model.config import ClusterConfig
 
 BASE = {

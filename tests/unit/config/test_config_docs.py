@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_texts import BASE
 
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.config.unsupported import (
     REFUSED_CLUSTER,
     REFUSED_CONF,

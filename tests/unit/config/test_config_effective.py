@@ -8,8 +8,8 @@ from config_texts import check, with_lines
 
 from gsched.base.errors import ConfigError
 from gsched.cli.render.cluster.parameters import render_long
-from gsched.config.effective import effective_parameters
-from gsched.config.lsfconf import settings_of
+from gsched.config.effective_parameters import effective_parameters
+from gsched.config.lsf_conf import settings_of
 from gsched.model.config import ClusterConfig
 
 UNUSUAL = """

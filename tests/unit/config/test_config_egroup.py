@@ -9,8 +9,8 @@ import pytest
 from config_texts import BASE
 
 from gsched.base.errors import BadRequest
-from gsched.config.egroup import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
-from gsched.config.files import Loaded, load
+from gsched.config.configuration import Loaded, load
+from gsched.config.external_groups import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
 from gsched.config.findings import SourcePlace
 from gsched.model.user import Share
 

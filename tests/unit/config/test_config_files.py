@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import ConfigError
-from gsched.config.files import check_texts, load
+from gsched.config.configuration import check_texts, load
 
 EXAMPLE = Path(__file__).parents[3] / "conf"
 

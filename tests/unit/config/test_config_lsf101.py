@@ -9,7 +9,7 @@ import pytest
 from config_texts import BASE, Checked, check, with_lines
 
 from gsched.config import lsf_names
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 
 FOLDER = Path(__file__).parent / "lsf101"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE
 
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.model.config import ClusterConfig, Network
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_texts import BASE
 
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig
 from gsched.model.ledger import Ledger

@@ -6,11 +6,11 @@ import pytest
 from config_texts import BASE, check, line_after, with_lines
 
 from gsched.base.errors import BadRequest
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.config.findings import Findings
-from gsched.config.location import Instance, parse_location
+from gsched.config.lsf_shared import read_shared
+from gsched.config.resource_map import Instance, parse_location
 from gsched.config.sections import read_sections
-from gsched.config.shared import read_shared
 from gsched.config.template import RESOURCE_STANZA, NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS, ResourceType

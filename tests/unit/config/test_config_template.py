@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict
-from gsched.config.files import load
+from gsched.config.configuration import load
 from gsched.config.template import MAP_STANZA, RESOURCE_STANZA, NewConfiguration, write_private
 from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS

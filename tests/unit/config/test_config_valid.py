@@ -8,7 +8,7 @@ from config_texts import BASE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.config.template import _LSB_RESOURCES, NewConfiguration, private_texts
 from gsched.model.config import Locations
 

@@ -15,8 +15,8 @@ from gsched.model.application import Application
 from gsched.model.config import Params
 from gsched.model.queue import Queue
 from gsched.policy.requirement import demand_reader
-from gsched.resreq import gpu, shown, stored, syntax
-from gsched.resreq.shown import with_gpus
+from gsched.resreq import gpu, shown_requirement, stored, syntax
+from gsched.resreq.shown_requirement import with_gpus
 
 JOB = "select[mem>1G] rusage[mem=100M]"
 JOB_GPU = "num=1:gmem=1G"
@@ -31,7 +31,7 @@ def forget() -> None:
         gpu.parse_gpu,
         gpu_job_kinds._kind,
         demand_reader.demand_of,
-        shown.with_gpus,
+        shown_requirement.with_gpus,
     ):
         kept.cache_clear()
     for values in (stored.COMBINED, stored.COMBINED_GPU):

@@ -20,12 +20,12 @@ from gsched.door.relay import SERVICES, CallRelay, open_relay
 from gsched.master.access.method_policy import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
-from gsched.wire.client import Client
-from gsched.wire.frames import Decoder, frame
-from gsched.wire.peer import Peer
-from gsched.wire.relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.door_relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
+from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.socket_peer import Peer
+from gsched.wire.messages.frames import Decoder, frame
 from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
-from gsched.wire.vouching import Vouching
 from tests.support.shared_master import MASTER, SharedMaster
 
 CLUSTER = "/gsched.wire.v1.Scheduler/Cluster"
@@ -250,8 +250,8 @@ def test_a_relay_of_a_stranger_is_told_nothing(tmp_path: Path, monkeypatch: pyte
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place)
         listening.listen()
-        monkeypatch.setattr("gsched.wire.relay.os.geteuid", lambda: 4321)
-        monkeypatch.setattr("gsched.wire.relay.peer_of", lambda _: Peer(1, 4322, 0))
+        monkeypatch.setattr("gsched.wire.calls.door_relay.os.geteuid", lambda: 4321)
+        monkeypatch.setattr("gsched.wire.calls.door_relay.peer_of", lambda _: Peer(1, 4322, 0))
         with pytest.raises(PermissionDenied, match="belongs to uid 4322: it is not trusted"):
             client(place).cluster()
         connection, _ = listening.accept()

@@ -22,7 +22,7 @@ from gsched.cli.session.call import INPUT_LIMIT
 from gsched.door import address, protocol, server
 from gsched.door.protocol import Decoder, Request, frame
 from gsched.door.server import Door
-from gsched.wire.peer import Peer
+from gsched.wire.identity.socket_peer import Peer
 
 PATIENCE_S = 60.0
 

@@ -9,7 +9,7 @@ import pytest
 from gsched.base.errors import BadRequest
 from gsched.master.agents.message_checks import check, checked_gpus
 from gsched.model.host import GpuReport
-from gsched.wire.convert import from_proto
+from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 Message = agent_pb2.AgentMessage

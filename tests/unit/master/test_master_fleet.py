@@ -17,7 +17,7 @@ from gsched.model.fleet import DaemonView
 from gsched.model.host import HostConfig
 from gsched.model.queue import Queue
 from gsched.model.view import HostView
-from gsched.wire.convert import from_proto
+from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2, fleet_pb2
 
 CONFIG = ClusterConfig(

@@ -20,7 +20,7 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History

@@ -37,9 +37,9 @@ from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.view import JobFilter, JobView, Submission
-from gsched.wire.alike import add_submissions
-from gsched.wire.auth import Proven, ProvenCaller
-from gsched.wire.convert import fill
+from gsched.wire.identity.caller_identity import Proven, ProvenCaller
+from gsched.wire.messages.batch_codec import add_submissions
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 JOBS = 3_000

@@ -21,7 +21,7 @@ from gsched.master.past.job_histories import Histories
 from gsched.master.recovery import recover
 from gsched.model.catalogue import AccountFilter
 from gsched.model.job import JobState
-from gsched.model.past import HistoryQuery
+from gsched.model.past_query import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History

@@ -19,12 +19,12 @@ from gsched.master.past.answering import history_reply
 from gsched.master.past.reader import SOCKET, PastReader
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import EventRecord, JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.schema import IRREGULAR, JobRow
-from gsched.wire.convert import to_proto
-from gsched.wire.past import PastAnswer
+from gsched.wire.calls.past_calls import PastAnswer
+from gsched.wire.messages.convert import to_proto
 from gsched.wire.v1 import catalogue_pb2, past_pb2
 
 SPEC = JobSpec(command="run", user="ann", queue="normal")

@@ -31,7 +31,7 @@ from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.past.job_histories import Histories
 from gsched.model.catalogue import AccountFilter
 from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.sim.world import World, simulated_config
 from gsched.store.eventlog import EventLog

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.config.files import Loaded, load
+from gsched.config.configuration import Loaded, load
 from gsched.master.timed_configuration import follow_groups, is_out_of_date, renew, update_groups
 from gsched.model.config import ClusterConfig
 from gsched.model.window import minute_of_week

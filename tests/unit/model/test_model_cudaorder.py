@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gsched.model.allocation import HeldGpu
-from gsched.model.cudaorder import cuda_numbers, in_cuda_order, pci_address
+from gsched.model.cuda_order import cuda_numbers, in_cuda_order, pci_address
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 
 BUSES = ("00000001:0A:00.0", "00000000:C1:00.0", "00000000:0a:00.0", "00000000:09:1F.0")

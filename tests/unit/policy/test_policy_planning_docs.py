@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from planning_cluster import Ask, Cluster, kind
 
-from gsched.config.files import check_texts
+from gsched.config.configuration import check_texts
 from gsched.model.queue import Queue
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()

@@ -7,7 +7,7 @@ import pytest
 from gsched.master.agents.message_checks import check
 from gsched.model.host import LoadReport
 from gsched.probe.elim_table import MAX_NOTES, ElimResource, ElimTable
-from gsched.wire.convert import fill
+from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 
 WANTED = {"temp": ElimResource(60.0), "fast": ElimResource(10.0), "rack": ElimResource(60.0, is_string=True)}

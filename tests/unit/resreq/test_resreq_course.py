@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.resreq.amount_steps import LEAST_STEP_S, MOST_STEPS, AmountSteps, at_start, course
 from gsched.resreq.ast import Phase, Reservation
-from gsched.resreq.course import LEAST_STEP_S, MOST_STEPS, AmountSteps, at_start, course
 from gsched.resreq.syntax import parse
 
 MIN = 60.0

@@ -6,7 +6,7 @@ import pytest
 from resreq_readings import combine_texts
 
 from gsched.resreq.printer import print_combined
-from gsched.resreq.shown import with_gpus
+from gsched.resreq.shown_requirement import with_gpus
 from gsched.resreq.syntax import parse_combined_any
 
 GPU = "num=2:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia"

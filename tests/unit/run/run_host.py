@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gsched.base.gpulock import GpuLockFolders
+from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order, RunKey, StartedInfo, Unkillable

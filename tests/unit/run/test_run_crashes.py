@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
-from gsched.base.gpulock import GpuLockFolders
+from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files, forkserver
 from gsched.run.attempts.shutdown import Shutdown, leave_note

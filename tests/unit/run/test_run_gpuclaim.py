@@ -9,8 +9,8 @@ import stat
 import pytest
 from run_host import CLUSTER
 
-from gsched.base import gpulock
-from gsched.base.gpulock import CLAIMED, SINCE_BOOT, GpuLockError, GpuLockFolders, lock_gpus, places, release
+from gsched.base import gpu_lock
+from gsched.base.gpu_lock import CLAIMED, SINCE_BOOT, GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.run.executor import ProcessExecutor
 
 
@@ -79,15 +79,15 @@ def test_what_a_private_cluster_holds_as_the_systems_comes_it_keeps_to_the_end(s
 
 def test_of_the_two_that_begin_at_once_the_private_one_steps_back(systems, private, monkeypatch):
     """The system's comes after the private cluster has looked for it, and before that has locked."""
-    lock_one = gpulock._lock_one
+    lock_one = gpu_lock._lock_one
 
     def after_the_claim(*arguments):
         with monkeypatch.context() as real:
-            real.setattr(gpulock, "_lock_one", lock_one)
+            real.setattr(gpu_lock, "_lock_one", lock_one)
             release(lock_gpus(["GPU-a"], "system", systems))
         return lock_one(*arguments)
 
-    monkeypatch.setattr(gpulock, "_lock_one", after_the_claim)
+    monkeypatch.setattr(gpu_lock, "_lock_one", after_the_claim)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(GpuLockError, match=f"^{CLAIMED}$"):
         lock_gpus(["GPU-a"], "private", private)
@@ -112,16 +112,16 @@ def test_jobs_of_an_agent_before_this_one_share_their_gpu_with_those_of_this_one
 def test_two_of_the_systems_that_take_a_gpu_over_at_once_exclude_each_other(systems, private, monkeypatch):
     """One finds the common lock held by the other's look, and takes it when that has made the GPU the system's."""
     mine: list[int] = []
-    lock_one = gpulock._lock_one
+    lock_one = gpu_lock._lock_one
 
     def after_the_other(*arguments):
-        monkeypatch.setattr(gpulock, "_lock_one", lock_one)
+        monkeypatch.setattr(gpu_lock, "_lock_one", lock_one)
         release(old)
         mine.extend(lock_gpus(["GPU-a"], "one", systems))
         return lock_one(*arguments)
 
     old = lock_gpus(["GPU-a"], "two", private)
-    monkeypatch.setattr(gpulock, "_lock_one", after_the_other)
+    monkeypatch.setattr(gpu_lock, "_lock_one", after_the_other)
     with pytest.raises(GpuLockError, match="in use by another cluster"):
         lock_gpus(["GPU-a"], "two", systems, patience_s=0)
     assert mine

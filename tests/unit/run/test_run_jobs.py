@@ -9,7 +9,7 @@ import time
 import pytest
 from run_host import CLUSTER
 
-from gsched.base import gpulock
+from gsched.base import gpu_lock
 from gsched.base.errors import Conflict
 
 
@@ -232,20 +232,20 @@ def test_what_is_kept_is_what_its_file_did_not_take(on_host):
 
 def test_a_gpu_of_another_cluster_is_left_alone(on_host):
     async def scenario(host):
-        places = gpulock.GpuLockFolders(str(host.locks), "", False)
-        theirs = gpulock.lock_gpus(["GPU-1"], "another", places)
+        places = gpu_lock.GpuLockFolders(str(host.locks), "", False)
+        theirs = gpu_lock.lock_gpus(["GPU-1"], "another", places)
         result = await host.run("true", 1, gpu_lock_uuids=("GPU-0", "GPU-1"))
         assert (result.started, result.exit_code) == (False, None)
         assert result.problem == "GPU GPU-1 is in use by another cluster"
-        gpulock.release(theirs)
+        gpu_lock.release(theirs)
         await host.executor.start(host.order("sleep 30", 2, gpu_lock_uuids=("GPU-0", "GPU-1")))
         await host.start_of(2)
         assert (await host.run("true", 3, gpu_lock_uuids=("GPU-1",))).exit_code == 0  # shared within the cluster
-        with pytest.raises(gpulock.GpuLockError):
-            gpulock.lock_gpus(["GPU-0"], "another", places)
+        with pytest.raises(gpu_lock.GpuLockError):
+            gpu_lock.lock_gpus(["GPU-0"], "another", places)
         await host.executor.signal(2, 1, 9)
         await host.end_of(2)
-        gpulock.release(gpulock.lock_gpus(["GPU-0"], "another", places))
+        gpu_lock.release(gpu_lock.lock_gpus(["GPU-0"], "another", places))
 
     on_host(scenario)
 

@@ -29,10 +29,10 @@ from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.app import glaunch
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.model.job import JobState
-from gsched.wire import frames, launching
-from gsched.wire.client import DEFAULT_WAIT_S
-from gsched.wire.frames import ProtocolError
-from gsched.wire.launching import LaunchRequest
+from gsched.wire.calls.client import DEFAULT_WAIT_S
+from gsched.wire.messages import frames, launch_protocol
+from gsched.wire.messages.frames import ProtocolError
+from gsched.wire.messages.launch_protocol import LaunchRequest
 from gsched.wire.v1 import agent_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -343,7 +343,7 @@ async def test_rubbish_closes_the_connection_and_nothing_else(net: Net) -> None:
     for rubbish in (
         b"R\xff\xff\xff\xff",
         frames.frame(b"?"),
-        frames.frame(launching.REQUEST, b"x") + frames.frame(launching.GO),
+        frames.frame(launch_protocol.REQUEST, b"x") + frames.frame(launch_protocol.GO),
     ):
         reader, writer = await asyncio.open_unix_connection(str(net.path))
         writer.write(rubbish)
@@ -358,12 +358,12 @@ async def test_rubbish_closes_the_connection_and_nothing_else(net: Net) -> None:
 async def asking(net: Net, request: LaunchRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection on which this was asked, and the agent's greeting read."""
     reader, writer = await asyncio.open_unix_connection(str(net.path))
-    greeting = frames.frame(launching.HELLO, launching.GREETING)
+    greeting = frames.frame(launch_protocol.HELLO, launch_protocol.GREETING)
     assert await reader.readexactly(len(greeting)) == greeting
     blob = request.encode()
     for start in range(0, len(blob), frames.MAX_FRAME):
-        writer.write(frames.frame(launching.REQUEST, blob[start : start + frames.MAX_FRAME]))
-    writer.write(frames.frame(launching.GO))
+        writer.write(frames.frame(launch_protocol.REQUEST, blob[start : start + frames.MAX_FRAME]))
+    writer.write(frames.frame(launch_protocol.GO))
     return reader, writer
 
 
@@ -376,7 +376,7 @@ def test_a_user_has_so_many_launches_at_a_time(on_host: Callable[..., None], mon
             for number in range(2)
         )
         opened = [await asking(net, request) for request in requests]
-        assert [await reader.readexactly(1) for reader, _ in opened] == [launching.COUNT] * 2
+        assert [await reader.readexactly(1) for reader, _ in opened] == [launch_protocol.COUNT] * 2
         code, out, told = await net.run("there", "echo out")
         assert (code, out) == (255, b"") and b"2 launches of this user are under way on here already" in told
         for _, writer in opened:
@@ -404,12 +404,12 @@ def test_one_user_cannot_fill_the_memory_with_launches(
             return await reader.readexactly(1)
 
         open_: list[asyncio.StreamWriter] = []
-        assert await begin(0) == launching.COUNT
-        assert [await begin(number) for number in range(1, 5)][-1] == launching.REFUSED
+        assert await begin(0) == launch_protocol.COUNT
+        assert [await begin(number) for number in range(1, 5)][-1] == launch_protocol.REFUSED
         for writer in open_:
             writer.close()
         async with asyncio.timeout(60):  # what ended takes nothing any more
-            while await begin(9) == launching.REFUSED:
+            while await begin(9) == launch_protocol.REFUSED:
                 await asyncio.sleep(0.05)
         open_[-1].close()
 
@@ -422,7 +422,7 @@ async def test_a_flood_of_signals_takes_no_memory(net: Net) -> None:
     before = len(asyncio.all_tasks())
     request = LaunchRequest("0" * 16, "s", False, None, "/", 0, ("there",) * 4, ("sleep 60",), ())
     _, writer = await asking(net, request)
-    writer.write(frames.frame(launching.SIGNAL, b"15") * 20_000)
+    writer.write(frames.frame(launch_protocol.SIGNAL, b"15") * 20_000)
     await writer.drain()
     await appears(lambda: len(asyncio.all_tasks()) > before + 8)
     await asyncio.sleep(0.2)
@@ -431,12 +431,12 @@ async def test_a_flood_of_signals_takes_no_memory(net: Net) -> None:
 
 
 def test_the_command_speaks_the_same_protocol() -> None:
-    names = [name for name in vars(launching) if name.isupper() and name[0] != "_" and "SHELL" not in name]
+    names = [name for name in vars(launch_protocol) if name.isupper() and name[0] != "_" and "SHELL" not in name]
     assert len(names) > 14
-    assert {name: getattr(glaunch, name) for name in names} == {name: getattr(launching, name) for name in names}
+    assert {name: getattr(glaunch, name) for name in names} == {name: getattr(launch_protocol, name) for name in names}
     assert glaunch.MAX_FRAME == frames.MAX_FRAME
     for name in ("SHELL", "LOGIN_SHELL", "NO_SHELL"):
-        assert getattr(glaunch, name).decode() == getattr(launching, name)
+        assert getattr(glaunch, name).decode() == getattr(launch_protocol, name)
 
 
 texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=20)

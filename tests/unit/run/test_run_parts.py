@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
-from gsched.base import gpulock
+from gsched.base import gpu_lock
 from gsched.run.order import AttemptLimits, Order, written_order
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
@@ -31,8 +31,8 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         supervisor = host.supervisor_pid()
         assert host.started[1, 1].pid == supervisor
         assert not process_tree.descendants(supervisor, process_tree.scan())
-        with pytest.raises(gpulock.GpuLockError):
-            gpulock.lock_gpus(["GPU-p"], "others", gpulock.GpuLockFolders(str(host.locks), "", False))
+        with pytest.raises(gpu_lock.GpuLockError):
+            gpu_lock.lock_gpus(["GPU-p"], "others", gpu_lock.GpuLockFolders(str(host.locks), "", False))
         await host.executor.suspend(1, 1)
         await host.executor.resume(1, 1)
         await host.executor.signal(1, 1, signal.SIGUSR1)
@@ -48,7 +48,7 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         result = await host.end_of(1)
         assert time.monotonic() - began < 60  # nothing runs there: no signal is waited for
         assert result.succeeded and result.started and result.usage.pgid is None
-        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", gpulock.GpuLockFolders(str(host.locks), "", False)))
+        gpu_lock.release(gpu_lock.lock_gpus(["GPU-p"], "others", gpu_lock.GpuLockFolders(str(host.locks), "", False)))
 
     on_host(scenario)
 

@@ -18,9 +18,9 @@ from gsched.base.errors import BadRequest, Internal, NotFound
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, JobDispatched, JobFinished, JobNoted, JobSubmitted
 from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
-from gsched.store.parts import part_id
 from gsched.store.schema import event
 
 times = st.floats(allow_nan=False, allow_infinity=False)

@@ -17,7 +17,7 @@ from gsched.base.errors import NotFound
 from gsched.base.ids import element_id
 from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.event import HostClosed, decode_event
-from gsched.model.past import HistoryQuery
+from gsched.model.past_query import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History

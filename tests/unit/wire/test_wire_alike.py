@@ -14,8 +14,8 @@ from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason
 from gsched.model.view import JobView, Submission, Submitted
-from gsched.wire import alike
-from gsched.wire.alike import (
+from gsched.wire.messages import batch_codec
+from gsched.wire.messages.batch_codec import (
     READINGS,
     GpuReports,
     add_submissions,
@@ -24,7 +24,7 @@ from gsched.wire.alike import (
     read_submissions,
     read_submitted,
 )
-from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 SPECS = [
@@ -127,7 +127,7 @@ def test_a_gpu_of_which_readings_alone_have_moved_is_not_read_again(monkeypatch:
         read.append(kind)
         return from_proto(message, kind)
 
-    monkeypatch.setattr(alike, "from_proto", counted)
+    monkeypatch.setattr(batch_codec, "from_proto", counted)
     reading = GpuReports()
     for number in range(5):
         gpus = tuple(Gpu(uuid=f"GPU-{index}", index=index, model="H100", power_w=number * index) for index in range(8))

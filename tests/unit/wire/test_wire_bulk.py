@@ -15,10 +15,10 @@ import pytest
 from gsched.base.errors import Unavailable
 from gsched.model.job import JobSpec
 from gsched.model.view import Control, JobFilter, Submission
-from gsched.wire import calling
-from gsched.wire.calling import BrokenOff, Silent
-from gsched.wire.client import Client
-from gsched.wire.control_action import ControlAction
+from gsched.wire.calls import retried_calls
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.retried_calls import BrokenOff, Silent
+from gsched.wire.messages.control_action import ControlAction
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 ALL = JobFilter()
@@ -130,7 +130,7 @@ def test_a_submission_is_asked_for_again_under_its_token(master: Master, client:
 def test_a_master_that_says_nothing_more_is_given_up(
     master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calling, "LATE_S", 0.0)
+    monkeypatch.setattr(retried_calls, "LATE_S", 0.0)
 
     def silent(context: Any) -> Iterator[Any]:
         yield part((0, 10))
@@ -145,12 +145,12 @@ def test_a_master_that_says_nothing_more_is_given_up(
 
 def test_each_answer_gives_it_the_whole_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    watched = calling._Watched(lambda request: None, 60.0)
+    watched = retried_calls._Watched(lambda request: None, 60.0)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for now in (100.0, 150.0, 205.0, 260.0):
         clock[0] = now
         watched.note()
-        assert watched.left_s() == 60.0 + calling.LATE_S
+        assert watched.left_s() == 60.0 + retried_calls.LATE_S
     clock[0] = 322.0
     assert watched.left_s() == 0.0
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gsched.base.coded_text import AnyText, CodedText, coded, sentence
 from gsched.base.errors import BadRequest
 from gsched.model import allocation, event, host, job, reason, view
-from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2
 
 MIRRORED = {

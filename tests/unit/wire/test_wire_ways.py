@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gsched.base.errors import Unavailable
-from gsched.wire.client import Client
-from gsched.wire.ways import MasterWay, way_to_master
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.transports import MasterWay, way_to_master
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_root_is_the_owner_only_for_administration(folder: Path, own: Path, monk
     assert way_to_master(str(folder), as_root=True) == MasterWay(f"unix:{own}")
     with pytest.raises(Unavailable, match="no door is open"):
         way_to_master(str(folder))
-    monkeypatch.setattr("gsched.wire.ways.os.geteuid", lambda: 1234)
+    monkeypatch.setattr("gsched.wire.calls.transports.os.geteuid", lambda: 1234)
     with pytest.raises(Unavailable, match="no door is open"):
         way_to_master(str(folder), as_root=True)
 
@@ -103,8 +103,8 @@ class Munge:
 @pytest.fixture
 def munge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Munge]]:
     """GSCHED_MUNGE_PORT is set; the door has left its socket."""
-    monkeypatch.setattr("gsched.wire.munge.Munge", Munge)
-    monkeypatch.setattr("gsched.wire.ways.read_ca", lambda folder: b"")
+    monkeypatch.setattr("gsched.wire.identity.munge.Munge", Munge)
+    monkeypatch.setattr("gsched.wire.calls.transports.read_ca", lambda folder: b"")
     monkeypatch.setattr(Munge, "problem", "")
     with (folder / "lsf.conf").open("a") as file:
         file.write("LSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6883\n")

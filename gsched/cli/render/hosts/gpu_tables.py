@@ -15,7 +15,7 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.load import load_status
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
 from gsched.model.host import ComputeMode, Gpu
-from gsched.model.provided import model_word
+from gsched.model.reported_resources import model_word
 from gsched.model.view import HostView
 
 _MODE_NUMBER = {

@@ -9,7 +9,7 @@ def shown_with_gpus(text: str, gpu: str, *, is_effective: bool = False) -> str:
     """A combined requirement as LSF shows it for a job with -gpu."""
     if not gpu:
         return text
-    from gsched.resreq.shown import with_gpus  # only now: the language takes long to import
+    from gsched.resreq.shown_requirement import with_gpus  # only now: the language takes long to import
 
     return with_gpus(text, gpu, is_effective=is_effective)
 

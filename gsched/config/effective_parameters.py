@@ -1,0 +1,81 @@
+"""lsb.params as it counts: every parameter by its name, with its value or its default, written as in the file.
+
+gsched.config.lsb_params reads them; a test reads with it what is written here. Source of the names: lsb.params(5).
+"""
+
+from __future__ import annotations
+
+from gsched.config.shares import FACTORS
+from gsched.model.config import ClusterConfig, FairshareFactors, GpuForeign, Params
+from gsched.model.view import Parameter
+
+UNIT_TYPES = "COMPUTE_UNIT_TYPES"
+
+
+def effective_parameters(config: ClusterConfig) -> tuple[Parameter, ...]:
+    """Those of the configuration, in the order in which people read them; one that has no value is left out."""
+    params = config.params
+    found: dict[str, object] = {
+        "DEFAULT_QUEUE": " ".join(params.default_queues),
+        "DEFAULT_PROJECT": params.default_project,
+        "DEFAULT_APPLICATION": params.default_application or None,
+        "MBD_SLEEP_TIME": params.master_sleep_s,
+        "SBD_SLEEP_TIME": config.timing.usage_sample_s,
+        "JOB_ACCEPT_INTERVAL": params.job_accept_interval_s / params.master_sleep_s,
+        "CLEAN_PERIOD": params.clean_period_s,
+        "JOB_TERMINATE_INTERVAL": params.job_terminate_interval_s,
+        "MAX_JOBID": params.max_job_id,
+        "MAX_PEND_JOBS": params.max_pending,
+        "MAX_PEND_SLOTS": params.max_pending_slots,
+        "MAX_JOB_ARRAY_SIZE": params.max_array_size,
+        "MAX_USER_PRIORITY": params.max_user_priority,
+        "JOB_PRIORITY_OVER_TIME": "/".join(map(str, params.priority_over_time or ())) or None,
+        "JOB_DEP_LAST_SUB": int(params.dependency_last_only),
+        "KILL_ON_INVALID_DEPENDENCY": params.end_on_invalid_dependency,
+        "EGROUP_UPDATE_INTERVAL": None if params.egroup_update_s is None else f"{params.egroup_update_s / 60:.0f}m",
+        **_of_gpus(params),
+        **_of_preemption(params),
+        **_of_fairshare(params.fairshare),
+        UNIT_TYPES: " ".join(config.compute_units) or None,
+    }
+    return tuple(Parameter(name, _written(value)) for name, value in found.items() if value is not None)
+
+
+def _of_gpus(params: Params) -> dict[str, object]:
+    unrequested = params.gpu_unrequested.value
+    return {
+        "GPU_REQ": params.gpu_req or None,
+        "GPU_REQ_MERGE": params.gpu_req_merge,
+        "GPU_SHARED_JOBS": params.gpu_shared_jobs,
+        "GPU_UNREQUESTED": "auto=1" if unrequested == "auto" else unrequested,
+        "GMEM_ACTION": params.gmem_action.value,
+        "GPU_FOREIGN": f"kill-after:{params.gpu_foreign_kill_s:g}"
+        if params.gpu_foreign is GpuForeign.KILL_AFTER
+        else params.gpu_foreign.value,
+        "GPU_FOREIGN_MIB": params.gpu_foreign_mib,
+        "GPU_FATAL_XIDS": " ".join(map(str, params.gpu_fatal_xids)) or "none",
+        "GPU_CLEAN_PROBES": params.gpu_clean_probes,
+        "GPU_MAX_TEMPERATURE": params.gpu_max_temperature_c,
+        "GPU_PLACEMENT": params.gpu_placement.value,
+        "RESERVE_CORES_PER_GPU": params.reserve_cores_per_gpu,
+    }
+
+
+def _of_preemption(params: Params) -> dict[str, object]:
+    return {
+        "PREEMPT_ACTION": "requeue" if params.preempt_requeue else "suspend",
+        "MIN_RUN_BEFORE_PREEMPT": params.min_run_before_preempt_s,
+        "MAX_JOB_PREEMPT": params.max_job_preempt,
+        "LOCAL_MAX_PREEXEC_RETRY": params.max_preexec_retry,
+        "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT" if params.preexec_exit else "SUSPEND",
+    }
+
+
+def _of_fairshare(factors: FairshareFactors) -> dict[str, object]:
+    return {name: getattr(factors, each.field) for name, each in FACTORS.items()}
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "Y" if value else "N"
+    return f"{value:g}" if isinstance(value, float) else str(value)

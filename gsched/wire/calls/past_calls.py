@@ -1,0 +1,76 @@
+"""The part of the client that asks the Past service; it waits for a master as the Client it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import grpc
+
+from gsched.base.ids import job_order
+from gsched.model.past_query import HistoryQuery, JobTimes
+from gsched.model.view import JobHistory
+from gsched.wire.messages.convert import from_proto, to_proto
+from gsched.wire.v1 import past_pb2, past_pb2_grpc
+
+
+class PastAnswer:
+    """An answer, read while it arrives: by ascending number, elements of an array behind its record."""
+
+    def __init__(self, replies: Iterator[Any]) -> None:
+        self._replies = replies
+        self.cut_at: float | None = None
+        """Set with the first job when there are more than were looked at: those submitted before that time."""
+        self._begun: list[Any] = []
+
+    def are_more(self) -> bool:
+        """Whether there are more than were asked for at most; to be asked before the jobs are."""
+        self._begun = list(islice(self._replies, 1))
+        return any(reply.HasField("cut_at") for reply in self._begun)
+
+    def close(self) -> None:
+        """Read no further."""
+        close: Callable[[], object] = getattr(self._replies, "close", lambda: None)
+        close()
+
+    def __iter__(self) -> Iterator[JobHistory | JobTimes]:
+        for reply in chain(self._begun, self._replies):
+            if reply.HasField("cut_at"):
+                self.cut_at = reply.cut_at
+            times = _times(reply.times)
+            if not reply.histories:
+                yield from times
+                continue
+            told: list[JobHistory | JobTimes] = [*times, *(from_proto(each, JobHistory) for each in reply.histories)]
+            yield from sorted(told, key=_order)
+
+
+class PastCalls:
+    """`stream` sends one request by a method of the channel, as the Client that owns it does."""
+
+    def __init__(self, channel: grpc.Channel, stream: Callable[[Any, Any], Iterator[Any]]) -> None:
+        self._stub = past_pb2_grpc.PastStub(channel)
+        self._stream = stream
+
+    def histories(self, wanted: HistoryQuery) -> PastAnswer:
+        """Histories of the jobs that are wanted, however long ago they finished."""
+        return PastAnswer(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
+
+
+def _order(told: JobHistory | JobTimes) -> int:
+    return job_order(told.job_id)
+
+
+def _times(columns: past_pb2.JobTimes) -> Iterator[JobTimes]:
+    rows = zip(
+        columns.job_ids,
+        columns.users,
+        columns.names,
+        columns.submitted_at,
+        columns.dispatched_at,
+        columns.finished_at,
+        strict=True,
+    )
+    for job_id, user, name, submitted_at, dispatched_at, finished_at in rows:
+        yield JobTimes(job_id, user, name, submitted_at, dispatched_at or None, finished_at or None)
