@@ -12,13 +12,9 @@ from gsched.base.errors import NotFound
 from gsched.core.attempts import attempt_reports
 from gsched.core.command import HostDisconnected, HostHello, HostReported
 from gsched.core.decision import Decision
-from gsched.core.gpu_events.compute_mode_changes import note_changed_modes
-from gsched.core.gpu_events.escaped_processes import note_escapes
-from gsched.core.gpu_events.foreign_and_left import note_remnants
 from gsched.core.gpu_events.gpu_faults import judge_faults
 from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
-from gsched.core.gpu_events.mig_changes import note_lost_parts
-from gsched.core.gpu_events.mps_failures import note_lost_daemons
+from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.resources.observed_hosts import Observations
@@ -84,10 +80,7 @@ class HostNews:
     def _judge_gpus(self, host: str, gpus: GpuReport, decision: Decision) -> None:
         """What the host's GPUs say about the jobs that hold them."""
         judge_gmem(host, gpus, decision)
-        note_remnants(host, gpus, decision)
-        note_escapes(host, gpus, decision)
-        note_changed_modes(host, gpus, decision)
-        note_lost_daemons(host, gpus, decision)
+        note_gpus(host, gpus, decision)
         judge_faults(host, gpus, decision)
 
     def disconnected(self, command: HostDisconnected, decision: Decision) -> None:
