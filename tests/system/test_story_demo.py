@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -79,24 +77,7 @@ def test_story_is_told_and_true(folder: Path) -> None:
     assert {pairs[0], pairs[1]} == {"0,1", "2,3"}
     assert "reserving resource (ngpus_excl_p) not satisfied: 1 host (2 wanted, 0 of 4 free" in output
     assert lines[-2].startswith("== All of it was so") and "docs/getting-started.md" in lines[-1]
-    check_the_readme(output)
     check_nothing_left(folder)
-
-
-def check_the_readme(output: str) -> None:
-    """What the README shows of the demo is what the demo says, whoever plays it where and when."""
-    text = (ROOT / "README.md").read_text()
-    shown = text.split("From `make demo`")[1].split("\n\n", 1)[1].split("\n## ")[0]
-    here = (getpass.getuser()[:7], socket.gethostname().split(".")[0])
-
-    def told(line: str, user: str, host: str) -> str:
-        line = re.sub(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d", "DATE", line)
-        words = re.split(r"(\W+)", line)
-        return " ".join("".join({user: "USER", host: "HOST"}.get(word, word) for word in words).split())
-
-    said = {told(line, *here) for line in output.splitlines()}
-    lines = [told(line, "ann", "gpu01") for line in shown.splitlines()]
-    assert [line for line in lines if line not in ("", "...") and line not in said] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

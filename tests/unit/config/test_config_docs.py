@@ -96,7 +96,9 @@ def test_the_limits_of_the_examples(config):
     assert config.reservation_method == {"lic": "job", "ngpus_physical": "task"}
 
 
-@pytest.mark.parametrize("module", ["lsfconf", "params", "queues", "joblimits", "resources"])
+@pytest.mark.parametrize(
+    "module", ["lsf_conf", "lsb_params", "lsb_queues", "job_limits", "lsb_resources", "queue_parameters"]
+)
 def test_every_parameter_that_is_read_is_told_of(module):
     told = set(re.findall(r"`([A-Za-z_/0-9]+)`", DOCUMENT))
     parameters = _parameters(module)
@@ -108,7 +110,8 @@ def _parameters(module: str) -> set[str]:
     """Names in capitals that a module takes."""
     source = (Path(__file__).parents[3] / "gsched" / "config" / f"{module}.py").read_text()
     names = set(re.findall(r'take\(\s*"([A-Z_/]+)"', source))
-    return names | set(re.findall(r'^ +"([A-Z]{3,})": [(_t]', source, re.MULTILINE))
+    names |= set(re.findall(r'^ +"([A-Z]{3,})": [(_t]', source, re.MULTILINE))
+    return names | set(re.findall(r'QueueParameter\("([A-Z_]+)"', source))
 
 
 @pytest.mark.parametrize(
