@@ -121,7 +121,7 @@ class Agent:
         self._memory = Memory(spool)
         self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
         self._outbox = Outbox(config.timing.exchange_s)
-        self._errands = BackgroundTasks()
+        self._background = BackgroundTasks()
         self._listening: socket.socket | None = None
         self._attempts: Attempts
         self._reporter: HostReporter
@@ -224,7 +224,7 @@ class Agent:
             send=self._outbox.send,
             surroundings=self._surroundings(mps),
             fencing=fencing,
-            custody=self._keeping.custody,
+            prolog_epilog=self._keeping.prolog_epilog,
             accounts=accounts,
             locks=self._locks,
             quota=OutputQuota(self._config.kept_output_mib),
@@ -249,7 +249,7 @@ class Agent:
             relay,
             contact=contact,
             outbox=self._outbox,
-            errands=self._errands,
+            background=self._background,
             memory=self._memory,
             configure=self._configure,
             end=self._end,
@@ -261,7 +261,7 @@ class Agent:
             self._memory,
             contact=contact,
             outbox=self._outbox,
-            errands=self._errands,
+            background=self._background,
             attempts=self._attempts,
             relay=relay,
             obey=obedience.obey,
@@ -306,7 +306,7 @@ class Agent:
         self._outbox.exchange_s = settings.exchange_s
         self._keeping.configure(settings)
         # Slow probes must not hold up orders.
-        self._errands.beside(self._reporter.configure(settings))
+        self._background.beside(self._reporter.configure(settings))
 
     def _end(self, action: str) -> None:
         log.warning("an administrator has told this agent to %s; its jobs go on", action)

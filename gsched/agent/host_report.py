@@ -37,7 +37,7 @@ def shown_of(report: GpuReport | None) -> tuple[GpuReport | None, object]:
     """What is told as soon as it changes: what can be claimed, and who is on the GPUs."""
     gpus = () if report is None else report.gpus
     users = [[(each.pid, each.job, each.escaped) for each in gpu.processes] for gpu in gpus]
-    seen = [(gpu.over_gmem, gpu.strangers, gpu.left_behind, gpu.fault, gpu.hit, gpu.xids) for gpu in gpus]
+    seen = [(gpu.over_gmem, gpu.foreign_pids, gpu.left_behind, gpu.fault, gpu.hit, gpu.xids) for gpu in gpus]
     return offer_of(report), (users, seen)
 
 

@@ -30,7 +30,7 @@ class Obedience:
         *,
         contact: Contact,
         outbox: Outbox,
-        errands: BackgroundTasks,
+        background: BackgroundTasks,
         memory: Memory,
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],
@@ -39,7 +39,7 @@ class Obedience:
         self._relay = relay
         self._contact = contact
         self._outbox = outbox
-        self._errands = errands
+        self._background = background
         self._memory = memory
         self._configure = configure
         self._end = end
@@ -60,19 +60,19 @@ class Obedience:
             case "start":
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)
-                self._errands.beside(self._attempts.start(message.start), key)
+                self._background.beside(self._attempts.start(message.start), key)
             case "terminate" | "signal" | "suspend" | "resume" | "limit":
                 order = getattr(message, kind)
-                self._errands.beside(self._obey_about(kind, order), (order.job_id, order.attempt))
+                self._background.beside(self._obey_about(kind, order), (order.job_id, order.attempt))
             case "forget":
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
             case "read_output":
-                self._errands.answer(self._answer_output(message.read_output))
+                self._background.answer(self._answer_output(message.read_output))
             case "type_input":
                 typed = message.type_input
                 folder = self._attempts.folder((typed.job_id, typed.attempt))
-                self._errands.answer(terminal_questions.take_typed(typed, folder, self._send_output))
+                self._background.answer(terminal_questions.take_typed(typed, folder, self._send_output))
             case "daemon":
                 self._end(message.daemon.action)
             case _:
@@ -81,7 +81,7 @@ class Obedience:
     def _obey_task(self, message: agent_pb2.MasterMessage) -> None:
         match message.WhichOneof("kind"):
             case "task_ask":
-                self._errands.answer(self._answer_task(message.task_ask))
+                self._background.answer(self._answer_task(message.task_ask))
             case "task_reply":
                 self._relay.answered(message.task_reply)
 

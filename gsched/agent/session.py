@@ -52,7 +52,7 @@ class MasterSessions:
         *,
         contact: Contact,
         outbox: Outbox,
-        errands: BackgroundTasks,
+        background: BackgroundTasks,
         attempts: Attempts,
         relay: TaskQuestions,
         obey: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
@@ -63,7 +63,7 @@ class MasterSessions:
         self._memory = memory
         self._contact = contact
         self._outbox = outbox
-        self._errands = errands
+        self._background = background
         self._attempts = attempts
         self._relay = relay
         self._obey = obey
@@ -108,7 +108,7 @@ class MasterSessions:
             if call.done():
                 self._contact.failed(await call.code(), await call.details() or "")
             call.cancel()
-            for task in [*ways, *self._errands.answers]:
+            for task in [*ways, *self._background.answers]:
                 task.cancel()
             ends = await asyncio.gather(*ways, return_exceptions=True)
         for end in ends:

@@ -9,7 +9,7 @@ from __future__ import annotations
 SENTENCES: dict[str, str] = {
     # Notes of jobs.
     "note.gpu_not_clean": "GPU {0} ({1}) of {2} is not clean after run {3}: {4}; no job gets it until it is",
-    "note.foreign_process": "A stranger is on GPU {0} ({1}) of {2}, which run {3} holds: process {4} of {5}",
+    "note.foreign_process": "A foreign process is on GPU {0} ({1}) of {2}, which run {3} holds: process {4} of {5}",
     "note.escaped_process": (
         "ESCAPED: of run {0} process {1} of user {2} uses GPU {3} ({4}) on {5}, which is not its own"
     ),

@@ -16,13 +16,13 @@ from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import double_owners, miscounts
 
 
-def audit(state: ClusterState, strays: Iterable[tuple[int, int]] = ()) -> list[str]:
-    """Every broken invariant as one line; empty when all is well. `strays`: holdings known only from agents."""
+def audit(state: ClusterState, unaccounted: Iterable[tuple[int, int]] = ()) -> list[str]:
+    """Every broken invariant as one line; empty when all is well. `unaccounted`: holdings known only from agents."""
     return [
         *double_owners(state.ledger.hosts.values()),
         *_audit_jobs(state),
         *_audit_arrays(state),
-        *_audit_holdings(state, set(strays)),
+        *_audit_holdings(state, set(unaccounted)),
         *_audit_sums(state),
         *_audit_waiting(state),
         *_audit_parts(state),
@@ -91,7 +91,7 @@ def _count(indices: str) -> int:
     return indices_of(indices).count
 
 
-def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterator[str]:
+def _audit_holdings(state: ClusterState, unaccounted: set[tuple[int, int]]) -> Iterator[str]:
     """What the ledger holds is what the started jobs hold, and nothing else."""
     expected = {
         (part.host, job.key): part.as_of(state.ledger.at, job.held_since)
@@ -101,7 +101,7 @@ def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterat
     }
     held = {(host, key): part for host, ledger in state.ledger.hosts.items() for key, part in ledger.held.items()}
     for (host, key), part in held.items():
-        if key not in strays and expected.get((host, key)) != part:
+        if key not in unaccounted and expected.get((host, key)) != part:
             yield f"{host}: the ledger holds {part} for attempt {key}, the job does not"
     yield from (f"{host}: attempt {key} is not in the ledger" for host, key in expected if (host, key) not in held)
 

@@ -487,7 +487,7 @@ class Engine:
 
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""
-        return audit(self.state, self.observations.strays())
+        return audit(self.state, self.observations.unaccounted())
 
 
 def _told(refused: tuple[JobRecord, AnyText]) -> str:

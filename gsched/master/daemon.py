@@ -146,16 +146,18 @@ class Master:
         history = History(self._store.path)
         reader = PastReader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
-        desk = ServiceContext(self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number)
-        self._attendance = Attendance(self._board, killer(desk))
+        services = ServiceContext(
+            self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number
+        )
+        self._attendance = Attendance(self._board, killer(services))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
-            Services(desk, history, reader, self._sessions, self._feed, self._ends, self._attendance, self._leave),
+            Services(services, history, reader, self._sessions, self._feed, self._ends, self._attendance, self._leave),
             audit,
         )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
-        renew = partial(self._renew, desk)
+        renew = partial(self._renew, services)
         following = [asyncio.create_task(each(self._config_now, renew)) for each in (follow_time, follow_groups)]
         await self._until_signal()
         self._manager.stopping()
@@ -173,10 +175,10 @@ class Master:
         log.info("master of cluster %s ends", self._config.cluster)
         return self._exit_code
 
-    async def _renew(self, desk: ServiceContext, loaded: Loaded, config: ClusterConfig) -> None:
+    async def _renew(self, services: ServiceContext, loaded: Loaded, config: ClusterConfig) -> None:
         """The files, or the program that lists members of groups, say something else by now."""
-        await desk.ask(Reconfigure(user_name(os.getuid()), config))
-        desk.notes.replace(loaded.problems)
+        await services.ask(Reconfigure(user_name(os.getuid()), config))
+        services.notes.replace(loaded.problems)
 
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""

@@ -194,7 +194,7 @@ def counter_of(gpu: Gpu | None, claim: str) -> str:
 
 
 _FOREIGN_STEP_MIB = 256
-"""Memory of strangers counts in steps of so much: what flickers is no news."""
+"""Memory of foreign processes counts in steps of so much: what flickers is no news."""
 
 
 def room_mib(gpu: Gpu, *, is_held: bool) -> int | None:
@@ -233,7 +233,7 @@ def _offer_of(gpu: Gpu) -> Gpu:
         process_count=None,
         processes=(),
         over_gmem=(),
-        strangers=(),
+        foreign_pids=(),
         left_behind=(),
         problem="yes" if gpu.problem else "",
         hit=(),

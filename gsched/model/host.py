@@ -146,7 +146,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """Memory in use that no process of a known attempt accounts for; None when nobody knows."""
     over_gmem: tuple[str, ...] = ()
     """Attempts (`17.1`) whose processes use more of it than their gmem=, at OVERUSE_PROBES looks running."""
-    strangers: tuple[int, ...] = ()
+    foreign_pids: tuple[int, ...] = ()
     """Process ids of those that are no job's of this cluster and use more than GPU_FOREIGN_MIB, the largest first."""
     left_behind: tuple[str, ...] = ()
     """Attempts (`17.1`) that have ended and whose processes or memory are still on it."""

@@ -77,7 +77,7 @@ class HostDevices:
         self._holds_strange = False
         """Whether a GPU may be held that is not among `gpus`."""
         self._torn: frozenset[str] | None = frozenset()
-        """What `torn` says; None until it is asked again."""
+        """What `inconsistent` says; None until it is asked again."""
         self._are_alike = True
         self._plain = 0
         """How many claims as plain `ngpus` there are."""
@@ -113,7 +113,7 @@ class HostDevices:
         """The GPUs that nobody holds, by index, where counting says all of them: each claim could have all of the
         host's GPUs or none, and one is as good as another. None where that is not so.
         """
-        if not self._are_alike or self._holds_strange or self.torn:
+        if not self._are_alike or self._holds_strange or self.inconsistent:
             return None
         holders = self.holders
         return [gpu for gpu in self._usable.get("", ()) if gpu.uuid not in holders]
@@ -123,7 +123,7 @@ class HostDevices:
         return gpu.uuid not in self.holders and gpu in self._offered("ngpus")
 
     @property
-    def torn(self) -> frozenset[str]:
+    def inconsistent(self) -> frozenset[str]:
         """UUIDs of GPUs whose MIG layout was changed below a job that holds one of them, or a part: nobody gets
         anything of them until it has ended, for old and new parts may be the same memory.
         """
@@ -133,8 +133,8 @@ class HostDevices:
 
     def _offered(self, claim: str) -> tuple[Gpu, ...]:
         """Devices that the claim could have if nobody held them."""
-        devices, torn = self._usable.get(claim, ()), self.torn
-        return tuple(gpu for gpu in devices if board_of(gpu) not in torn) if torn else devices
+        devices, inconsistent = self._usable.get(claim, ()), self.inconsistent
+        return tuple(gpu for gpu in devices if board_of(gpu) not in inconsistent) if inconsistent else devices
 
     def idle(self, claim: str = "ngpus") -> int:
         """How many GPUs that could be claimed as `claim` nobody holds; 0 while they are unknown."""
@@ -197,7 +197,7 @@ class HostDevices:
         holders = self.holders.get(gpu.uuid)
         if holders and claim not in SHARING:
             return False
-        if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED or board_of(gpu) in self.torn:
+        if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED or board_of(gpu) in self.inconsistent:
             return False
         if isinstance(gpu, GpuPart) is not (claim in MIG_CLAIMS) or gpu.mig:
             return False

@@ -94,24 +94,24 @@ class _Cycle:
 
     def _place(self, order: ServingOrder) -> bool:
         """Serve all jobs; false if the budget did not suffice."""
-        lanes, fair, placed = self._placer.lanes, order.trees, self._reservations.future.placed
+        fast_paths, fair, placed = self._placer.fast_paths, order.trees, self._reservations.future.placed
         for job_id, bucket in order:
             if self._served and self._served + self._field.steps >= self._budget:
                 return False
             self._served += 1
             if bucket.array or bucket.job_group or bucket.application:
-                lane = None
+                fast_path = None
             else:
-                lane = lanes.get((bucket.queue, id(bucket.requirement))) or self._placer.lane(bucket)
-            part = None if lane is None else lane.take(job_id)
-            if lane is None or part is None:
+                fast_path = fast_paths.get((bucket.queue, id(bucket.requirement))) or self._placer.fast_path(bucket)
+            part = None if fast_path is None else fast_path.take(job_id)
+            if fast_path is None or part is None:
                 self._serve(job_id, bucket, order)
                 continue
-            placed(part, lane.ends_at, bucket)
+            placed(part, fast_path.ends_at, bucket)
             allocation = Allocation(hosts=(part,))
             if fair:
                 order.placed(bucket, allocation)
-            self._placements.append(Placement(job_id, allocation, lane.effective))
+            self._placements.append(Placement(job_id, allocation, fast_path.effective))
         return True
 
     # -- one job --------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class _Cycle:
                     others.append((name, requirement))
         self._only_planned = self._reservations.wanting_plans(others, able)
         for name, requirement in self._only_planned:
-            self._placer.close_lane(queues[name], requirement)
+            self._placer.close_fast_path(queues[name], requirement)
         return {requirement for _, requirement in (*able, *self._only_planned)}
 
     def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:

@@ -203,7 +203,7 @@ def written(gpu: Gpu) -> dict[str, Any]:
     for process in item["processes"] or ():
         del process["job"], process["escaped"]
     # Whoever looks at them finds that out.
-    for what in ("foreign_mib", "over_gmem", "strangers", "left_behind", "mps_lost", "hit"):
+    for what in ("foreign_mib", "over_gmem", "foreign_pids", "left_behind", "mps_lost", "hit"):
         del item[what]
     del item["standing_mode"], item["mode_settable"], item["mode_given"]
     item["xids"] = [xid["number"] for xid in item["xids"]]

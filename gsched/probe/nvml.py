@@ -63,12 +63,12 @@ class NvmlAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Nvml:
     """The library, loaded and initialised when it is first needed and again after it has failed."""
 
-    def __init__(self, stir: Callable[[], None] = lambda: None, gpu_limit_s: float = GPU_LIMIT_S) -> None:
-        """`stir` is called from another thread when a sample would tell news; `gpu_limit_s` is how long one GPU may
+    def __init__(self, notify: Callable[[], None] = lambda: None, gpu_limit_s: float = GPU_LIMIT_S) -> None:
+        """`notify` is called from another thread when a sample would tell news; `gpu_limit_s` is how long one GPU may
         take before it is left out.
         """
         self._api: Any = None
-        self._stir = stir
+        self._notify = notify
         self._events: Events | None = None
         self._patience = NvmlPatience(self._gpu, gpu_limit_s)
         self._seen: dict[int, Gpu] = {}
@@ -128,7 +128,7 @@ class Nvml:
         if self._api is None:
             pynvml.nvmlInit()
             self._api = pynvml
-            self._events = Events(pynvml, self._stir)
+            self._events = Events(pynvml, self._notify)
 
     def _failed(self, pynvml: Any, problem: Exception) -> GpuReport:
         """The report after NVML as a whole has failed; the next sample starts from the beginning."""
@@ -318,11 +318,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; it closes standard input
     tell = _teller()
 
-    def stir() -> None:
+    def notify() -> None:
         with contextlib.suppress(BrokenPipeError):
             tell(NvmlAnswer(stirred=True))
 
-    nvml = Nvml(stir, float(sys.argv[2]) if len(sys.argv) > 2 else GPU_LIMIT_S)
+    nvml = Nvml(notify, float(sys.argv[2]) if len(sys.argv) > 2 else GPU_LIMIT_S)
     try:
         for line in sys.stdin:
             tell(answer(nvml, line))

@@ -25,13 +25,13 @@ LONGEST_PAUSE_S = 60.0
 
 
 class Events:
-    """Listens from the first GPU on. `stir` is called, from another thread, when there is news to be fetched; once
+    """Listens from the first GPU on. `notify` is called, from another thread, when there is news to be fetched; once
     until `taken` has fetched it.
     """
 
-    def __init__(self, api: Any, stir: Callable[[], None]) -> None:
+    def __init__(self, api: Any, notify: Callable[[], None]) -> None:
         self._api = api
-        self._stir = stir
+        self._notify = notify
         self._set: Any = None
         self._why = ""
         self._registered: dict[str, int] = {}
@@ -136,7 +136,7 @@ class Events:
                 self._heard.append((uuid, int(number)))
             is_first, self._is_stirred = not self._is_stirred, True
         if is_first:
-            self._stir()
+            self._notify()
 
 
 def _address(handle: Any) -> int:

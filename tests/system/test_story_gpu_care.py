@@ -290,7 +290,7 @@ def test_people_beside_a_job_are_told_of_and_under_warn_nothing_is_closed(
     (index,) = indexes(cluster, job)
     stranger = person()
     machine.now(index, 700, stranger.pid)
-    text = f"A stranger is on GPU {index} ({machine.uuids[index]}) of {cluster.host}, which run 1 holds"
+    text = f"A foreign process is on GPU {index} ({machine.uuids[index]}) of {cluster.host}, which run 1 holds"
     cluster.until(
         lambda: any(note.startswith(text) for note in map(sentence, cluster.job(job).notes)), "nobody is told"
     )

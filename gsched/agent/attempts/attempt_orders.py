@@ -20,7 +20,7 @@ from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
 from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
-from gsched.agent.gpu.gpu_prolog_epilog import Custody, GpusUnfit
+from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
@@ -61,13 +61,13 @@ class Attempts:
         send: Callable[[agent_pb2.AgentMessage], None],
         surroundings: HostContext,
         fencing: Fencing | None = None,
-        custody: Custody | None = None,
+        prolog_epilog: PrologEpilog | None = None,
         accounts: HostAccounts | None = None,
         locks: GpuLockFolders | None = None,
         quota: OutputQuota | None = None,
     ) -> None:
         self._fencing = fencing
-        self._custody = custody or Custody()
+        self._prolog_epilog = prolog_epilog or PrologEpilog()
         self._accounts = accounts or HostAccounts(host, uid=uid)
         self._host = host
         self._spool = spool
@@ -202,7 +202,7 @@ class Attempts:
         if allocation.first_host != self._host:
             self._elsewhere.add(key)
         login = await self._accounts.login(spec.user)
-        await self._custody.before(key, part, spec)
+        await self._prolog_epilog.before(key, part, spec)
         fence = None
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
@@ -378,8 +378,8 @@ class Attempts:
     async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
         """The GPUs are not offered again before the master is told of the end."""
         if _has_failed(self._ended[key]):
-            self._blames[key] = await self._custody.blame(key, part)
-        await self._custody.after(key, part)
+            self._blames[key] = await self._prolog_epilog.blame(key, part)
+        await self._prolog_epilog.after(key, part)
         self.holdings.end_return(key)
         self._tell_ended(key)
 

@@ -1,7 +1,7 @@
 """What the attempts of a host have of it, from their start until the master has their results on disk.
 
-Only notes what it is told. It gives nothing out and takes nothing back: the master does the one, `custody` sees to the
-other.
+Only notes what it is told. It gives nothing out and takes nothing back: the master does the one, `prolog_epilog` sees
+to the other.
 """
 
 from __future__ import annotations

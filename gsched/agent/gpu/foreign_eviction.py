@@ -31,7 +31,7 @@ DISPLAYS = frozenset(
 
 
 class Eviction:
-    """Remembers since when each stranger is there. Times are seconds of a monotonic clock."""
+    """Remembers since when each foreign process is there. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[int, int], float] = {}
@@ -40,13 +40,13 @@ class Eviction:
         """What was done last, or why nothing was."""
 
     def consider(self, gpus: Iterable[Gpu], kill_s: float, now: float) -> None:
-        """Act on the strangers of these GPUs; those that are no longer there are forgotten.
+        """Act on the foreign processes of these GPUs; those that are no longer there are forgotten.
 
         A GPU that is closed for another reason, such as the lock of another cluster, is not looked at.
         """
         found = {}
         for gpu in gpus:
-            for pid in gpu.strangers if has_code(gpu.problem, FOREIGN, DIRTY) else ():
+            for pid in gpu.foreign_pids if has_code(gpu.problem, FOREIGN, DIRTY) else ():
                 process = process_tree.read_process(pid)
                 if process is not None:
                     found[process.pid, process.start] = (process, gpu)

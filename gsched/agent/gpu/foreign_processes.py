@@ -39,7 +39,7 @@ def judged(
     suspect: str = "",
     passed: Iterable[int] = (),
 ) -> Gpu:
-    """The GPU with its strangers, with who has left something on it, and with why it must not be offered.
+    """The GPU with its foreign processes, with who has left something on it, and with why it must not be offered.
 
     `is_over(name)`: that attempt has ended, and all that was to be done for its GPUs was. `is_used`: an attempt that
     is not over holds it. `suspect`: who held it last, where its memory did not come back. `passed`: processes that do
@@ -48,18 +48,18 @@ def judged(
     if gpu.process_count is None:
         return gpu
     left = [each for each in gpu.processes if each.job and is_over(each.job)]
-    strangers = strangers_of(gpu, rules.limit_mib, is_used=is_used, passed=passed)
+    foreign_pids = strangers_of(gpu, rules.limit_mib, is_used=is_used, passed=passed)
     lost_mib = 0 if is_used else lost_memory(gpu, rules.limit_mib)
     if rules.action is GpuForeign.WARN and not suspect:
-        lost_mib = 0  # it may be a stranger's that cannot be seen
+        lost_mib = 0  # it may be a foreign process's that cannot be seen
     behind = {each.job for each in left} | ({suspect} if lost_mib and suspect else set())
     problem = gpu.problem or dirty(left, lost_mib)
     if rules.action is not GpuForeign.WARN:
-        problem = problem or foreign(strangers) or escaped(escaped_of(gpu, rules.limit_mib))
-    if not (strangers or behind or problem):
+        problem = problem or foreign(foreign_pids) or escaped(escaped_of(gpu, rules.limit_mib))
+    if not (foreign_pids or behind or problem):
         return gpu
     return msgspec.structs.replace(
-        gpu, strangers=tuple(each.pid for each in strangers), left_behind=tuple(sorted(behind)), problem=problem
+        gpu, foreign_pids=tuple(each.pid for each in foreign_pids), left_behind=tuple(sorted(behind)), problem=problem
     )
 
 
@@ -78,7 +78,7 @@ def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, passed: Iterable[in
 
 def escaped_of(gpu: Gpu, limit_mib: int) -> list[GpuProcess]:
     """Processes of jobs that do not hold the GPU and use more than `limit_mib` of it, or take it. They are not
-    strangers, whom GPU_FOREIGN may have ended: it is their job's owner who is to end them.
+    foreign processes, whom GPU_FOREIGN may have ended: it is their job's owner who is to end them.
     """
     return [each for each in gpu.processes if each.escaped and _counts(gpu, each, limit_mib)]
 
@@ -101,11 +101,11 @@ def lost_memory(gpu: Gpu, limit_mib: int) -> int:
     return lost if lost > limit_mib + reserve else 0
 
 
-def foreign(strangers: list[GpuProcess]) -> AnyText:
+def foreign(foreign_pids: list[GpuProcess]) -> AnyText:
     """`foreign(USER,PID,MIB)` of the largest, and how many more there are; empty without any."""
-    if not strangers:
+    if not foreign_pids:
         return ""
-    return named(FOREIGN, strangers[0].user or "?", strangers)
+    return named(FOREIGN, foreign_pids[0].user or "?", foreign_pids)
 
 
 def escaped(processes: list[GpuProcess]) -> AnyText:

@@ -1,8 +1,9 @@
-"""Strangers before a job, leftovers after it: a GPU with either is not offered, given to nobody, and watched.
+"""Foreign processes before a job, leftovers after it: a GPU with either is not offered, given to nobody, and watched.
 
 What it finds out is in the reports; the master hears of it before it hears of the attempt that was refused or has
 ended. All of it is derived from what is on the GPUs, so an agent that restarts comes to the same verdicts. Waits for a
-bounded time, and never ends a process but those of an attempt that is over, and strangers where GPU_FOREIGN says so.
+bounded time, and never ends a process but those of an attempt that is over, and foreign
+processes where GPU_FOREIGN says so.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class GpuCare:
     # -- the judge ------------------------------------------------------------------------------------------------
 
     def judge(self, report: GpuReport) -> GpuReport:
-        """The report with strangers, with what was left behind, and with the GPUs closed that have either."""
+        """The report with foreign processes, with what was left behind, and with the GPUs closed that have either."""
         running, returning = self._running(), self._returning()
         self._given_up &= returning.keys()
         current = {**running, **{name: uuids for name, uuids in returning.items() if name not in self._given_up}}
@@ -120,8 +121,8 @@ class GpuCare:
     def _alarm(self, gpus: Iterable[Gpu]) -> None:
         """Into the log, once for each thing that is wrong."""
         for gpu in gpus:
-            ours = gpu.left_behind or gpu.strangers or has_code(gpu.problem, DIRTY)
-            what = f"{gpu.left_behind} {gpu.strangers}" if ours else ""
+            ours = gpu.left_behind or gpu.foreign_pids or has_code(gpu.problem, DIRTY)
+            what = f"{gpu.left_behind} {gpu.foreign_pids}" if ours else ""
             if what == self._alarmed.get(gpu.uuid, ""):
                 continue
             if not ours:
@@ -129,11 +130,11 @@ class GpuCare:
                 log.info("GPU %d (%s) is clean again", gpu.index, gpu.uuid)
                 continue
             self._alarmed[gpu.uuid] = what
-            if not gpu.left_behind and not gpu.strangers:
+            if not gpu.left_behind and not gpu.foreign_pids:
                 self._look_soon()
             after = f" after {', '.join(gpu.left_behind)}" if gpu.left_behind else ""
-            strangers = f"used by processes {', '.join(map(str, gpu.strangers))} of nobody's job"
-            log.warning("GPU %d (%s)%s: %s", gpu.index, gpu.uuid, after, gpu.problem or strangers)
+            foreign_pids = f"used by processes {', '.join(map(str, gpu.foreign_pids))} of nobody's job"
+            log.warning("GPU %d (%s)%s: %s", gpu.index, gpu.uuid, after, gpu.problem or foreign_pids)
 
     def _follow(self, processes: Iterable[GpuProcess]) -> None:
         """Look again as soon as one of them has ended: no GPU waits for the next round of the probe."""
@@ -247,7 +248,7 @@ class GpuCare:
         raise AssertionError("the last turn returns")
 
     def _held_alone(self, report: GpuReport, name: str, part: HostAllocation) -> list[Gpu]:
-        """The attempt's GPUs that no other attempt holds: what is in use there is its own, or a stranger's."""
+        """The attempt's GPUs that no other attempt holds: what is in use there is its own, or a foreign process's."""
         others = {uuid for uuids in self._running().values() for uuid in uuids}
         others |= {uuid for other, uuids in self._returning().items() if other != name for uuid in uuids}
         return [gpu for gpu in _of(report, part) if gpu.uuid not in others and shows_processes(gpu)]
@@ -289,7 +290,7 @@ def _strangers(report: GpuReport) -> list[GpuProcess]:
     """Simulated ones are numbers in a file: a real process of that number has nothing to do with them."""
     if report.provider != "nvml":
         return []
-    return [each for gpu in report.gpus for each in gpu.processes if each.pid in gpu.strangers]
+    return [each for gpu in report.gpus for each in gpu.processes if each.pid in gpu.foreign_pids]
 
 
 def _unfit(report: GpuReport, part: HostAllocation) -> str:

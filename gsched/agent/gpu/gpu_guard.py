@@ -17,7 +17,7 @@ from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GpuHealth
-from gsched.agent.gpu.gpu_prolog_epilog import Custody
+from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.agent.gpu.mig_layout import MigLayouts
@@ -73,7 +73,7 @@ class GpuKeeping:
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.
-        self.custody = Custody(
+        self.prolog_epilog = PrologEpilog(
             [self._care, self._health, self._modes, self._mps],
             blame=busy.blame,
             returning=[self._mps, self._health, self._care, self._modes],

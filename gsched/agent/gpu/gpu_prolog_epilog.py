@@ -1,6 +1,7 @@
 """GPUs into a job's hands and back: what is seen to before an attempt gets its GPUs, and before they are offered again.
 
-Each keeper sees to one thing (strangers on a GPU, its compute mode …). An attempt's end is told to the master only when
+Each keeper sees to one thing (foreign processes on a GPU, its compute mode …). An attempt's end is told to the master
+only when
 all keepers are through, so that no GPU is handed out before. Nothing here waits without an end.
 """
 
@@ -41,7 +42,7 @@ Blame = Callable[[AttemptKey, HostAllocation], Awaitable[str]]
 """What of its GPUs may have made an attempt fail; empty: nothing that is known."""
 
 
-class Custody:
+class PrologEpilog:
     """All keepers of a host, in the order in which they come into play."""
 
     def __init__(

@@ -115,7 +115,7 @@ class GpuWatch:
             await self._probe.close()
         self._provider = provider
         try:
-            self._probe = probe_for(provider, self._host, self._stir)
+            self._probe = probe_for(provider, self._host, self._notify)
             self.notes = ()
         except GschedError as error:
             self._probe, self.notes = None, (error.text,)
@@ -185,7 +185,7 @@ class GpuWatch:
             report = judge(report)
         return report
 
-    def _stir(self) -> None:
+    def _notify(self) -> None:
         """The driver has told of something: look at once, but not again and again."""
         self._stirred = True
         if self._stirring is None or self._stirring.done():

@@ -83,7 +83,7 @@ class LaunchDoor:
         self._launches: set[asyncio.Task[None]] = set()
         self._users: Counter[int] = Counter()
         self._loads: Counter[int] = Counter()
-        self._errands = LaunchWork()
+        self._background = LaunchWork()
 
     async def open(self, listening: socket.socket) -> None:
         """Serve this listening socket."""
@@ -95,7 +95,7 @@ class LaunchDoor:
             self._server.close()
         for launch in self._launches:
             launch.cancel()
-        self._errands.close()
+        self._background.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         this = asyncio.current_task()
@@ -153,9 +153,9 @@ class LaunchDoor:
         load.add(_STRING * strings + _TASK * len(asked))
         writer.write(frame(launch_protocol.COUNT, b"%d" % len(asked)))
         order = LaunchOrder(key, request, asked, words, _login_shell(uid))
-        launch = TaskLaunch(self._errands, self._relay, self._host, order, frames, writer)
+        launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
         if not await launch.run():
-            self._errands.beside(_end_tasks(launch, load.passed_on()))
+            self._background.beside(_end_tasks(launch, load.passed_on()))
 
 
 async def _end_tasks(launch: TaskLaunch, load: Load) -> None:

@@ -110,7 +110,7 @@ class TaskLaunch:
 
     def __init__(
         self,
-        errands: LaunchWork,
+        background: LaunchWork,
         relay: TaskQuestions,
         host: str,
         order: LaunchOrder,
@@ -119,7 +119,7 @@ class TaskLaunch:
     ) -> None:
         request, hosts = order.request, order.hosts
         self._login_shell = order.login_shell
-        self._errands = errands
+        self._background = background
         self._relay = relay
         self._host = host
         self._key = order.key
@@ -189,7 +189,7 @@ class TaskLaunch:
                     feeding.cancel()
         await self._write(launch_protocol.ENDED, task, f"{status} {problem}".encode())
         task.has_ended = True
-        self._errands.beside(self._release(task))
+        self._background.beside(self._release(task))
 
     async def _release(self, task: LaunchedTask) -> None:
         ask = self._about(task)
@@ -204,7 +204,7 @@ class TaskLaunch:
         own = (f"LSF_PM_TASKID={task.number + 1}", f"GSCHED_TASK_COUNT={len(self._tasks)}", f"PWD={self._request.cwd}")
         start.environment.extend(_bytes(each) for each in (*self._request.environment, *own))
         start.cwd, start.umask, start.reads = _bytes(self._request.cwd), self._request.umask, self._reads
-        async with self._errands.starts:
+        async with self._background.starts:
             reply = await self._relay.ask(ask, START_S)
         return str(reply.error)
 
@@ -225,7 +225,7 @@ class TaskLaunch:
                 ask.read.wait_s = WAIT_S
                 reply = await self._relay.ask(ask)
             else:
-                async with self._errands.floods if task.host != self._host else contextlib.nullcontext():
+                async with self._background.floods if task.host != self._host else contextlib.nullcontext():
                     reply = await self._relay.ask(ask)
             await self._pass_on(task, reply)
             if reply.over or reply.error:
@@ -263,7 +263,7 @@ class TaskLaunch:
         """To all tasks; one that is on its way already is not sent again, as the kernel does it (signal(7))."""
         if number not in self._signals and len(self._signals) < MOST_SIGNALS:
             self._signals.add(number)
-            self._errands.beside(self._signal_all(self.unended(), number))
+            self._background.beside(self._signal_all(self.unended(), number))
 
     async def _signal_all(self, tasks: Sequence[LaunchedTask], number: int) -> None:
         try:

@@ -68,7 +68,7 @@ HOW_TO_ASK = coded("note.no_gpu_asked")
 def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
     state = decision.state
-    for key in list(seen.strays):
+    for key in list(seen.unaccounted):
         drop_stray(state, seen, hello.host, key)
     rebooted = bool(seen.boot_id) and seen.boot_id != hello.boot_id
     seen.meet(hello.session, decision.now)

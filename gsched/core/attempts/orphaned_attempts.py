@@ -15,12 +15,12 @@ def keep_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKe
     """What an attempt holds that the state knows nothing of stays reserved until its agent says that it is over."""
     if not state.ledger.holds(host, key):
         state.ledger.host(host).take(key, part)
-        seen.strays[key] = part
+        seen.unaccounted[key] = part
         state.touched_hosts.add(host)
 
 
 def drop_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey) -> None:
     """It is over there."""
-    if seen.strays.pop(key, None) is not None:
+    if seen.unaccounted.pop(key, None) is not None:
         state.ledger.host(host).give(key)
         state.touched_hosts.add(host)

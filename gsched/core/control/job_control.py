@@ -62,13 +62,13 @@ def control_jobs(
     command = _as_meant(command)
     action = _ACTIONS[type(command)]
     action.check(command, configured())
-    desk = ControlContext(state, configured, command, observed, turn)
+    context = ControlContext(state, configured, command, observed, turn)
     chosen: Sequence[int] = command.job_ids
     if not chosen:
-        chosen = yield from admitted(state, desk.caller, command.wanted or JobFilter(), turn)
+        chosen = yield from admitted(state, context.caller, command.wanted or JobFilter(), turn)
     places: Iterable[int] = range(len(chosen))
     if action.waiting_first:
-        places = yield from _waiting_first(desk, chosen)
+        places = yield from _waiting_first(context, chosen)
     answers: dict[int, Control] = {}
     listed = frozenset(chosen)
     for place in places:  # each is looked up when its turn has come: what is done to one may change another
@@ -77,7 +77,7 @@ def control_jobs(
             yield
         target = find(state, chosen[place]) if command.job_ids else _still_meant(state, chosen[place])
         if target is not None:
-            answers[place] = yield from _carry_out(desk, action, target, listed)
+            answers[place] = yield from _carry_out(context, action, target, listed)
             turn.decision.parts.append((place, answers[place]))
     return [answers[place] for place in sorted(answers)]
 
@@ -92,15 +92,15 @@ def _as_meant(command: JobCommand) -> JobCommand:
     return command if meant is None else meant(command.user, command.is_admin, command.job_ids, command.wanted)
 
 
-def _waiting_first(desk: ControlContext[JobCommand], chosen: Sequence[int]) -> Generator[None, None, list[int]]:
+def _waiting_first(context: ControlContext[JobCommand], chosen: Sequence[int]) -> Generator[None, None, list[int]]:
     """Places in the list, those of jobs that have started last."""
     waiting: list[int] = []
     started: list[int] = []
     for place, number in enumerate(chosen):
-        desk.turn.spend()
-        if desk.turn.is_over:
+        context.turn.spend()
+        if context.turn.is_over:
             yield
-        (started if number in desk.state.running else waiting).append(place)
+        (started if number in context.state.running else waiting).append(place)
     return waiting + started
 
 
@@ -114,102 +114,106 @@ def _still_meant(state: ClusterState, number: int) -> Target | None:
 
 
 def _carry_out(
-    desk: ControlContext[JobCommand], action: JobAction[Any], target: Target, listed: Collection[int]
+    context: ControlContext[JobCommand], action: JobAction[Any], target: Target, listed: Collection[int]
 ) -> Generator[None, None, Control]:
     """An array succeeds when something could be done to one of its elements. `listed`: all that the command means."""
     if target.ended_in is not None and action.on_ended_element is not None:
-        error = action.on_ended_element(desk, target.ended_in, [index_of(target.job_id)])
+        error = action.on_ended_element(context, target.ended_in, [index_of(target.job_id)])
         return Control(job_id=target.job_id, error=error)
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
-    desk.moved.clear()
+    context.moved.clear()
     if target.array is None:
         assert target.job is not None
-        desk.turn.spend(weight(target.job.spec.conditions))
-        may = desk.caller.may_touch(target.job.spec, desk.config)
-        error = _act(desk, action, target.job) if may else _denied(desk, target.job.spec)
+        context.turn.spend(weight(target.job.spec.conditions))
+        may = context.caller.may_touch(target.job.spec, context.config)
+        error = _act(context, action, target.job) if may else _denied(context, target.job.spec)
         return Control(job_id=target.job_id, error=error)
     answers: dict[str, None] = {}
-    if target.array.count or has_ended_unstarted(desk, target.array):
-        may = desk.caller.may_touch(target.array.spec, desk.config)
-        answers[action.on_waiting(desk, target.array) if may else _denied(desk, target.array.spec)] = None
-    for number in _members(desk, target):
-        desk.turn.spend()
-        if desk.turn.is_over:
+    if target.array.count or has_ended_unstarted(context, target.array):
+        may = context.caller.may_touch(target.array.spec, context.config)
+        answers[action.on_waiting(context, target.array) if may else _denied(context, target.array.spec)] = None
+    for number in _members(context, target):
+        context.turn.spend()
+        if context.turn.is_over:
             yield
-        job = desk.state.jobs.get(number)
-        chosen = target.has_members or (number not in listed and job is not None and _is_admitted(desk, job))
-        if job is not None and chosen and _is_meant(desk, job):
-            may = desk.caller.may_touch(job.spec, desk.config)
-            answers[_act(desk, action, job) if may else _denied(desk, job.spec)] = None
+        job = context.state.jobs.get(number)
+        chosen = target.has_members or (number not in listed and job is not None and _is_admitted(context, job))
+        if job is not None and chosen and _is_meant(context, job):
+            may = context.caller.may_touch(job.spec, context.config)
+            answers[_act(context, action, job) if may else _denied(context, job.spec)] = None
     error = "" if "" in answers else next(iter(answers), FINISHED_TEXT)
     return Control(job_id=target.job_id, error=error)
 
 
-def _denied(desk: ControlContext[JobCommand], spec: JobSpec) -> str:
-    return job_denied(spec, desk.config)
+def _denied(context: ControlContext[JobCommand], spec: JobSpec) -> str:
+    return job_denied(spec, context.config)
 
 
-def _members(desk: ControlContext[JobCommand], target: Target) -> Iterable[int]:
+def _members(context: ControlContext[JobCommand], target: Target) -> Iterable[int]:
     """Elements of the target's array that are jobs of their own. Those that a filter had chosen are meant already; some
     may have become so in the turns since.
     """
     array = target.array
     assert array is not None
-    if not target.has_members and desk.turn.count == 1:
+    if not target.has_members and context.turn.count == 1:
         return ()
     numbers = (element_id(array.array_id, index) for index in own_indices(array))
-    return reversed(list(numbers)) if isinstance(desk.command, MoveJobsToTop) else numbers  # elements keep their order
+    return (
+        reversed(list(numbers)) if isinstance(context.command, MoveJobsToTop) else numbers
+    )  # elements keep their order
 
 
-def _is_admitted(desk: ControlContext[JobCommand], job: JobRecord) -> bool:
+def _is_admitted(context: ControlContext[JobCommand], job: JobRecord) -> bool:
     """The filter means it as it meant its array."""
-    wanted = msgspec.structs.replace(desk.command.wanted or JobFilter(), ids=())
-    desk.turn.spend(name_weight(wanted, job.spec))
+    wanted = msgspec.structs.replace(context.command.wanted or JobFilter(), ids=())
+    context.turn.spend(name_weight(wanted, job.spec))
     return job.state not in FINISHED and admits(wanted, job, any_user=True)
 
 
-def _is_meant(desk: ControlContext[JobCommand], job: JobRecord) -> bool:
+def _is_meant(context: ControlContext[JobCommand], job: JobRecord) -> bool:
     """Of an array only those elements that the command is for; a single job is told why it is not."""
-    command = desk.command
+    command = context.command
     if isinstance(command, PostToJobs) or job.state not in FINISHED:
         return True
     return isinstance(command, RequeueJobs) and job.state.value in command.states
 
 
-def _act(desk: ControlContext[JobCommand], action: JobAction[Any], job: JobRecord) -> str:
-    return FINISHED_TEXT if job.state in FINISHED and not action.finished_too else action.on_job(desk, job)
+def _act(context: ControlContext[JobCommand], action: JobAction[Any], job: JobRecord) -> str:
+    return FINISHED_TEXT if job.state in FINISHED and not action.finished_too else action.on_job(context, job)
 
 
 _Move = ControlContext[MoveJobsToTop | MoveJobsToBottom]
 
 
-def _move(desk: _Move, job: JobRecord) -> str:
+def _move(context: _Move, job: JobRecord) -> str:
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
-    _record_move(desk, job, job.job_id)
+    _record_move(context, job, job.job_id)
     return ""
 
 
-def _move_waiting(desk: _Move, array: JobArray) -> str:
+def _move_waiting(context: _Move, array: JobArray) -> str:
     if array.stopped_by:
         return "Job is suspended"
-    _record_move(desk, array.template(), array.array_id, whole=True)
+    _record_move(context, array.template(), array.array_id, whole=True)
     return ""
 
 
-def _record_move(desk: _Move, job: JobRecord, number: int, *, whole: bool = False) -> None:
-    command, to_top = desk.command, isinstance(desk.command, MoveJobsToTop)
-    place = desk.moved.get(job.array_id)
+def _record_move(context: _Move, job: JobRecord, number: int, *, whole: bool = False) -> None:
+    command, to_top = context.command, isinstance(context.command, MoveJobsToTop)
+    place = context.moved.get(job.array_id)
     if place is None:
-        desk.turn.spend(MOVE + MOVE_LINE * desk.state.pending.kinds + desk.state.waits.aside)
-        everybody = desk.caller.rules_queue(job.spec.queue, desk.config)
-        place = queue_order.place_at(desk.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole)
+        context.turn.spend(MOVE + MOVE_LINE * context.state.pending.kinds + context.state.waits.aside)
+        everybody = context.caller.rules_queue(job.spec.queue, context.config)
+        place = queue_order.place_at(
+            context.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole
+        )
         if whole:
-            desk.moved[number] = place
-    desk.decision.record(
+            context.moved[number] = place
+    context.decision.record(
         JobMoved(
-            at=desk.now,
+            at=context.now,
             job_id=number,
             by=command.user,
             order=place.order,
@@ -220,26 +224,28 @@ def _record_move(desk: _Move, job: JobRecord, number: int, *, whole: bool = Fals
     )
 
 
-def _run(desk: ControlContext[RunJobs], job: JobRecord) -> str:
+def _run(context: ControlContext[RunJobs], job: JobRecord) -> str:
     """grun: administrators only, on named hosts, now."""
-    if not desk.command.is_admin:
-        return cluster_denied(desk.config)
+    if not context.command.is_admin:
+        return cluster_denied(context.config)
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
-    desk.decision.record(JobForced(at=desk.now, job_id=job.job_id, by=desk.command.user, hosts=desk.command.hosts))
+    context.decision.record(
+        JobForced(at=context.now, job_id=job.job_id, by=context.command.user, hosts=context.command.hosts)
+    )
     return ""
 
 
-def _post(desk: ControlContext[PostToJobs], job: JobRecord) -> str:
-    command = desk.command
+def _post(context: ControlContext[PostToJobs], job: JobRecord) -> str:
+    command = context.command
     if command.attachment:
         if any(each.box == command.box and each.attachment for each in job.messages):
             return f"Message box {command.box} has an attachment already, which stays there"
         if sum(each.attached_bytes for each in job.messages) + command.attached_bytes > MOST_ATTACHED:
             return f"The attachments of a job hold {MOST_ATTACHED >> 20} MiB at most"
-    desk.decision.record(
+    context.decision.record(
         JobMessagePosted(
-            at=desk.now,
+            at=context.now,
             job_id=job.job_id,
             user=command.user,
             box=command.box,
@@ -251,7 +257,7 @@ def _post(desk: ControlContext[PostToJobs], job: JobRecord) -> str:
     return ""
 
 
-def _whole_array(desk: ControlContext[JobCommand], array: JobArray) -> str:
+def _whole_array(context: ControlContext[JobCommand], array: JobArray) -> str:
     return "Cannot operate on a whole array: name an element"
 
 

@@ -35,8 +35,8 @@ INTERACTIVE_TEXT = "Interactive job cannot be rerunnable"
 """The command that was its terminal is gone."""
 
 
-def requeue(desk: ControlContext[RequeueJobs], job: JobRecord) -> str:
-    command = desk.command
+def requeue(context: ControlContext[RequeueJobs], job: JobRecord) -> str:
+    command = context.command
     if not _is_asked_for(command.states, job.state):
         if job.state in PENDING:
             return NOT_STARTED_TEXT
@@ -44,9 +44,9 @@ def requeue(desk: ControlContext[RequeueJobs], job: JobRecord) -> str:
     if job.state in FINISHED:
         if job.spec.interactive:
             return INTERACTIVE_TEXT
-        desk.decision.record(
+        context.decision.record(
             JobRequeued(
-                at=desk.now,
+                at=context.now,
                 job_id=job.job_id,
                 attempt=job.attempt,
                 reason=coded("requeue.asked"),
@@ -60,9 +60,13 @@ def requeue(desk: ControlContext[RequeueJobs], job: JobRecord) -> str:
         return UNREACHABLE_TEXT
     assert job.allocation is not None
     if not job.requeue_by:
-        desk.decision.record(JobRequeueRequested(at=desk.now, job_id=job.job_id, by=command.user, hold=command.hold))
+        context.decision.record(
+            JobRequeueRequested(at=context.now, job_id=job.job_id, by=command.user, hold=command.hold)
+        )
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempt_results.ending_reason(job)))
+        context.decision.instruct(
+            TerminateAttempt(part.host, job.job_id, job.attempt, attempt_results.ending_reason(job))
+        )
     return ""
 
 
@@ -71,25 +75,25 @@ def _is_asked_for(states: tuple[str, ...], state: JobState) -> bool:
     return (state in STARTED and (not states or "RUN" in states)) or state.value in states
 
 
-def has_ended_unstarted(desk: ControlContext[JobCommand], array: JobArray) -> bool:
+def has_ended_unstarted(context: ControlContext[JobCommand], array: JobArray) -> bool:
     """Whether a requeue of the array is for elements that ended without having been started."""
-    command = desk.command
+    command = context.command
     return isinstance(command, RequeueJobs) and JobState.EXIT.value in command.states and bool(array.unstarted)
 
 
-def requeue_waiting(desk: ControlContext[RequeueJobs], array: JobArray) -> str:
-    return requeue_ended(desk, array, array.ended_unstarted()) if array.unstarted else NOT_STARTED_TEXT
+def requeue_waiting(context: ControlContext[RequeueJobs], array: JobArray) -> str:
+    return requeue_ended(context, array, array.ended_unstarted()) if array.unstarted else NOT_STARTED_TEXT
 
 
-def requeue_ended(desk: ControlContext[RequeueJobs], array: JobArray, indices: list[int]) -> str:
+def requeue_ended(context: ControlContext[RequeueJobs], array: JobArray, indices: list[int]) -> str:
     """Elements that ended without having been started; those that wait already are held, or not, as they were."""
-    command, now, number = desk.command, desk.now, array.array_id
-    if not has_ended_unstarted(desk, array):
+    command, now, number = context.command, context.now, array.array_id
+    if not has_ended_unstarted(context, array):
         return NOT_STARTED_TEXT if array.count else FINISHED_TEXT
-    if not desk.caller.may_touch(array.spec, desk.config):
-        return job_denied(array.spec, desk.config)
+    if not context.caller.may_touch(array.spec, context.config):
+        return job_denied(array.spec, context.config)
     others, was_held = array.count, bool(array.stopped_by)
-    desk.decision.record(
+    context.decision.record(
         ArrayElementsRequeued(
             at=now, job_id=number, indices=str(of(sorted(indices))), by=command.user, hold=command.hold and not others
         )
@@ -97,5 +101,5 @@ def requeue_ended(desk: ControlContext[RequeueJobs], array: JobArray, indices: l
     if others and command.hold != was_held:
         for index in indices:
             kind = JobSuspended if command.hold else JobResumed
-            desk.decision.record(kind(at=now, job_id=element_id(number, index), by=command.user))
+            context.decision.record(kind(at=now, job_id=element_id(number, index), by=command.user))
     return ""

@@ -20,60 +20,60 @@ from gsched.model.event import (
 from gsched.model.job import JobSpec, JobState
 
 
-def stop(desk: ControlContext[JobCommand], job: JobRecord) -> str:
+def stop(context: ControlContext[JobCommand], job: JobRecord) -> str:
     if job.state in (JobState.PSUSP, JobState.USUSP):
-        if _outranks(desk, job.stopped_by, job.spec):
-            desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
+        if _outranks(context, job.stopped_by, job.spec):
+            context.decision.record(JobSuspended(at=context.now, job_id=job.job_id, by=context.command.user))
         return ""
     if job.state not in (JobState.PEND, JobState.RUN, JobState.SSUSP):
         return UNREACHABLE_TEXT
     running = job.state is not JobState.PEND
-    desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
+    context.decision.record(JobSuspended(at=context.now, job_id=job.job_id, by=context.command.user))
     if running and job.allocation is not None:
         for part in job.allocation.hosts:
-            desk.decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+            context.decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
     return ""
 
 
-def _outranks(desk: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
+def _outranks(context: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
     """An administrator may stop what its owner has stopped, so that the owner cannot resume it."""
-    return stopped_by == spec.user != desk.command.user and desk.caller.administers(spec, desk.config)
+    return stopped_by == spec.user != context.command.user and context.caller.administers(spec, context.config)
 
 
-def _may_resume(desk: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
+def _may_resume(context: ControlContext[JobCommand], stopped_by: str, spec: JobSpec) -> bool:
     """What an administrator has stopped only administrators resume."""
-    return stopped_by in ("", spec.user) or desk.caller.administers(spec, desk.config)
+    return stopped_by in ("", spec.user) or context.caller.administers(spec, context.config)
 
 
-def _resume_denied(desk: ControlContext[JobCommand], spec: JobSpec) -> str:
+def _resume_denied(context: ControlContext[JobCommand], spec: JobSpec) -> str:
     of_queue = f"administrators of queue {spec.queue}, of whom one has stopped it"
-    return denied_to_all_but(of_queue, of_cluster(desk.config))
+    return denied_to_all_but(of_queue, of_cluster(context.config))
 
 
-def stop_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
-    if not array.stopped_by or _outranks(desk, array.stopped_by, array.spec):
-        desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
+def stop_waiting(context: ControlContext[JobCommand], array: JobArray) -> str:
+    if not array.stopped_by or _outranks(context, array.stopped_by, array.spec):
+        context.decision.record(JobSuspended(at=context.now, job_id=array.array_id, by=context.command.user))
     return ""
 
 
-def resume(desk: ControlContext[JobCommand], job: JobRecord) -> str:
+def resume(context: ControlContext[JobCommand], job: JobRecord) -> str:
     if job.state not in (JobState.PSUSP, JobState.USUSP):
         return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
-    if not _may_resume(desk, job.stopped_by, job.spec):
-        return _resume_denied(desk, job.spec)
+    if not _may_resume(context, job.stopped_by, job.spec):
+        return _resume_denied(context, job.spec)
     running = job.state is JobState.USUSP
-    if job.gave_slots and job.allocation is not None and not slots_are_free(desk.state, job.allocation):
+    if job.gave_slots and job.allocation is not None and not slots_are_free(context.state, job.allocation):
         return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
-    desk.decision.record(JobResumed(at=desk.now, job_id=job.job_id, by=desk.command.user))
+    context.decision.record(JobResumed(at=context.now, job_id=job.job_id, by=context.command.user))
     if running and job.allocation is not None:
         for part in job.allocation.hosts:
-            desk.decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
+            context.decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
     return ""
 
 
-def resume_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
-    if not _may_resume(desk, array.stopped_by, array.spec):
-        return _resume_denied(desk, array.spec)
+def resume_waiting(context: ControlContext[JobCommand], array: JobArray) -> str:
+    if not _may_resume(context, array.stopped_by, array.spec):
+        return _resume_denied(context, array.spec)
     if array.stopped_by:
-        desk.decision.record(JobResumed(at=desk.now, job_id=array.array_id, by=desk.command.user))
+        context.decision.record(JobResumed(at=context.now, job_id=array.array_id, by=context.command.user))
     return ""

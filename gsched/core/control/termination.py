@@ -29,30 +29,35 @@ from gsched.model.job import PENDING, AttemptResult, JobState
 from gsched.model.job_signal import SignalEffect, effect_of
 
 
-def kill(desk: ControlContext[KillJobs], job: JobRecord) -> str:
-    command = desk.command
+def kill(context: ControlContext[KillJobs], job: JobRecord) -> str:
+    command = context.command
     if command.text:
         text = coded("note.termination_reason", command.text)
-        desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
-    return _end(desk, job, reason=command.text, as_done=command.as_done, hangup=command.hangup)
+        context.decision.record(JobNoted(at=context.now, job_id=job.job_id, text=text, is_warning=False))
+    return _end(context, job, reason=command.text, as_done=command.as_done, hangup=command.hangup)
 
 
 def _end(
-    desk: ControlContext[JobCommand], job: JobRecord, reason: str = "", *, as_done: bool = False, hangup: bool = False
+    context: ControlContext[JobCommand],
+    job: JobRecord,
+    reason: str = "",
+    *,
+    as_done: bool = False,
+    hangup: bool = False,
 ) -> str:
     if not job.kill_by or job.state is JobState.UNKWN:
         as_done = as_done and job.state not in PENDING
-        by = desk.command.user
-        desk.decision.record(
-            JobSignalRequested(at=desk.now, job_id=job.job_id, by=by, signal=0, as_done=as_done, reason=reason)
+        by = context.command.user
+        context.decision.record(
+            JobSignalRequested(at=context.now, job_id=job.job_id, by=by, signal=0, as_done=as_done, reason=reason)
         )
     if job.state in PENDING:
-        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.decision)
+        end_pending(job, _ended_by("TERM", context.command, job.spec.user), context.decision)
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
         ending = attempt_results.ending_reason(job)
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending, hangup=hangup))
+        context.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending, hangup=hangup))
     return ""
 
 
@@ -71,9 +76,11 @@ def end_waiting(array: JobArray, term_reason: str, decision: Decision, problem: 
     decision.record(ArrayElementsFinished(at=decision.now, job_id=array.array_id, indices=indices, result=result))
 
 
-def kill_waiting(desk: ControlContext[JobCommand], array: JobArray) -> str:
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
-    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.decision)
+def kill_waiting(context: ControlContext[JobCommand], array: JobArray) -> str:
+    context.decision.record(
+        JobSignalRequested(at=context.now, job_id=array.array_id, by=context.command.user, signal=0)
+    )
+    end_waiting(array, _ended_by("TERM", context.command, array.spec.user), context.decision)
     return ""
 
 
@@ -82,45 +89,49 @@ def _ended_by(kind: str, command: JobCommand, owner: str) -> str:
     return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
 
 
-def send_signal(desk: ControlContext[SignalJobs], job: JobRecord) -> str:
-    number = desk.command.signal
+def send_signal(context: ControlContext[SignalJobs], job: JobRecord) -> str:
+    number = context.command.signal
     if number == signal.SIGKILL and job.state in UNREACHABLE:
-        _remove(desk, job)
+        _remove(context, job)
         return ""
     if job.state in PENDING or not is_ordered(job):
-        return _end(desk, job) if effect_of(number) is SignalEffect.END else NOT_STARTED_TEXT
+        return _end(context, job) if effect_of(number) is SignalEffect.END else NOT_STARTED_TEXT
     assert job.allocation is not None
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
-    reason = attempt_results.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
+    context.decision.record(
+        JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number)
+    )
+    reason = attempt_results.ending_reason(job) or _ended_by("TERM", context.command, job.spec.user)
     for part in job.allocation.hosts:
-        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
+        context.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
     return ""
 
 
-def signal_waiting(desk: ControlContext[SignalJobs], array: JobArray) -> str:
-    return kill_waiting(desk, array) if effect_of(desk.command.signal) is SignalEffect.END else NOT_STARTED_TEXT
+def signal_waiting(context: ControlContext[SignalJobs], array: JobArray) -> str:
+    return kill_waiting(context, array) if effect_of(context.command.signal) is SignalEffect.END else NOT_STARTED_TEXT
 
 
-def _silent(desk: ControlContext[JobCommand], allocation: Allocation) -> str:
+def _silent(context: ControlContext[JobCommand], allocation: Allocation) -> str:
     """The hosts that do not answer; the first one where it is not known which."""
-    lost = [part.host for part in allocation.hosts if desk.observed(part.host).lost]
+    lost = [part.host for part in allocation.hosts if context.observed(part.host).lost]
     return ", ".join(lost or [allocation.first_host])
 
 
-def _remove(desk: ControlContext[SignalJobs], job: JobRecord) -> None:
+def _remove(context: ControlContext[SignalJobs], job: JobRecord) -> None:
     """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
     allocation, key = job.allocation, job.key
     assert allocation is not None
-    number = desk.command.signal
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
+    number = context.command.signal
+    context.decision.record(
+        JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number)
+    )
     result = AttemptResult(
         started=job.started_at is not None,
-        ended_at=desk.now,
-        term_reason=_ended_by("TERM_FORCE", desk.command, job.spec.user),
-        problem=f"removed while {_silent(desk, allocation)} did not answer; how the job ended is not known",
+        ended_at=context.now,
+        term_reason=_ended_by("TERM_FORCE", context.command, job.spec.user),
+        problem=f"removed while {_silent(context, allocation)} did not answer; how the job ended is not known",
     )
-    desk.decision.record(JobFinished(at=desk.now, job_id=job.job_id, attempt=job.attempt, result=result))
+    context.decision.record(JobFinished(at=context.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:
         if len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
-            keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
-        desk.decision.instruct(SignalAttempt(part.host, *key, number))
+            keep_stray(context.state, context.observed(part.host), part.host, key, part)
+        context.decision.instruct(SignalAttempt(part.host, *key, number))

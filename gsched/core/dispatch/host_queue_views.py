@@ -222,11 +222,11 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
 
 
 def _used_by(gpu: Gpu) -> str:
-    """GPU_FOREIGN=warn: strangers on a GPU that is offered all the same."""
-    strangers = [each for each in gpu.processes if each.pid in gpu.strangers]
+    """GPU_FOREIGN=warn: foreign processes on a GPU that is offered all the same."""
+    foreign_pids = [each for each in gpu.processes if each.pid in gpu.foreign_pids]
     names = ", ".join(
         f"{each.pid} of {each.user or '?'} ({'?' if each.used_mib is None else each.used_mib} MiB)"
-        for each in strangers
+        for each in foreign_pids
     )
     return f"GPU {gpu.index} ({gpu.uuid}) is used by processes of no job: {names}"
 
@@ -251,7 +251,7 @@ def _gpu_notes(report: GpuReport) -> Iterable[str]:
         yield f"jobs are told their GPUs, but could use others (no fence: {report.unfenced})"
     yield from _not_offered(report)
     yield from _set_modes(report)
-    yield from (_used_by(gpu) for gpu in report.gpus if gpu.strangers and not gpu.problem)
+    yield from (_used_by(gpu) for gpu in report.gpus if gpu.foreign_pids and not gpu.problem)
     if report.unheard:
         yield f"errors (XIDs) are not heard: {report.unheard}"
 

@@ -40,7 +40,7 @@ def _note_left_behind(host: str, gpu: Gpu, decision: Decision) -> None:
 
 def _note_foreign(host: str, gpu: Gpu, decision: Decision) -> None:
     """Who came to a GPU that a job holds, all of it or a part."""
-    if not gpu.strangers:
+    if not gpu.foreign_pids:
         return
     ledger = decision.state.ledger.hosts.get(host)
     holders = ledger.holders if ledger is not None else {}
@@ -49,7 +49,7 @@ def _note_foreign(host: str, gpu: Gpu, decision: Decision) -> None:
         job = decision.state.jobs.get(job_id)
         if job is None or job.attempt != attempt or job.allocation is None or job.started_at is None:
             continue
-        for process in (each for each in gpu.processes if each.pid in gpu.strangers):
+        for process in (each for each in gpu.processes if each.pid in gpu.foreign_pids):
             if sum(has_code(each, _FOREIGN) for each in job.notes) >= MOST_FOREIGN:
                 break
             user: CodedValue = process.user or coded("user.somebody")
@@ -106,7 +106,7 @@ def note_lost_parts(host: str, decision: Decision) -> None:
     that had not begun to use it may live.
     """
     ledger = decision.state.ledger.host(host)
-    if not ledger.gpus_known or not ledger.torn:
+    if not ledger.gpus_known or not ledger.inconsistent:
         return
     for (job_id, attempt), part in ledger.held.items():
         job = decision.state.jobs.get(job_id)

@@ -63,7 +63,7 @@ class Observation:
     only_user: str = ""
     """Its agent starts this user's jobs alone."""
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
-    strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
+    unaccounted: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
     orphans: dict[AttemptKey, UnrecordedAttempt] = field(default_factory=dict)
     """Attempts there, running or over, that no record of the state can have led to."""
@@ -137,6 +137,6 @@ class Observations:
         """Hosts with attempts that the store has no record of, by name."""
         return sorted(((host, seen) for host, seen in self._hosts.items() if seen.orphans), key=lambda each: each[0])
 
-    def strays(self) -> set[AttemptKey]:
-        """Keys of all strays on all hosts."""
-        return {key for observation in self._hosts.values() for key in observation.strays}
+    def unaccounted(self) -> set[AttemptKey]:
+        """Keys of all orphaned attempts on all hosts."""
+        return {key for observation in self._hosts.values() for key in observation.unaccounted}

@@ -37,57 +37,57 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, desk: ServiceContext) -> None:
-        self._desk = desk
-        self._board = desk.board
+    def __init__(self, services: ServiceContext) -> None:
+        self._services = services
+        self._board = services.board
 
     @answers
     async def Modify(self, request: Any, context: Any) -> Any:
-        results = await self._desk.ask(self._modification(request, context))
+        results = await self._services.ask(self._modification(request, context))
         return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @streams
     async def ModifyInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for told in self._desk.ask_in_parts(self._modification(request, context)):
+        async for told in self._services.ask_in_parts(self._modification(request, context)):
             if told.answer is None:
                 yield await asyncio.to_thread(part_reply, told.parts)
 
     def _modification(self, request: Any, context: Any) -> ModifyJobs:
-        caller = self._desk.auth.caller(context)
+        caller = self._services.auth.caller(context)
         spec, fields = cleared(from_proto(request.spec, JobSpec)), tuple(request.fields)
         job_ids = tuple(request.job_ids)
         return ModifyJobs(caller.user, caller.is_admin, job_ids, spec, fields, wanted=filter_of(request))
 
     @answers
     async def Condition(self, request: Any, context: Any) -> Any:
-        caller = self._desk.auth.caller(context)
-        seq = self._desk.store.last_seq
-        answer = await self._desk.ask(JudgeCondition(caller.user, caller.is_admin, request.text))
+        caller = self._services.auth.caller(context)
+        seq = self._services.store.last_seq
+        answer = await self._services.ask(JudgeCondition(caller.user, caller.is_admin, request.text))
         return to_proto(msgspec.structs.replace(answer, seq=seq), model_pb2.ConditionView)
 
     @answers
     async def QueueControl(self, request: Any, context: Any) -> Any:
-        caller = self._desk.auth.caller(context)
+        caller = self._services.auth.caller(context)
         queues = tuple(request.queues) or ("all",)
         command = ControlQueues(caller.user, caller.is_admin, request.action, queues, request.comment)
-        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
 
     @answers
     async def GroupControl(self, request: Any, context: Any) -> Any:
-        caller = self._desk.auth.caller(context)
+        caller = self._services.auth.caller(context)
         groups = tuple(request.groups)
         command = ControlGroups(caller.user, caller.is_admin, request.action, groups, request.job_limit)
-        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
 
     @answers
     async def EndOrphans(self, request: Any, context: Any) -> Any:
-        caller = self._desk.auth.caller(context)
+        caller = self._services.auth.caller(context)
         command = EndOrphans(caller.user, caller.is_admin, tuple(request.names))
-        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
 
     @answers
     async def ReservationControl(self, request: Any, context: Any) -> Any:
-        caller = self._desk.auth.caller(context)
+        caller = self._services.auth.caller(context)
         command = ControlReservations(
             caller.user,
             caller.is_admin,
@@ -98,7 +98,7 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
             hosts=tuple(request.hosts),
             requirement=request.requirement,
         )
-        (answer,) = await self._desk.ask(command)
+        (answer,) = await self._services.ask(command)
         return to_proto(answer, model_pb2.Answer)
 
     @answers
@@ -120,7 +120,7 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Limits(self, request: Any, context: Any) -> Any:
-        reply = filled(scheduler_pb2.LimitsReply(), "limits", self._desk.loop.gauges.readings.limits)
+        reply = filled(scheduler_pb2.LimitsReply(), "limits", self._services.loop.gauges.readings.limits)
         settings = self._board.config.limit_settings
         sections = [LimitSection(name=name, settings=lines) for name, lines in settings.items()]
         return filled(reply, "sections", sections)

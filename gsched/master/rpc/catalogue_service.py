@@ -30,8 +30,8 @@ from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
 class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
     """One per master; all methods run in the gRPC loop, what reads much in a thread."""
 
-    def __init__(self, desk: ServiceContext, history: History, reader: PastReader) -> None:
-        self._board = desk.board
+    def __init__(self, services: ServiceContext, history: History, reader: PastReader) -> None:
+        self._board = services.board
         self._history = history
         self._reader = reader
 

@@ -95,12 +95,12 @@ class Attendance:
         self._expect(job.job_id, RESTART_AWAY_S)
 
 
-def killer(desk: ServiceContext) -> Kill:
+def killer(services: ServiceContext) -> Kill:
     """Ends a job as its owner would."""
 
     async def kill(job: JobView) -> object:
         wanted = JobFilter(ids=(job.job_id,), user="all")
-        return await desk.ask(KillJobs(job.spec.user, False, (job.job_id,), wanted, text=GONE, hangup=True))
+        return await services.ask(KillJobs(job.spec.user, False, (job.job_id,), wanted, text=GONE, hangup=True))
 
     return kill
 

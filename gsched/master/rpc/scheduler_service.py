@@ -108,19 +108,19 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     """One per master; all methods run in the gRPC loop."""
 
     def __init__(
-        self, desk: ServiceContext, history: History, reader: PastReader, sessions: AgentSessions, feed: Feed
+        self, services: ServiceContext, history: History, reader: PastReader, sessions: AgentSessions, feed: Feed
     ) -> None:
-        self._desk = desk
-        self._loop = desk.loop
-        self._board = desk.board
-        self._store = desk.store
-        self._auth = desk.auth
+        self._services = services
+        self._loop = services.loop
+        self._board = services.board
+        self._store = services.store
+        self._auth = services.auth
         self._history = history
         self._reader = reader
         self._finished = Finished(reader)
         self._sessions = sessions
         self._feed = feed
-        self._job_accounts = JobAccounts(lambda: desk.board.config)
+        self._job_accounts = JobAccounts(lambda: services.board.config)
         self._paging = asyncio.Semaphore(MOST_PAGING)
 
     # -- changes --------------------------------------------------------------------------------------------------
@@ -128,12 +128,12 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
         command, blobs = await self._submission(request, context)
-        return await self._submitted(await self._desk.ask(command, blobs))
+        return await self._submitted(await self._services.ask(command, blobs))
 
     @streams
     async def SubmitInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
         command, blobs = await self._submission(request, context)
-        async for told in self._desk.ask_in_parts(command, blobs):
+        async for told in self._services.ask_in_parts(command, blobs):
             yield scheduler_pb2.SubmitReply() if told.answer is None else await self._submitted(told.answer)
 
     async def _submission(self, request: Any, context: Any) -> tuple[Command, dict[str, bytes]]:
@@ -156,13 +156,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Control(self, request: Any, context: Any) -> Any:
         command, blobs = job_command(request, self._auth.caller(context))
-        results = await self._desk.ask(command, blobs)
+        results = await self._services.ask(command, blobs)
         return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @streams
     async def ControlInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
         command, blobs = job_command(request, self._auth.caller(context))
-        async for told in self._desk.ask_in_parts(command, blobs):
+        async for told in self._services.ask_in_parts(command, blobs):
             if told.answer is None:
                 yield await asyncio.to_thread(part_reply, told.parts)
 
@@ -170,7 +170,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def HostControl(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         command = ControlHosts(caller.user, caller.is_admin, request.action, tuple(request.hosts), request.comment)
-        return scheduler_pb2.HostControlReply(hosts=await self._desk.ask(command))
+        return scheduler_pb2.HostControlReply(hosts=await self._services.ask(command))
 
     @answers
     async def Reconfigure(self, request: Any, context: Any) -> Any:
@@ -184,16 +184,16 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             run_egroup=caller.is_admin,
         )
         errors = tuple(str(problem) for problem in loaded.problems if problem.severity == "error")
-        notes = self._desk.notes.news(loaded.problems)
+        notes = self._services.notes.news(loaded.problems)
         applied = False
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
                 raise PermissionDenied(authorization.cluster_denied(config))
             errors = fixed(config, loaded.config)
             if not errors:
-                await self._desk.ask(Reconfigure(caller.user, loaded.config))
+                await self._services.ask(Reconfigure(caller.user, loaded.config))
                 applied = True
-                self._desk.notes.replace(loaded.problems)
+                self._services.notes.replace(loaded.problems)
                 notes += tuple(told_at_start(config, loaded.config))
         return to_proto(ReconfigResult(applied=applied, problems=errors, notes=notes), model_pb2.ReconfigResult)
 
@@ -270,7 +270,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             default_queue=" ".join(config.params.default_queues),
             external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
             cycle_summary=self._board.summary,
-            store_problem=self._desk.problem,
+            store_problem=self._services.problem,
             quarantined=self._board.quarantined,
             administrators=config.administrators,
             parameters=effective_parameters(config) if request.parameters else (),

@@ -35,7 +35,7 @@ from gsched.wire.v1 import (
 class Services:
     """What the services need."""
 
-    desk: ServiceContext
+    services: ServiceContext
     history: History
     reader: PastReader
     sessions: AgentSessions
@@ -47,16 +47,18 @@ class Services:
 
     def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
         """The server, with all services."""
-        desk = self.desk
-        terminals = TerminalServicer(desk.board, self.sessions, self.attendance, desk.auth)
+        services = self.services
+        terminals = TerminalServicer(services.board, self.sessions, self.attendance, services.auth)
         terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
-        scheduler = SchedulerServicer(desk, self.history, self.reader, self.sessions, self.feed)
+        scheduler = SchedulerServicer(services, self.history, self.reader, self.sessions, self.feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
-        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
+        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(services), server)
         past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
-        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history, self.reader), server)
+        catalogue_pb2_grpc.add_CatalogueServicer_to_server(
+            CatalogueServicer(services, self.history, self.reader), server
+        )
         fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
-        agents = AgentServicer(desk.loop, self.sessions, desk.auth)
+        agents = AgentServicer(services.loop, self.sessions, services.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
         return server

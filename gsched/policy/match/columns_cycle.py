@@ -22,7 +22,7 @@ from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.match.columns_reasons import MatchReasons
 from gsched.policy.match.host_conditions import AcceptInterval, closed_hosts
 from gsched.policy.match.host_now import FitRules
-from gsched.policy.match.host_scratch import Shelf
+from gsched.policy.match.host_scratch import HostScratch
 from gsched.policy.requirement.demand import Demand, DemandTerm
 from gsched.policy.requirement.reasons import Reason
 
@@ -60,8 +60,8 @@ class CycleColumns:
         self._scarce = scarce_hosts(columns, snapshot)
         self._rankings: dict[Hashable, Ranking] = {}
         self._reasons: dict[Hashable, MatchReasons] = columns.memo.setdefault("reasons", {})
-        self.shelves: dict[int, Shelf] = {}
-        """Rows from which lanes take."""
+        self.scratches: dict[int, HostScratch] = {}
+        """Rows from which fast paths take."""
 
     def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Match:
         """The class against all hosts, as the books are now."""
@@ -117,7 +117,7 @@ class CycleColumns:
         for name in sorted(changed):
             row = index.get(name)
             if row is not None:
-                self.shelves.pop(row, None)
+                self.scratches.pop(row, None)
                 self.columns.try_out(row)
         changed.clear()
 
@@ -128,21 +128,21 @@ class CycleColumns:
             row = columns.index[part.host]
             for recent in self.recent.values():
                 recent[row] = True
-            self.shelves.pop(row, None)
+            self.scratches.pop(row, None)
             columns.try_out(row, devices=bool(part.gpus or part.bindings))
         self._snapshot.ledger.changed.clear()
 
-    def shelf(self, row: int) -> Shelf | None:
-        """What the host of the row has left, for lanes to take from; None where counting does not say all."""
+    def scratch(self, row: int) -> HostScratch | None:
+        """What the host of the row has left, for fast paths to take from; None where counting does not say all."""
         books = self.columns.books(row)
         idle = books.idle_alike()
         if idle is None:
             return None
-        found = self.shelves[row] = Shelf(books.host, idle, dict(books.reserved))
+        found = self.scratches[row] = HostScratch(books.host, idle, dict(books.reserved))
         return found
 
     def took(self, row: int) -> None:
-        """A lane takes from the shelf of the row: where JOB_ACCEPT_INTERVAL is set its host takes no more for now."""
+        """Something is taken from the scratch of the row: under JOB_ACCEPT_INTERVAL its host takes no more for now."""
         for recent in self.recent.values():
             recent[row] = True
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gsched.model.host import Gpu
 
 
-class Shelf:
-    """What one host has left, while nothing but lanes take from it."""
+class HostScratch:
+    """What one host has left, while nothing but fast paths take from it."""
 
     __slots__ = ("free", "host", "reserved")
 

@@ -1,8 +1,8 @@
 """The short way to a place, for jobs of whose kind there are many: one host, whole GPUs that are alike, no limits.
 
-A lane gives a job what `Placer.place` would give it, in few steps: it counts on a shelf what is left of a host, and the
-books themselves are written when somebody else looks at them. Wherever anything more has a say (limits, plans for
-others on the host, shared devices, affinity[], several hosts, amounts that are given back early) it passes.
+The fast path gives a job what `Placer.place` would give it, in few steps: it counts in a scratch what is left of a
+host, and the books themselves are written when somebody else looks at them. Wherever anything more has a say (limits,
+plans for others on the host, shared devices, affinity[], several hosts, amounts that are given back early) it passes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.requirement.demand import HostNeed
 
 
-class Lane:
+class FastPath:
     """The short way for the jobs of one class in one queue."""
 
     __slots__ = ("effective", "ends_at", "take")
@@ -40,8 +40,8 @@ class Lane:
 
 
 def taker(field: CycleColumns, ranking: Ranking, guard: PlaceGuard) -> Callable[[int], HostAllocation | None]:
-    """What takes for a lane. It is called for each job of a mass dispatch, so what it needs is looked up here."""
-    columns, shelves, best = field.columns, field.shelves, _chooser(field, ranking, guard)
+    """What takes for the fast path. Called for each job of a mass dispatch, so what it needs is looked up here."""
+    columns, scratches, best = field.columns, field.scratches, _chooser(field, ranking, guard)
     need = ranking.match.asked.need
     slots, amounts, enter = need.slots, dict(need.amounts), columns.ledger.take_later
     claim, count = "", 0
@@ -56,16 +56,16 @@ def taker(field: CycleColumns, ranking: Ranking, guard: PlaceGuard) -> Callable[
         row = best()
         if row is None:
             return None
-        shelf = shelves.get(row) or field.shelf(row)
-        if shelf is None:
+        scratch = scratches.get(row) or field.scratch(row)
+        if scratch is None:
             return None
-        free = shelf.free
+        free = scratch.free
         if len(free) < count:
             return None
         held = gpu_choice.held_whole(free[:count], claim) if count else ()
         del free[:count]
-        part = HostAllocation(host=shelf.host, slots=slots, gpus=held, amounts=amounts)
-        reserved = shelf.reserved
+        part = HostAllocation(host=scratch.host, slots=slots, gpus=held, amounts=amounts)
+        reserved = scratch.reserved
         for name, amount in amounts.items():
             reserved[name] = reserved.get(name, 0.0) + amount
         enter((job_id, -1), part)

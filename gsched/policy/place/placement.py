@@ -23,7 +23,7 @@ from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.match.host_fit import fill, is_chosen
 from gsched.policy.match.host_now import FitRules, live_values
 from gsched.policy.place.chosen_alternative import choice_of
-from gsched.policy.place.fast_path import Lane
+from gsched.policy.place.fast_path import FastPath
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.several_hosts import Spreader, may_spread, needs_several, one_task
 from gsched.policy.requirement.demand import Demand, RequirementChoice, tasks_of
@@ -55,10 +55,10 @@ class _Kind:
     __slots__ = (
         "demand",
         "error",
-        "is_lane_known",
+        "fast_path",
+        "is_fast_path_known",
         "is_plain",
         "is_promised",
-        "lane",
         "queue",
         "ranking",
         "requirement",
@@ -82,8 +82,8 @@ class _Kind:
         """Whether its jobs run on one host and say nothing unusual."""
         self.ranking: Ranking | None = None
         """The one that all of them use then."""
-        self.lane: Lane | None = None
-        self.is_lane_known = False
+        self.fast_path: FastPath | None = None
+        self.is_fast_path_known = False
         self.is_promised = is_promised
 
     def _is_plain(self) -> bool:
@@ -116,7 +116,7 @@ class Placer:
         self._kinds: dict[tuple[str, RequirementClass], _Kind] = {}
         self._kinds_by_id: dict[tuple[str, int], _Kind] = {}
         """The same by the identity of the class, which costs less than its hash."""
-        self.lanes: dict[tuple[str, int], Lane] = {}
+        self.fast_paths: dict[tuple[str, int], FastPath] = {}
         """What `lane` has found, by queue and identity of the class, for jobs of no array, group or profile."""
 
     # -- classes --------------------------------------------------------------------------------------------------
@@ -153,35 +153,35 @@ class Placer:
         """Why the hosts as they are take no job of the class. Never empty."""
         return self._host_reasons(self._kind(queue, requirement), {}, [])
 
-    def lane(self, bucket: Bucket) -> Lane | None:
+    def fast_path(self, bucket: Bucket) -> FastPath | None:
         """The short way to a place for the bucket's next job; None where there is none, or not yet."""
         if not self._limits.says_nothing(bucket):
             return None
         kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
         if kind.is_promised:
             return None
-        if not kind.is_lane_known:
-            kind.is_lane_known, kind.lane = True, self._new_lane(kind, bucket)
-        if kind.lane is not None:
-            self.lanes[bucket.queue, id(bucket.requirement)] = kind.lane
-        return kind.lane
+        if not kind.is_fast_path_known:
+            kind.is_fast_path_known, kind.fast_path = True, self._new_fast_path(kind, bucket)
+        if kind.fast_path is not None:
+            self.fast_paths[bucket.queue, id(bucket.requirement)] = kind.fast_path
+        return kind.fast_path
 
-    def close_lane(self, queue: Queue, requirement: RequirementClass) -> None:
+    def close_fast_path(self, queue: Queue, requirement: RequirementClass) -> None:
         """Jobs of the class go the long way."""
         kind = self._kind(queue, requirement)
-        kind.is_lane_known, kind.lane = True, None
+        kind.is_fast_path_known, kind.fast_path = True, None
 
-    def _new_lane(self, kind: _Kind, bucket: Bucket) -> Lane | None:
+    def _new_fast_path(self, kind: _Kind, bucket: Bucket) -> FastPath | None:
         if kind.demand is None or not kind.is_plain:
             return None
         choice, (way,) = kind.ways[0]
-        if not Lane.may_take(way.term.need(way.tasks)):
+        if not FastPath.may_take(way.term.need(way.tasks)):
             return None
         if kind.ranking is None:
             kind.ranking = self._field.ranking(kind.queue, kind.requirement, kind.demand, way)
         if kind.ranking.single is None:
             return None
-        return Lane(self._field, kind.ranking, self._guard, choice.text, self._guard.ends_at(bucket))
+        return FastPath(self._field, kind.ranking, self._guard, choice.text, self._guard.ends_at(bucket))
 
     def fulfilled(self, bucket: Bucket) -> None:
         """A job of the bucket has started, and with it what may have been planned for one of its class."""

@@ -9,7 +9,7 @@ from gsched.agent.background_tasks import BackgroundTasks
 
 def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> None:
     async def story() -> None:
-        errands, done, gate = BackgroundTasks(), list[str](), asyncio.Event()
+        background, done, gate = BackgroundTasks(), list[str](), asyncio.Event()
         other = asyncio.Event()
 
         async def slow() -> None:
@@ -20,9 +20,9 @@ def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> Non
             done.append(name)
             other.set()
 
-        errands.beside(slow(), (7, 1))
-        errands.beside(quick("signal"), (7, 1))
-        errands.beside(quick("other"), (8, 1))
+        background.beside(slow(), (7, 1))
+        background.beside(quick("signal"), (7, 1))
+        background.beside(quick("other"), (8, 1))
         await other.wait()
         assert done == ["other"]
         gate.set()
@@ -35,7 +35,7 @@ def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> Non
 
 def test_an_order_that_fails_does_not_keep_the_next_from_being_carried_out() -> None:
     async def story() -> None:
-        errands, reached = BackgroundTasks(), asyncio.Event()
+        background, reached = BackgroundTasks(), asyncio.Event()
 
         async def fails() -> None:
             raise RuntimeError("no luck")
@@ -43,8 +43,8 @@ def test_an_order_that_fails_does_not_keep_the_next_from_being_carried_out() -> 
         async def goes() -> None:
             reached.set()
 
-        errands.beside(fails(), (7, 1))
-        errands.beside(goes(), (7, 1))
+        background.beside(fails(), (7, 1))
+        background.beside(goes(), (7, 1))
         async with asyncio.timeout(60):
             await reached.wait()
 

@@ -57,7 +57,7 @@ FOREIGN = coded("gpu.foreign", "eve", 1, 700, "")
 
 def gpu(*pids: int, problem: AnyText = FOREIGN) -> Gpu:
     processes = tuple(GpuProcess(pid=pid, user="eve", used_mib=700) for pid in pids)
-    return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, strangers=pids, problem=problem)
+    return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, foreign_pids=pids, problem=problem)
 
 
 def test_it_is_told_to_go_and_then_killed(

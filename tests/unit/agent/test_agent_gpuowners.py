@@ -121,7 +121,7 @@ def test_whose_a_process_was_is_remembered_as_long_as_it_is_on_the_gpu(monkeypat
 
 
 def test_what_the_driver_lists_of_a_process_that_is_gone_is_still_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pains 1: memory that a driver does not let go of is named after whom it was, not after a stranger."""
+    """pains 1: memory that a driver does not let go of is named after whom it was, not after a foreign process."""
     known = {os.getpid(): "17.1"}
     asker = GpuOwners(lambda pids: {pid: known[pid] for pid in pids if pid in known})
 

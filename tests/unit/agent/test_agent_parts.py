@@ -9,7 +9,7 @@ import pytest
 
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.order_builder import HostContext
-from gsched.agent.gpu.gpu_prolog_epilog import Custody
+from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
@@ -65,9 +65,11 @@ def message() -> agent_pb2.StartAttempt:
 
 
 def agent(folder: Path, told: Told, *keepers: object) -> Attempts:
-    custody = Custody(keepers)  # type: ignore[arg-type]
+    prolog_epilog = PrologEpilog(keepers)  # type: ignore[arg-type]
     surroundings = HostContext(locks_gpus=lambda: False, places={})
-    return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
+    return Attempts(
+        "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog
+    )
 
 
 def test_a_part_is_opened_held_and_closed(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def _is_of(text: str, words: list[str]) -> bool:
 
 @pytest.mark.parametrize(
     ("asked", "found"),
-    [("dirty(", True), ("UNKILLABLE", True), ("A stranger is on GPU", True), ("ngpus", False), ("/", False)],
+    [("dirty(", True), ("UNKILLABLE", True), ("A foreign process is on GPU", True), ("ngpus", False), ("/", False)],
 )
 def test_words_are_found(asked: str, found: bool) -> None:
     assert _is_of(asked, [piece for text in SENTENCES.values() for piece in _BLANK.split(text)]) is found

@@ -140,7 +140,7 @@ def reports(draw: st.DrawFn) -> GpuReport:
                     used_mib=st.none() | NUMBER, reserved_mib=st.none() | NUMBER, foreign_mib=st.none() | NUMBER,
                     problem=st.sampled_from(["", "bad"]), fault=st.sampled_from(["", "gone"]), hit=some, over_gmem=some,
                     left_behind=some, mps_lost=some, processes=st.lists(PROCESS, max_size=3).map(tuple),
-                    strangers=st.lists(st.integers(0, 99), max_size=3).map(tuple), mig=st.none() | st.booleans(),
+                    foreign_pids=st.lists(st.integers(0, 99), max_size=3).map(tuple), mig=st.none() | st.booleans(),
                     mig_devices=st.just(tuple(parts)), links=st.lists(st.sampled_from(UUIDS), max_size=2).map(tuple),
                     mode_given=MODE, standing_mode=MODE, mode_settable=st.booleans(), numa=st.none() | NUMBER,
                     xids=st.lists(st.builds(GpuXid, number=NUMBER, jobs=some), max_size=2).map(tuple),

@@ -145,4 +145,4 @@ def test_whatever_is_relaid_the_books_hold_and_a_replay_says_the_same(
         if job.state == "RUN":
             world.ended(number)
     world.settle()
-    assert not world.engine.state.ledger.host("a").torn
+    assert not world.engine.state.ledger.host("a").inconsistent

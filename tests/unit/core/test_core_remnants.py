@@ -25,7 +25,7 @@ def report(count: int = 2, host: str = "a", **of_first: Any) -> GpuReport:
 
 
 def with_ann(**more: Any) -> GpuReport:
-    return report(processes=(ANN,), process_count=1, strangers=(4711,), **more)
+    return report(processes=(ANN,), process_count=1, foreign_pids=(4711,), **more)
 
 
 def notes(world: World) -> list[str]:
@@ -92,8 +92,9 @@ def test_a_stranger_beside_a_job_is_told_once_and_nothing_else_happens() -> None
     world.started(job_id)
     for used in (700, 900):
         more = msgspec.structs.replace(ANN, used_mib=used)
-        world.report(gpus=report(processes=(more,), process_count=1, strangers=(4711,), problem=f"foreign({used})"))
-    assert notes(world) == ["A stranger is on GPU 0 (GPU-a0) of a, which run 1 holds: process 4711 of ann (700 MiB)"]
+        world.report(gpus=report(processes=(more,), process_count=1, foreign_pids=(4711,), problem=f"foreign({used})"))
+    said = "A foreign process is on GPU 0 (GPU-a0) of a, which run 1 holds: process 4711 of ann (700 MiB)"
+    assert notes(world) == [said]
     assert world.state(job_id) == "RUN" and not world.job(job_id).kill_by
 
 
@@ -103,7 +104,7 @@ def test_of_a_crowd_only_some_are_told() -> None:
     (job_id,) = world.run(gpu_spec())
     world.started(job_id)
     crowd = tuple(GpuProcess(pid=pid, user="ann", used_mib=700) for pid in range(100, 130))
-    world.report(gpus=report(processes=crowd, process_count=30, strangers=tuple(range(100, 130))))
+    world.report(gpus=report(processes=crowd, process_count=30, foreign_pids=tuple(range(100, 130))))
     assert len(notes(world)) == 10
 
 
@@ -148,9 +149,9 @@ def test_who_is_no_part_of_a_parallel_job_is_a_stranger_on_each_of_its_hosts() -
     (job_id,) = world.run(gpu_spec(slots=2, res_req="span[ptile=1] rusage[ngpus_excl_p=1]"))
     assert world.held(job_id) == [0, 0]
     other = GpuProcess(pid=4712, user="bob", used_mib=700)
-    both: dict[str, Any] = {"processes": (ANN, other), "process_count": 2, "strangers": (4711, 4712)}
+    both: dict[str, Any] = {"processes": (ANN, other), "process_count": 2, "foreign_pids": (4711, 4712)}
     for host in "ab":
         world.report(host, gpus=report(1, host, **both))
-    where = "A stranger is on GPU 0 (GPU-{0}0) of {0}, which run 1 holds: process {1}"
+    where = "A foreign process is on GPU 0 (GPU-{0}0) of {0}, which run 1 holds: process {1}"
     told = [(host, whose) for host in "ab" for whose in ("4711 of ann (700 MiB)", "4712 of bob (700 MiB)")]
     assert notes(world) == [where.format(*each) for each in told]

@@ -96,66 +96,74 @@ def spec(**changes: object) -> JobSpec:
 
 
 def test_each_pending_job_is_shown_with_its_own_reason() -> None:
-    desk = Desk()
-    desk.submit(spec(slots=4), spec(slots=4), spec(slots=3), spec(slots=4, hosts=("b",)), spec(hold=True))
-    desk.board.publish(desk.engine)
+    services = Desk()
+    services.submit(spec(slots=4), spec(slots=4), spec(slots=3), spec(slots=4, hosts=("b",)), spec(hold=True))
+    services.board.publish(services.engine)
     new = ("New job is waiting for scheduling",)
-    assert desk.reasons() == {1: new, 2: new, 3: new, 4: new, 5: ("The job was suspended by the user while pending",)}
-    desk.go_on()
-    reasons = desk.reasons()
+    assert services.reasons() == {
+        1: new,
+        2: new,
+        3: new,
+        4: new,
+        5: ("The job was suspended by the user while pending",),
+    }
+    services.go_on()
+    reasons = services.reasons()
     assert (reasons[1], reasons[2]) == ((), ())
     assert reasons[3][0].startswith("Not enough job slot(s)") and reasons[4][0].startswith("Not enough job slot(s)")
     assert "Not specified in job submission: 1 host" in reasons[4]
     assert reasons[5] == ("The job was suspended by the user while pending",)
-    seen = {job.job_id: job.pending_reasons for job in desk.board.jobs(JobFilter())}
-    assert all(desk.engine.pending_reasons(each) == seen[each] for each in (3, 4, 5))
+    seen = {job.job_id: job.pending_reasons for job in services.board.jobs(JobFilter())}
+    assert all(services.engine.pending_reasons(each) == seen[each] for each in (3, 4, 5))
 
 
 def test_a_job_whose_start_failed_says_so_and_then_has_the_reason_of_its_kind() -> None:
-    desk = Desk()
-    desk.submit(spec())
-    desk.go_on()
-    desk.fail_to_start(1, "a")
-    desk.submit(spec(slots=4), spec(slots=4))
-    desk.go_on(NOW + 0.5)
-    assert "waiting before the next attempt to start it; the last one failed on a: fork failed" in desk.reasons()[1][0]
-    desk.go_on(NOW + 1)
-    assert desk.reasons()[1] == ("Job slot limit reached: 2 hosts (1 wanted, 0 of 4 free on a)",)
-    (seen,) = desk.board.jobs(JobFilter(ids=(1,)))
-    assert desk.engine.pending_reasons(1) == seen.pending_reasons
+    services = Desk()
+    services.submit(spec())
+    services.go_on()
+    services.fail_to_start(1, "a")
+    services.submit(spec(slots=4), spec(slots=4))
+    services.go_on(NOW + 0.5)
+    assert (
+        "waiting before the next attempt to start it; the last one failed on a: fork failed" in services.reasons()[1][0]
+    )
+    services.go_on(NOW + 1)
+    assert services.reasons()[1] == ("Job slot limit reached: 2 hosts (1 wanted, 0 of 4 free on a)",)
+    (seen,) = services.board.jobs(JobFilter(ids=(1,)))
+    assert services.engine.pending_reasons(1) == seen.pending_reasons
 
 
 def test_started_jobs_first_then_pending_ones_as_they_are_served_then_finished_ones() -> None:
-    desk = Desk()
-    desk.submit(spec(slots=4), spec(slots=4))
-    desk.go_on()
-    desk.submit(spec(slots=4), spec(slots=4, queue="night"), spec(slots=4))
-    desk.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
-    desk.engine.handle(KillJobs("ann", False, (3,)), NOW)
-    desk.board.publish(desk.engine)
-    assert [job.job_id for job in desk.board.jobs(JobFilter(finished=True))] == [2, 4, 5, 1, 3]
-    assert [job.job_id for job in desk.board.jobs(JobFilter(ids=(3, 2, 99)))] == [2, 3]
-    assert [job.queue_priority for job in desk.board.jobs(JobFilter())] == [3, 9, 3]
+    services = Desk()
+    services.submit(spec(slots=4), spec(slots=4))
+    services.go_on()
+    services.submit(spec(slots=4), spec(slots=4, queue="night"), spec(slots=4))
+    services.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
+    services.engine.handle(KillJobs("ann", False, (3,)), NOW)
+    services.board.publish(services.engine)
+    assert [job.job_id for job in services.board.jobs(JobFilter(finished=True))] == [2, 4, 5, 1, 3]
+    assert [job.job_id for job in services.board.jobs(JobFilter(ids=(3, 2, 99)))] == [2, 3]
+    assert [job.queue_priority for job in services.board.jobs(JobFilter())] == [3, 9, 3]
 
 
 def test_nothing_is_seen_before_it_is_published() -> None:
-    desk = Desk()
-    desk.submit(spec())
-    assert list(desk.board.jobs(JobFilter())) == [] and desk.board.job(1) is None
-    desk.go_on()
-    desk.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
-    seen = desk.board.job(1)
+    services = Desk()
+    services.submit(spec())
+    assert list(services.board.jobs(JobFilter())) == [] and services.board.job(1) is None
+    services.go_on()
+    services.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
+    seen = services.board.job(1)
     assert seen is not None and seen.state == "RUN"
-    desk.go_on(NOW + 5000)
-    assert desk.board.job(1) is None
+    services.go_on(NOW + 5000)
+    assert services.board.job(1) is None
 
 
 def test_a_new_configuration_shows_its_hosts() -> None:
-    desk = Desk()
+    services = Desk()
     hosts = {name: HostConfig(name=name, max_slots=2) for name in ("c", "b")}
-    desk.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, hosts=hosts)), NOW)
-    desk.board.publish(desk.engine)
-    assert [(host.name, host.status, host.max_slots) for host in desk.board.hosts()] == [
+    services.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, hosts=hosts)), NOW)
+    services.board.publish(services.engine)
+    assert [(host.name, host.status, host.max_slots) for host in services.board.hosts()] == [
         ("c", "unreach", 2),
         ("b", "ok", 2),
     ]
@@ -169,109 +177,113 @@ def array_of_four(**changes: object) -> JobSpec:
 
 
 def test_elements_are_listed_as_if_each_were_a_job() -> None:
-    desk = Desk()
-    desk.submit(spec(), array_of_four(), spec(queue="night", slots=4))
-    desk.board.publish(desk.engine)
-    assert desk.numbers() == ["3", "1", "2[1]", "2[2]", "2[3]", "2[7]"]
-    desk.go_on()
+    services = Desk()
+    services.submit(spec(), array_of_four(), spec(queue="night", slots=4))
+    services.board.publish(services.engine)
+    assert services.numbers() == ["3", "1", "2[1]", "2[2]", "2[3]", "2[7]"]
+    services.go_on()
     # The two hosts took jobs 3 and 1, or an element where it fits: whatever runs comes first, nothing is listed twice.
-    shown = desk.numbers()
+    shown = services.numbers()
     assert sorted(shown) == ["1", "2[1]", "2[2]", "2[3]", "2[7]", "3"] and len(set(shown)) == 6
-    states = {show_job(job.job_id): job.state for job in desk.board.jobs(JobFilter())}
+    states = {show_job(job.job_id): job.state for job in services.board.jobs(JobFilter())}
     assert shown == sorted(shown, key=lambda each: states[each] != "RUN")
-    assert all(job.pending_reasons for job in desk.board.jobs(JobFilter()) if job.state == "PEND")
+    assert all(job.pending_reasons for job in services.board.jobs(JobFilter()) if job.state == "PEND")
 
 
 def test_elements_that_wait_for_their_counterparts_each_have_a_reason() -> None:
-    desk = Desk()
-    (first,) = desk.submit(array_of_four(name="a", slots=1))
-    (second,) = desk.submit(array_of_four(name="b", dependency="done(a[*])"))
-    desk.board.publish(desk.engine)
-    desk.go_on()
+    services = Desk()
+    (first,) = services.submit(array_of_four(name="a", slots=1))
+    (second,) = services.submit(array_of_four(name="b", dependency="done(a[*])"))
+    services.board.publish(services.engine)
+    services.go_on()
     wait = "Job dependency condition not satisfied"
-    assert [desk.reasons()[element_id(second, index)] for index in (2, 7)] == [
+    assert [services.reasons()[element_id(second, index)] for index in (2, 7)] == [
         (f"{wait} (done({first}[{index}]) does not hold yet)",) for index in (2, 7)
     ]
-    for view in desk.board.jobs(JobFilter(ids=(second,))):
-        assert view.pending_reasons == desk.engine.pending_reasons(view.job_id)
+    for view in services.board.jobs(JobFilter(ids=(second,))):
+        assert view.pending_reasons == services.engine.pending_reasons(view.job_id)
 
 
 def test_elements_are_found_by_array_by_index_and_by_name() -> None:
-    desk = Desk()
-    desk.submit(array_of_four(hold=True, group="/a/b"), spec(name="other", hold=True))
-    desk.board.publish(desk.engine)
+    services = Desk()
+    services.submit(array_of_four(hold=True, group="/a/b"), spec(name="other", hold=True))
+    services.board.publish(services.engine)
     every = ["1[1]", "1[2]", "1[3]", "1[7]"]
-    assert desk.numbers(ids=(1,)) == every
-    assert desk.numbers(ids=(element_id(1, 7), element_id(1, 2), element_id(1, 5), 2)) == ["1[2]", "1[7]", "2"]
-    assert desk.numbers(name="sweep") == every
-    assert desk.numbers(name="sweep[3]") == ["1[3]"]
-    assert desk.numbers(name="sw*[2-7]") == ["1[2]", "1[3]", "1[7]"]
-    assert desk.numbers(name="*[2]") == ["1[2]"]
-    assert desk.numbers(arrays=True) == every
-    assert desk.numbers(group="/a/b") == every and desk.numbers(group="/a/bc") == []
-    assert desk.numbers(group="/a") == []  # not of the groups below
-    assert desk.numbers(states=("RUN",)) == [] and desk.numbers(user="bob") == [] and desk.numbers(host="a") == []
-    seen = desk.board.job(element_id(1, 7))
+    assert services.numbers(ids=(1,)) == every
+    assert services.numbers(ids=(element_id(1, 7), element_id(1, 2), element_id(1, 5), 2)) == ["1[2]", "1[7]", "2"]
+    assert services.numbers(name="sweep") == every
+    assert services.numbers(name="sweep[3]") == ["1[3]"]
+    assert services.numbers(name="sw*[2-7]") == ["1[2]", "1[3]", "1[7]"]
+    assert services.numbers(name="*[2]") == ["1[2]"]
+    assert services.numbers(arrays=True) == every
+    assert services.numbers(group="/a/b") == every and services.numbers(group="/a/bc") == []
+    assert services.numbers(group="/a") == []  # not of the groups below
+    assert (
+        services.numbers(states=("RUN",)) == []
+        and services.numbers(user="bob") == []
+        and services.numbers(host="a") == []
+    )
+    seen = services.board.job(element_id(1, 7))
     assert seen is not None and (seen.state, seen.spec.shown_name(seen.job_id)) == ("PSUSP", "sweep[7]")
-    assert desk.board.job(element_id(1, 5)) is None and desk.board.job(1) is None
+    assert services.board.job(element_id(1, 5)) is None and services.board.job(1) is None
 
 
 def test_an_array_of_a_million_costs_what_is_read_of_it() -> None:
-    desk = Desk()
-    desk.submit(spec(name="many", indices="1-1000000", hold=True))
-    desk.board.publish(desk.engine)
-    assert [job.job_id for job in itertools.islice(desk.board.jobs(JobFilter()), 2)] == [
+    services = Desk()
+    services.submit(spec(name="many", indices="1-1000000", hold=True))
+    services.board.publish(services.engine)
+    assert [job.job_id for job in itertools.islice(services.board.jobs(JobFilter()), 2)] == [
         element_id(1, 1),
         element_id(1, 2),
     ]
-    assert desk.numbers(ids=(element_id(1, 999_999),)) == ["1[999999]"]
-    (summary,) = desk.board.arrays(JobFilter())
+    assert services.numbers(ids=(element_id(1, 999_999),)) == ["1[999999]"]
+    (summary,) = services.board.arrays(JobFilter())
     assert (summary.name, summary.counts) == ("many[1-1000000]", {"PSUSP": 1_000_000})
 
 
 def test_elements_that_ended_without_a_start_are_shown_until_they_are_forgotten() -> None:
-    desk = Desk()
-    desk.submit(array_of_four())
-    desk.go_on()
-    running = desk.numbers(states=("RUN",))
+    services = Desk()
+    services.submit(array_of_four())
+    services.go_on()
+    running = services.numbers(states=("RUN",))
     assert running == ["1[1]", "1[2]"]
-    desk.engine.handle(KillJobs("ann", False, (1,)), NOW)
-    desk.board.publish(desk.engine)
-    assert desk.numbers() == running and desk.numbers(finished=True) == [*running, "1[3]", "1[7]"]
-    ended = desk.board.job(element_id(1, 7))
+    services.engine.handle(KillJobs("ann", False, (1,)), NOW)
+    services.board.publish(services.engine)
+    assert services.numbers() == running and services.numbers(finished=True) == [*running, "1[3]", "1[7]"]
+    ended = services.board.job(element_id(1, 7))
     assert ended is not None and ended.state == "EXIT" and ended.result is not None
     assert ended.result.term_reason == "TERM_OWNER"
-    (summary,) = desk.board.arrays(JobFilter(ids=(1,)))
+    (summary,) = services.board.arrays(JobFilter(ids=(1,)))
     assert summary.counts == {"RUN": 2, "EXIT": 2}
     for index, host in ((1, "a"), (2, "b")):
-        seen = desk.board.job(element_id(1, index))
+        seen = services.board.job(element_id(1, index))
         assert seen is not None and seen.allocation is not None
         host = seen.allocation.first_host
         result = AttemptResult(signal=9, ended_at=NOW)
-        desk.engine.handle(AttemptEnded(element_id(1, index), 1, host, result), NOW)
-    desk.go_on(NOW + 5000)
-    assert desk.numbers(finished=True) == [] and desk.board.arrays(JobFilter()) == []
+        services.engine.handle(AttemptEnded(element_id(1, index), 1, host, result), NOW)
+    services.go_on(NOW + 5000)
+    assert services.numbers(finished=True) == [] and services.board.arrays(JobFilter()) == []
 
 
 def test_what_gtop_did_shows_in_the_listing() -> None:
-    desk = Desk()
-    desk.submit(*(spec(slots=4) for _ in range(5)))
-    desk.go_on()
-    desk.engine.handle(MoveJobsToTop("ann", False, (5,)), NOW)
-    desk.board.publish(desk.engine)
-    assert desk.numbers() == ["1", "2", "5", "3", "4"]
+    services = Desk()
+    services.submit(*(spec(slots=4) for _ in range(5)))
+    services.go_on()
+    services.engine.handle(MoveJobsToTop("ann", False, (5,)), NOW)
+    services.board.publish(services.engine)
+    assert services.numbers() == ["1", "2", "5", "3", "4"]
 
 
 # -- what is counted over many ----------------------------------------------------------------------------------------
 
 
 def test_reasons_are_counted_per_job_and_per_host() -> None:
-    desk = Desk()
-    desk.submit(spec(slots=4), spec(slots=4))
-    desk.go_on()
-    desk.submit(spec(slots=4), array_of_four(hold=True), spec(slots=4))
-    desk.go_on()
-    summary = pending_summary(desk.board, NOW)
+    services = Desk()
+    services.submit(spec(slots=4), spec(slots=4))
+    services.go_on()
+    services.submit(spec(slots=4), array_of_four(hold=True), spec(slots=4))
+    services.go_on()
+    summary = pending_summary(services.board, NOW)
     assert summary.jobs == 6
     counts = {(sentence(each.text), each.is_host_based): each.count for each in summary.reasons}
     assert counts[("The job was suspended by the user while pending", False)] == 4
@@ -280,29 +292,29 @@ def test_reasons_are_counted_per_job_and_per_host() -> None:
 
 
 def test_groups_count_what_is_in_them_and_below() -> None:
-    desk = Desk()
-    desk.engine.handle(ControlGroups("ann", False, "add", ("/a",), 3), NOW)
-    desk.submit(spec(group="/a/b", slots=4), array_of_four(group="/a"), spec())
-    desk.go_on()
-    groups = {view.name: view for view in group_views(desk.board.shared.groups, *desk.board.open_jobs(), ())}
+    services = Desk()
+    services.engine.handle(ControlGroups("ann", False, "add", ("/a",), 3), NOW)
+    services.submit(spec(group="/a/b", slots=4), array_of_four(group="/a"), spec())
+    services.go_on()
+    groups = {view.name: view for view in group_views(services.board.shared.groups, *services.board.open_jobs(), ())}
     assert list(groups) == ["/a", "/a/b"]
     assert (groups["/a"].job_limit, sum(groups["/a"].counts.values())) == (3, 5)
     assert groups["/a/b"].counts == {"RUN": 1}
     assert (groups["/a/b"].slots, groups["/a"].slots) == ({"RUN": 4}, {"RUN": 8, "PEND": 12})
     kept = [Withheld(Bucket("q", "ann", RequirementClass(""), job_group="/a/b"), "h", 2)]
-    found = group_views(desk.board.shared.groups, *desk.board.open_jobs(), (), kept)
+    found = group_views(services.board.shared.groups, *services.board.open_jobs(), (), kept)
     assert [(view.rsv, "RSV" in view.slots) for view in found] == [(2, False), (2, False)]
     with pytest.raises(NotFound, match="/zz"):
-        group_views(desk.board.shared.groups, [], [], ["/zz"])
+        group_views(services.board.shared.groups, [], [], ["/zz"])
 
 
 def test_queues_tell_what_administrators_did_and_what_is_configured() -> None:
-    desk = Desk()
-    desk.submit(spec(slots=4), array_of_four(queue="night", hold=True))
-    desk.engine.handle(ControlQueues("root", True, "close", ("night",), "maintenance"), NOW)
-    desk.go_on()
-    states = desk.board.shared.queue_states
-    night, normal = queue_views(desk.board.config, states, *desk.board.open_jobs(), {}, 0)
+    services = Desk()
+    services.submit(spec(slots=4), array_of_four(queue="night", hold=True))
+    services.engine.handle(ControlQueues("root", True, "close", ("night",), "maintenance"), NOW)
+    services.go_on()
+    states = services.board.shared.queue_states
+    night, normal = queue_views(services.board.config, states, *services.board.open_jobs(), {}, 0)
     assert (night.name, night.status, night.pend, night.facts["ADMIN_COMMENT"]) == (
         "night",
         "Closed:Active",
@@ -386,14 +398,14 @@ def test_a_shared_gpu_with_room_counts_as_partly_free() -> None:
 
 
 def test_a_host_that_a_reconfiguration_took_away_is_a_reason() -> None:
-    desk = Desk()
-    only, either, others = desk.submit(
+    services = Desk()
+    only, either, others = services.submit(
         spec(hosts=("b",), slots=4), spec(hosts=("a", "b"), slots=4), spec(hosts=("b",), other_hosts=True, slots=4)
     )
     one = msgspec.structs.replace(CONFIG, hosts={"a": HostConfig(name="a", max_slots=0)})
-    desk.engine.handle(Reconfigure("root", one), NOW)
-    desk.go_on()
-    found = desk.reasons()
+    services.engine.handle(Reconfigure("root", one), NOW)
+    services.go_on()
+    found = services.reasons()
     assert found[only][0] == "Host b no longer exists"
     assert found[either][-1] == "Host b no longer exists (1 of the 2 hosts that the job asks for is left)"
     assert len(found[either]) > 1
@@ -401,32 +413,32 @@ def test_a_host_that_a_reconfiguration_took_away_is_a_reason() -> None:
 
 
 def test_what_a_job_uses_is_the_sum_over_its_hosts() -> None:
-    desk = Desk()
+    services = Desk()
     wide = JobSpec(command="c", user="", queue="normal", slots=2, res_req="span[ptile=1]")
-    desk.engine.handle(Submit("ann", "", (wide,)), NOW)
-    desk.engine.cycle(NOW)
+    services.engine.handle(Submit("ann", "", (wide,)), NOW)
+    services.engine.cycle(NOW)
     for number, host in enumerate(("a", "b"), 1):
         used = Usage(cpu_s=3.0, mem_mib=50.0, pgid=number, pids=(number,), sampled_at=NOW)
-        desk.engine.handle(HostReported(host, number, usage={(1, 1): used}), NOW)
-    desk.board.publish(desk.engine)
-    job = desk.board.job(1)
+        services.engine.handle(HostReported(host, number, usage={(1, 1): used}), NOW)
+    services.board.publish(services.engine)
+    job = services.board.job(1)
     assert job is not None and job.allocation is not None and job.usage is not None
     first = ("a", "b").index(job.allocation.first_host) + 1
     assert (job.usage.cpu_s, job.usage.mem_mib, job.usage.pgid, job.usage.pids) == (6.0, 100.0, first, (first,))
 
 
 def test_a_host_that_was_taken_out_is_heard_until_its_jobs_have_ended() -> None:
-    desk = Desk()
-    (job_id,) = desk.submit(spec(hosts=("b",)))
-    desk.go_on()
-    assert desk.board.leaving == frozenset()
+    services = Desk()
+    (job_id,) = services.submit(spec(hosts=("b",)))
+    services.go_on()
+    assert services.board.leaving == frozenset()
     fewer = msgspec.structs.replace(CONFIG, hosts={"a": CONFIG.hosts["a"]})
-    desk.engine.handle(Reconfigure("root", fewer), NOW)
-    desk.board.publish(desk.engine)
-    assert desk.board.leaving == {"b"}
-    desk.engine.handle(AttemptEnded(job_id, 1, "b", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
-    desk.board.publish(desk.engine)
-    assert desk.board.leaving == frozenset()
+    services.engine.handle(Reconfigure("root", fewer), NOW)
+    services.board.publish(services.engine)
+    assert services.board.leaving == {"b"}
+    services.engine.handle(AttemptEnded(job_id, 1, "b", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
+    services.board.publish(services.engine)
+    assert services.board.leaving == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -445,21 +457,23 @@ def test_a_host_that_was_taken_out_is_heard_until_its_jobs_have_ended() -> None:
     ],
 )
 def test_slots_are_summed_up_as_a_listing_would_show_them(wanted: JobFilter) -> None:
-    desk = Desk()
+    services = Desk()
     one = JobSpec(command="run", user="", queue="")
-    desk.engine.handle(Submit("ann", "", (msgspec.structs.replace(one, name="sweep", indices="1-9", slots=2),)), NOW)
-    desk.engine.handle(
+    services.engine.handle(
+        Submit("ann", "", (msgspec.structs.replace(one, name="sweep", indices="1-9", slots=2),)), NOW
+    )
+    services.engine.handle(
         Submit("ann", "", tuple(msgspec.structs.replace(one, name=f"s{n}e", slots=n) for n in range(1, 4))), NOW
     )
-    desk.engine.handle(Submit("bob", "", (msgspec.structs.replace(one, queue="night"),) * 4), NOW)
-    desk.engine.cycle(NOW)
-    desk.engine.handle(StopJobs("ann", False, (element_id(1, 8),)), NOW)
-    desk.engine.handle(KillJobs("ann", False, (element_id(1, 9), 4)), NOW)
-    desk.board.publish(desk.engine)
+    services.engine.handle(Submit("bob", "", (msgspec.structs.replace(one, queue="night"),) * 4), NOW)
+    services.engine.cycle(NOW)
+    services.engine.handle(StopJobs("ann", False, (element_id(1, 8),)), NOW)
+    services.engine.handle(KillJobs("ann", False, (element_id(1, 9), 4)), NOW)
+    services.board.publish(services.engine)
     listed: dict[str, int] = {}
-    for job in desk.board.jobs(wanted):
+    for job in services.board.jobs(wanted):
         if job.state not in ("DONE", "EXIT"):
             slots = job.allocation.slots if job.allocation is not None else job.spec.slots
             listed[job.state] = listed.get(job.state, 0) + slots
     assert listed
-    assert slot_sums(desk.board, wanted) == listed
+    assert slot_sums(services.board, wanted) == listed

@@ -63,8 +63,8 @@ def test_readers_of_old_events_leave_the_threads_to_others() -> None:
 
     async def main() -> None:
         store = Store()
-        desk = SimpleNamespace(loop=None, board=None, store=SimpleNamespace(last_seq=3), auth=None)
-        servicer = SchedulerServicer(desk, store, None, None, Feed())  # type: ignore[arg-type]
+        services = SimpleNamespace(loop=None, board=None, store=SimpleNamespace(last_seq=3), auth=None)
+        servicer = SchedulerServicer(services, store, None, None, Feed())  # type: ignore[arg-type]
 
         async def read() -> int:
             request = scheduler_pb2.EventsRequest(after_seq=0)

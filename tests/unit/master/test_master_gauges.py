@@ -18,36 +18,36 @@ FAIR = Queue(name="normal", priority=3, fairshare=(Share("ann", 2), Share("defau
 
 
 def test_without_limits_and_fairshare_nothing_is_ever_read() -> None:
-    desk, gauges = Desk(), Gauges()
-    assert gauges.follow(desk.engine, NOW) == math.inf
+    services, gauges = Desk(), Gauges()
+    assert gauges.follow(services.engine, NOW) == math.inf
     assert gauges.readings == GaugeReadings()
 
 
 def test_what_is_used_shows_within_a_second() -> None:
-    desk, gauges = Desk(), Gauges()
+    services, gauges = Desk(), Gauges()
     config = msgspec.structs.replace(CONFIG, limits=(SLOTS,), queues={"normal": FAIR})
-    desk.engine.handle(Reconfigure("root", config), NOW)
-    assert gauges.follow(desk.engine, NOW) == NOW + LONGEST_S
+    services.engine.handle(Reconfigure("root", config), NOW)
+    assert gauges.follow(services.engine, NOW) == NOW + LONGEST_S
     assert [limit.idle for limit in gauges.readings.limits] == [True]
-    desk.submit(spec(slots=2))
-    desk.go_on()
+    services.submit(spec(slots=2))
+    services.go_on()
     gauges.note_change()
-    assert gauges.follow(desk.engine, NOW + 0.1) == NOW + SHORTEST_S
+    assert gauges.follow(services.engine, NOW + 0.1) == NOW + SHORTEST_S
     assert [limit.idle for limit in gauges.readings.limits] == [True]
-    gauges.follow(desk.engine, NOW + SHORTEST_S)
+    gauges.follow(services.engine, NOW + SHORTEST_S)
     (limit,) = gauges.readings.limits
     assert (limit.name, limit.user, limit.resource, limit.used, limit.allowed) == ("few", "ann", "slots", 2.0, 3.0)
     rows = {row.name: row for row in gauges.readings.shares["normal"]}
     assert (rows["ann"].shares, rows["ann"].started) == (2, 2)
     # Nothing happens: it is read again all the same, more slowly, for use decays.
-    assert gauges.follow(desk.engine, NOW + 2) == NOW + SHORTEST_S + LONGEST_S
-    desk.engine.handle(Reconfigure("root", CONFIG), NOW + 3)
-    assert gauges.follow(desk.engine, NOW + 3) == math.inf
+    assert gauges.follow(services.engine, NOW + 2) == NOW + SHORTEST_S + LONGEST_S
+    services.engine.handle(Reconfigure("root", CONFIG), NOW + 3)
+    assert gauges.follow(services.engine, NOW + 3) == math.inf
     assert gauges.readings == GaugeReadings()
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_readings() -> None:
-    desk, gauges = Desk(), Gauges()
-    desk.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, limits=(SLOTS,))), NOW)
-    gauges.follow(desk.engine, NOW + 1000)
-    assert gauges.follow(desk.engine, NOW) <= NOW + LONGEST_S
+    services, gauges = Desk(), Gauges()
+    services.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, limits=(SLOTS,))), NOW)
+    gauges.follow(services.engine, NOW + 1000)
+    assert gauges.follow(services.engine, NOW) <= NOW + LONGEST_S

@@ -95,7 +95,7 @@ class Counted:
             self.engine, store, self.board, clock, deliver=lambda *_: None, fatal=lambda text: self.faults.append(text)
         )
         self.faults: list[str] = []
-        self.desk = ServiceContext(self.loop, self.board, store, Ann())
+        self.services = ServiceContext(self.loop, self.board, store, Ann())
         self.turns: list[int] = []
         self._is_counting, self._calls = False, 0
         take = self.loop._take
@@ -122,11 +122,11 @@ class Counted:
         """The largest turn while that is answered, in calls."""
         check_sizes(request)
         service, _, name = method.partition(".")
-        desk: Any = self.desk
+        services: Any = self.services
         servicer: Any = object.__new__(SchedulerServicer)  # without sessions, history and feed: they are not asked
-        servicer._desk, servicer._auth, servicer._job_accounts = desk, desk.auth, AnyAccount()
+        servicer._services, servicer._auth, servicer._job_accounts = services, services.auth, AnyAccount()
         if service == "Administration":
-            servicer = AdministrationServicer(desk)
+            servicer = AdministrationServicer(services)
         self.turns.clear()
         self._is_counting = True
         try:

@@ -45,13 +45,13 @@ def test_hosts_and_queues_show_it() -> None:
 
 
 def test_a_share_table_shows_who_is_kept_slots() -> None:
-    desk, gauges = Desk(), Gauges()
+    services, gauges = Desk(), Gauges()
     fair = Queue(name="normal", priority=3, fairshare=(Share("ann", 2), Share("default", 1)))
-    desk.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, queues={"normal": fair})), NOW)
-    desk.submit(spec(slots=6))  # of 8
-    desk.go_on()
-    desk.submit(spec(slots=8))
-    desk.go_on()
-    gauges.follow(desk.engine, NOW)
+    services.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, queues={"normal": fair})), NOW)
+    services.submit(spec(slots=6))  # of 8
+    services.go_on()
+    services.submit(spec(slots=8))
+    services.go_on()
+    gauges.follow(services.engine, NOW)
     rows = {row.name: row for row in gauges.readings.shares["normal"]}
     assert (rows["ann"].started, rows["ann"].reserved) == (6, 2)

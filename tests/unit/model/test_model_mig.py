@@ -108,13 +108,13 @@ def test_a_part_that_is_gone_keeps_its_gpu_closed_and_no_other() -> None:
     ledger = books(split(0, "3g.40gb", "3g.40gb"), split(1, "1g.10gb"))
     ledger.take((1, 1), holding(ledger, "MIG-0-1"))
     ledger.observe_gpus(GpuReport(gpus=(split(0, "1g.10gb"), split(1, "1g.10gb"))))
-    assert ledger.torn == {"G0"} and uuids(ledger, MIG_CLAIM) == ["MIG-1-0"]
+    assert ledger.inconsistent == {"G0"} and uuids(ledger, MIG_CLAIM) == ["MIG-1-0"]
     assert refusal_of(holding(ledger, "MIG-0-0"), ledger)
     ledger.observe_gpus(GpuReport(gpus=(split(0), split(1, "1g.10gb"))))
     assert uuids(ledger, "gpu_shared") == [] and ledger.idle() == 0 and not ledger.is_idle(ledger.gpus["G0"])
     assert uuids(ledger.copy(), "gpu_shared") == []
     ledger.give((1, 1))
-    assert ledger.torn == frozenset() and uuids(ledger, "gpu_shared") == ["G0"] and ledger.idle() == 1
+    assert ledger.inconsistent == frozenset() and uuids(ledger, "gpu_shared") == ["G0"] and ledger.idle() == 1
 
 
 def test_a_gpu_that_is_split_below_a_job_is_not_given_in_parts() -> None:

@@ -191,14 +191,14 @@ def test_the_check_of_what_is_carried_out_and_of_planned_parts_honours_room(monk
 def test_the_fast_path_is_taken_where_columns_say_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
     monkeypatch.setattr(fast_path, "taker", lambda *asked: made.append(asked) or TAKER(*asked))
-    for conditions, added, lanes in (("value", Cool, 1), ("room", FewJobs, 0)):
+    for conditions, added, fast_paths in (("value", Cool, 1), ("room", FewJobs, 0)):
         with monkeypatch.context() as patch:
             module = f"gsched.policy.match.{conditions}_conditions.{conditions.upper()}_CONDITIONS"
             patch.setattr(module, [*(VALUE_CONDITIONS if added is Cool else ROOM_CONDITIONS), added])
             cluster = cluster_of()
             cluster.add(kind(), 6)
             assert "a" not in hosts_of(cluster)
-        assert len(made) == lanes
+        assert len(made) == fast_paths
         made.clear()
 
 

@@ -22,7 +22,7 @@ def account():
 
 
 @pytest.fixture
-def shelf():
+def scratch():
     """A folder that everybody may look into, with a file of root's alone."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
@@ -48,34 +48,34 @@ def test_who_does_not_exist_has_no_account(name):
 
 
 @pytest.mark.needs_root
-def test_files_are_opened_and_made_as_the_user(account, shelf):
+def test_files_are_opened_and_made_as_the_user(account, scratch):
     with acting_as(account):
         with pytest.raises(PermissionError):
-            (shelf / "secret").read_text()
+            (scratch / "secret").read_text()
         with pytest.raises(PermissionError):
-            (shelf / "new").write_text("")
-        (shelf / "open" / "mine").write_text("")
-    assert (shelf / "open" / "mine").stat().st_uid == account.uid
-    assert (shelf / "open" / "mine").stat().st_gid == account.gid
-    assert (shelf / "secret").read_text() == "s"
-    (shelf / "new").write_text("")
-    assert (shelf / "new").stat().st_uid == 0
+            (scratch / "new").write_text("")
+        (scratch / "open" / "mine").write_text("")
+    assert (scratch / "open" / "mine").stat().st_uid == account.uid
+    assert (scratch / "open" / "mine").stat().st_gid == account.gid
+    assert (scratch / "secret").read_text() == "s"
+    (scratch / "new").write_text("")
+    assert (scratch / "new").stat().st_uid == 0
 
 
 @pytest.mark.needs_root
-def test_groups_count_and_come_back(account, shelf):
+def test_groups_count_and_come_back(account, scratch):
     before = os.getgroups()
-    (shelf / "secret").chmod(0o640)
-    os.chown(shelf / "secret", 0, 4242)
+    (scratch / "secret").chmod(0o640)
+    os.chown(scratch / "secret", 0, 4242)
     wider = UnixAccount.of({**account.fields(), "groups": (account.gid, 4242)})
     with acting_as(wider):
-        assert (shelf / "secret").read_text() == "s"
+        assert (scratch / "secret").read_text() == "s"
         assert {*os.getgroups()} == {account.gid, 4242}
     assert os.getgroups() == before
 
 
 @pytest.mark.needs_root
-def test_other_threads_keep_their_rights(account, shelf):
+def test_other_threads_keep_their_rights(account, scratch):
     inside, done = threading.Event(), threading.Event()
 
     def act():
@@ -86,7 +86,7 @@ def test_other_threads_keep_their_rights(account, shelf):
     thread = threading.Thread(target=act)
     thread.start()
     assert inside.wait(60)
-    assert (shelf / "secret").read_text() == "s"
+    assert (scratch / "secret").read_text() == "s"
     assert os.getgroups() == os.getgroups()
     done.set()
     thread.join()
@@ -105,10 +105,10 @@ def test_no_capability_is_left_while_acting(account):
 
 
 @pytest.mark.needs_root
-def test_an_error_inside_gives_the_rights_back(account, shelf):
+def test_an_error_inside_gives_the_rights_back(account, scratch):
     with pytest.raises(ZeroDivisionError), acting_as(account):
         _ = 1 / 0
-    assert (shelf / "secret").read_text() == "s"
+    assert (scratch / "secret").read_text() == "s"
 
 
 def test_acting_as_nobody_else_changes_nothing():

@@ -9,7 +9,7 @@ from typing import Any
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_owners import GpuOwners
-from gsched.agent.gpu.gpu_prolog_epilog import Custody
+from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
@@ -59,9 +59,11 @@ def order_of(*gpus: HeldGpu) -> agent_pb2.StartAttempt:
     return message
 
 
-def attempts_of(folder: Path, custody: Custody, told: list[agent_pb2.AgentMessage]) -> Attempts:
+def attempts_of(folder: Path, prolog_epilog: PrologEpilog, told: list[agent_pb2.AgentMessage]) -> Attempts:
     surroundings = HostContext(locks_gpus=lambda: False, places={})
-    return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
+    return Attempts(
+        "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog
+    )
 
 
 def hello_of(attempts: Attempts) -> tuple[list[int], list[int]]:
@@ -75,7 +77,7 @@ def test_what_is_being_given_out_or_back_is_held(tmp_path: Path) -> None:
 
     async def story() -> None:
         gate = Gate(refusal="a stranger is on it")
-        attempts = attempts_of(tmp_path, Custody([gate]), told)
+        attempts = attempts_of(tmp_path, PrologEpilog([gate]), told)
         start = asyncio.create_task(attempts.start(order_of(GPU)))
         await gate.reached["before"].wait()
         assert hello_of(attempts) == ([7], [])
@@ -99,12 +101,12 @@ def test_a_job_without_gpus_is_nobodys_care_and_a_keeper_that_fails_holds_nothin
     async def story() -> None:
         first, last = Gate(), Broken()
         first.opened["after"].set()
-        custody = Custody([first, last])
+        prolog_epilog = PrologEpilog([first, last])
         part = HostAllocation(host="h", slots=1)
-        await custody.before(KEY, part, JobSpec(command="true", user="root", queue="normal"))
-        await custody.after(KEY, part)
+        await prolog_epilog.before(KEY, part, JobSpec(command="true", user="root", queue="normal"))
+        await prolog_epilog.after(KEY, part)
         assert first.calls == []
-        await custody.after(KEY, HostAllocation(host="h", slots=1, gpus=(GPU,)))
+        await prolog_epilog.after(KEY, HostAllocation(host="h", slots=1, gpus=(GPU,)))
         assert first.calls == ["after"]
 
     asyncio.run(story())

@@ -86,7 +86,7 @@ def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
 
     with mock.patch.object(fast_path, "taker", taker):
         short = cluster.plan()
-    with mock.patch.object(Placer, "lane", return_value=None):
+    with mock.patch.object(Placer, "fast_path", return_value=None):
         return short, cluster.plan(), taken
 
 

@@ -1,4 +1,4 @@
-"""What counts as a stranger on a GPU, and as left behind."""
+"""What counts as a foreign process on a GPU, and as left behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verdict(seen: Gpu, **how: Any) -> Gpu:
 
 
 @pytest.mark.parametrize(
-    ("processes", "problem", "strangers"),
+    ("processes", "problem", "foreign_pids"),
     [
         ((), "", ()),
         ((SMALL,), "", ()),
@@ -45,10 +45,10 @@ def verdict(seen: Gpu, **how: Any) -> Gpu:
     ],
 )
 def test_what_is_found_on_a_free_gpu(
-    processes: tuple[GpuProcess, ...], problem: str, strangers: tuple[int, ...]
+    processes: tuple[GpuProcess, ...], problem: str, foreign_pids: tuple[int, ...]
 ) -> None:
     seen = verdict(gpu(*processes))
-    assert (sentence(seen.problem), seen.strangers) == (problem, strangers)
+    assert (sentence(seen.problem), seen.foreign_pids) == (problem, foreign_pids)
     assert seen.left_behind == (("17.1",) if OURS in processes else ())
 
 
@@ -75,12 +75,12 @@ def test_what_has_escaped_from_a_job_closes_the_gpu_and_is_no_stranger(
 ) -> None:
     seen = verdict(gpu(*processes), rules=ForeignRules(action=action), is_over=lambda name: False)
     assert sentence(seen.problem) == problem
-    assert ESCAPED.pid not in seen.strangers and seen.left_behind == ()
+    assert ESCAPED.pid not in seen.foreign_pids and seen.left_behind == ()
 
 
 def test_a_process_of_untold_memory_counts_by_what_the_gpu_has_in_use() -> None:
-    assert verdict(gpu(UNTOLD, foreign_mib=100)).strangers == ()
-    assert verdict(gpu(UNTOLD, foreign_mib=300)).strangers == (4714,)
+    assert verdict(gpu(UNTOLD, foreign_mib=100)).foreign_pids == ()
+    assert verdict(gpu(UNTOLD, foreign_mib=300)).foreign_pids == (4714,)
 
 
 def test_one_that_has_ended_since_it_was_listed_does_not_count() -> None:
@@ -115,7 +115,7 @@ def test_lost_memory_makes_a_free_gpu_dirty() -> None:
 def test_warn_closes_nothing_but_what_a_job_has_left() -> None:
     rules = ForeignRules(action=GpuForeign.WARN)
     seen = verdict(gpu(ANN), rules=rules)
-    assert (sentence(seen.problem), seen.strangers) == ("", (4711,))
+    assert (sentence(seen.problem), seen.foreign_pids) == ("", (4711,))
     assert sentence(verdict(gpu(used_mib=5000), rules=rules).problem) == ""
     assert sentence(verdict(gpu(used_mib=5000), rules=rules, suspect="17.1").problem) == "dirty(?,5000)"
     assert sentence(verdict(gpu(OURS), rules=rules).problem) == "dirty(4715,500)"
@@ -123,7 +123,7 @@ def test_warn_closes_nothing_but_what_a_job_has_left() -> None:
 
 def test_a_problem_that_is_there_already_stays() -> None:
     seen = verdict(gpu(ANN, problem="lost"))
-    assert (sentence(seen.problem), seen.strangers) == ("lost", (4711,))
+    assert (sentence(seen.problem), seen.foreign_pids) == ("lost", (4711,))
 
 
 def test_where_processes_are_not_shown_nothing_is_said() -> None:
@@ -186,6 +186,6 @@ def test_verdicts_hold_together(
     seen = gpu(*processes, used_mib=used_mib)
     found = judged(seen, ForeignRules(limit_mib=limit_mib), is_over=lambda name: name == "18.1", is_used=is_used)
     assert bool(found.left_behind) == any(each.job == "18.1" for each in processes)
-    assert set(found.strangers) <= {each.pid for each in processes if not each.job}
-    assert bool(sentence(found.problem)) or not (found.strangers or found.left_behind)
+    assert set(found.foreign_pids) <= {each.pid for each in processes if not each.job}
+    assert bool(sentence(found.problem)) or not (found.foreign_pids or found.left_behind)
     assert len(strangers_of(seen, limit_mib, is_used=True)) <= len(strangers_of(seen, limit_mib, is_used=False))
