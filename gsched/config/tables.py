@@ -1,6 +1,6 @@
 """Checking a table's columns against a schema and reading its cells, each with its place.
 
-Like `settings` for `KEY = value` lines: a column or a value is either used or spoken about, never passed over.
+Like `values.KeyValues` for `KEY = value` lines: a column or a value is either used or spoken about, never passed over.
 """
 
 from __future__ import annotations

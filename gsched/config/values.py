@@ -1,6 +1,6 @@
 """Reading single values of parameters and cells, and one schema's worth of `KEY = value` lines.
 
-Readers turn a text into a value or raise BadRequest with what is wrong; `Settings` adds the place, and makes sure that
+Readers turn a text into a value or raise BadRequest with what is wrong; `KeyValues` adds the place, and makes sure that
 no line is left without either an effect or a word about it.
 """
 

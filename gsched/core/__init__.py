@@ -1,1 +1,4 @@
-"""The state machine and the engine: commands in, events and instructions out. Pure: no I/O, no clock, no threads."""
+"""The state machine and the engine: commands in, events and instructions out. Pure: no I/O, no clock, no threads.
+
+Start with `engine`; `command` is what it takes, `decision` what it answers, `state` what it knows.
+"""

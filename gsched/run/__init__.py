@@ -1,1 +1,4 @@
-"""Running jobs: orders, the supervisor that outlives the agent, process trees, and a scripted executor."""
+"""Running jobs: orders, the supervisor that outlives the agent, process trees.
+
+Start with `executor`; `attempts` follows and ends what runs. It never decides which job runs.
+"""

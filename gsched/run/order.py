@@ -115,7 +115,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     """Folders to be made if they are missing."""
     first: tuple[JobStep, ...] = ()
-    """Steps before the job, in the job's main process: when one fails the job does not run (see `jobprocess`)."""
+    """Steps before the job, in the job's main process: when one fails the job does not run (`job_process`)."""
     last: tuple[JobStep, ...] = ()
     """Steps after the job, which all run; the attempt has not ended before they have."""
     job_starter: str = ""
@@ -144,7 +144,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """None: no mail is sent."""
     is_part: bool = False
     """The part of a job on a host that is not its first: no process is started, its supervisor is there until it is
-    told to end (see `parts`). `command` and streams mean nothing then."""
+    told to end (see `supervisor.host_parts`). `command` and streams mean nothing then."""
     cluster_id: str = ""
     """Whose store has ordered it, and of which generation that was; the executor does not look at it."""
     generation: int = 0

@@ -291,7 +291,7 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
             reason = coded("requeue.rerunnable", result.problem)
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
             run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
-            if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
+            if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle
                 keep_stray(state, seen, host, key, allocation.hosts[0])
         else:
             decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))

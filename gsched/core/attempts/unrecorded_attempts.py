@@ -1,7 +1,7 @@
 """Attempts on hosts that the store has no record of: it was lost, or is an old copy. They are never ended unasked.
 
 What they hold stays reserved, and how they ended stays with their agents, until an administrator says that they are not
-wanted. Of an attempt that the state has given up it knows more than its agent: that one is ended (see `attempts`).
+wanted. Of an attempt that the state has given up it knows more than its agent: that one is ended (`attempt_reports`).
 
 They are known from agents alone, so nothing of this is stored: each hello tells of them again.
 """

@@ -2,7 +2,8 @@
 
 Among equals: devices that are linked with each other (or of one model) before a mixture, the group that fits best,
 then those whose compute mode need not be changed, then the lowest index. Devices that others use too: least shared
-first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free.
+first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free. The order by
+compute mode and index is that of `model.host_devices.claimable`; `place.fast_path` takes the first of the same list.
 """
 
 from __future__ import annotations

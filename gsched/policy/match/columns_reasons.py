@@ -1,6 +1,6 @@
 """Why the hosts of a match take no job: counted over all hosts at once, with the numbers of the first of each kind.
 
-The words come from the conditions, each asked of one host; what was found is kept while it holds.
+The codes come from the conditions, each asked of one host; what was found is kept while it holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Why a job waits, in LSF's texts with our numbers: per host a reason, then the commonest first with its count.
+"""Why a job waits, as codes with numbers: per host a reason, then the commonest first with its count.
 
-Texts: pending reasons of LSF 10.1 (bjobs -p). The numbers are ours: they say what is missing.
+The words, of bjobs -p of LSF 10.1, are in `base.sentences`. The numbers are ours: they say what is missing.
 """
 
 from __future__ import annotations

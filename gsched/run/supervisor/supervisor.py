@@ -62,7 +62,7 @@ class Supervisor:
         self.poked = False
         self.awaited = AWAITED
         self.told: set[int] = set()
-        """Of a part: which of parts.ENDINGS have come."""
+        """Of a part: which of host_parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
         self.tasks: Tasks | None = None
 
