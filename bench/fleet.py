@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from private_cluster import BIN, end_in_good_order, report, set_plain, submission
+from private_cluster import BIN, end_in_good_order, end_only_afterwards, report, set_plain, submission
 
 from gsched.app.installation.authority import make_authority, make_host
 from gsched.config.configuration import load
@@ -131,25 +131,33 @@ class Master:
         self._socket = Path(load(conf).required().folder_of("master")) / "master.sock"
         self.address = f"unix:{self._socket}"
         self._log = Path(conf).parent / "master.log"
-        self.process: psutil.Process
+        self._process: psutil.Popen | None = None
 
     def __enter__(self) -> Master:
         try:
             self.start()
         except BaseException:
-            self.process.kill()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(30)
+        if self._process:
+            self._process.kill()
+            self._process.wait(30)
+
+    @property
+    def process(self) -> psutil.Popen:
+        """The one that was started last."""
+        assert self._process
+        return self._process
 
     def start(self) -> None:
         """Returns when it answers."""
         with self._log.open("ab") as log:
             words = [str(BIN / "gsched"), "master", "--envdir", self._conf]
-            self.process = psutil.Popen(words, stdout=log, stderr=log, start_new_session=True)
+            with end_only_afterwards():
+                self._process = psutil.Popen(words, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + PATIENCE_S
         while not self._socket.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -179,7 +187,8 @@ class Agents:
 
     def __enter__(self) -> Agents:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._process = subprocess.Popen(self._words, stdout=subprocess.PIPE, text=True, env=environment)
+        with end_only_afterwards():
+            self._process = subprocess.Popen(self._words, stdout=subprocess.PIPE, text=True, env=environment)
         threading.Thread(target=self._listen, daemon=True).start()
         return self
 

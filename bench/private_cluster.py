@@ -24,17 +24,38 @@ from gsched.wire.calls.client import Client
 BIN = Path(sys.executable).parent
 
 
-def end_in_good_order() -> None:
-    """From here on SIGTERM and SIGHUP end this process as an error would: what it has started is ended first."""
+class _Ending:
+    """The signal that asked this process to end, and whether it must wait for what is being started."""
 
-    def end(number: int, _frame: object) -> None:
+    asked = 0
+    delayed = False
+
+    @classmethod
+    def end(cls, number: int, _frame: object) -> None:
         for each in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, lambda *_: None)  # not SIG_IGN, which those inherit that are started to tidy up
-        raise SystemExit(128 + number)
+        cls.asked = number
+        if not cls.delayed:
+            raise SystemExit(128 + number)
 
+
+def end_in_good_order() -> None:
+    """From here on SIGTERM and SIGHUP end this process as an error would: what it has started is ended first."""
     for each in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) != signal.SIG_IGN:  # nohup
-            signal.signal(each, end)
+        if signal.getsignal(each) not in (signal.SIG_IGN, _Ending.end):  # ignored: nohup
+            signal.signal(each, _Ending.end)
+
+
+@contextlib.contextmanager
+def end_only_afterwards() -> Iterator[None]:
+    """A signal to end that comes within counts when this is left: no process is started that nobody has noted down."""
+    _Ending.delayed = True
+    try:
+        yield
+    finally:
+        _Ending.delayed = False
+    if _Ending.asked:
+        raise SystemExit(128 + _Ending.asked)
 
 
 @contextlib.contextmanager
@@ -44,8 +65,8 @@ def private_cluster(*words: str, **env: str) -> Iterator[dict[str, str]]:
     folder = Path(tempfile.mkdtemp(prefix="gsched-bench-"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_"))}
     environment.update(GSCHED_ENVDIR=str(folder / "conf"), **env)
+    gsched = [str(BIN / "gsched")]
     try:
-        gsched = [str(BIN / "gsched")]
         subprocess.run([*gsched, "up", "--dir", str(folder), *words], env=environment, check=True, capture_output=True)
         yield environment
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -32,3 +33,25 @@ def test_a_bench_that_is_terminated_ends_its_daemons(words: list[str]) -> None:
         for each in [bench, *left]:
             if each.is_running():
                 each.kill()
+
+
+INTERRUPTED = """
+import os, signal, psutil, fleet
+start = psutil.Popen
+def started(*words, **options):
+    process = start(*words, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(process.pid, flush=True)
+    return process
+psutil.Popen = started
+fleet.main()
+"""
+"""A bench that is terminated when its master runs and it has not noted it down yet."""
+
+
+def test_a_bench_that_is_terminated_while_it_starts_a_daemon_ends_it() -> None:
+    words = [sys.executable, "-c", INTERRUPTED, "--hosts", "2", "--wave", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(BENCH)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 143, done.stderr
+    assert not psutil.pid_exists(int(done.stdout))
