@@ -109,9 +109,9 @@ class World:
         )
         seen = self.observations.of(name)
         seen.connected, seen.load, seen.gpus = True, load(self.rng), GpuReport(gpus=tuple(devices))
-        books = self.state.ledger.host(name)
-        books.max_slots = SLOTS
-        books.observe_gpus(seen.gpus)
+        host_ledger = self.state.ledger.host(name)
+        host_ledger.max_slots = SLOTS
+        host_ledger.observe_gpus(seen.gpus)
 
     def _hold(self, free: float) -> None:
         devices = [(name, index) for name in self.names for index in range(GPUS)]

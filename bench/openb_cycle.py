@@ -73,9 +73,9 @@ class Cluster:
             memory = float(node.memory)
             values: HostValues = {"type": "LINUX", "r15s": 0.0, "pg": 0.0, "mem": memory, "maxmem": memory}
             hosts[name] = HostSnapshot(name=name, values=values)
-            books = self._ledger.host(name)
-            books.max_slots = node.cpu
-            books.observe_gpus(GpuReport(gpus=tuple(_gpus(name, node))))
+            host_ledger = self._ledger.host(name)
+            host_ledger.max_slots = node.cpu
+            host_ledger.observe_gpus(GpuReport(gpus=tuple(_gpus(name, node))))
         self._hosts = hosts
         self._queues = {"normal": Queue(name="normal")}
         self._columns = HostColumns(hosts, self._ledger.fork())

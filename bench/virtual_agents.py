@@ -206,8 +206,8 @@ class VirtualAgent:
                 self._end((message.terminate.job_id, message.terminate.attempt), message.terminate.reason, 9)
             case "forget":
                 for each in message.forget.attempts:
-                    for book in (self._held, self._started, self._ended):
-                        book.pop((each.job_id, each.attempt), None)
+                    for attempts in (self._held, self._started, self._ended):
+                        attempts.pop((each.job_id, each.attempt), None)
 
     def _start(self, start: agent_pb2.StartAttempt) -> None:
         key = (start.job_id, start.attempt)

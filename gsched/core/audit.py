@@ -111,7 +111,7 @@ def _audit_sums(state: ClusterState) -> Iterator[str]:
     for host, ledger in state.ledger.hosts.items():
         yield from miscounts(ledger)
         if ledger.host != host:
-            yield f"{host}: its books are those of {ledger.host}"
+            yield f"{host}: its ledger is that of {ledger.host}"
     by_queue: dict[str, int] = {}
     by_owner: dict[tuple[str, str], int] = {}
     by_group: dict[str, int] = {}

@@ -138,7 +138,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def parts(self) -> tuple[HostAllocation, ...]:
-        """All that stands in the books of hosts; `hosts` are those that the job runs on."""
+        """All that stands in the ledgers of hosts; `hosts` are those that the job runs on."""
         return self.hosts + self.kept if self.kept else self.hosts
 
     def as_of(self, now: float, since: float) -> Allocation:

@@ -40,25 +40,25 @@ class HostColumns:
         self.index: dict[str, int] = {name: row for row, name in enumerate(self.names)}
         self.hosts: list[HostSnapshot] = [hosts[name] for name in self.names]
         self.ledger = ledger
-        """The books that the columns show."""
+        """The ledger that the columns show."""
         self.memo: dict[Hashable, Any] = {}
         """What others derive from the columns and keep with them; forgotten with them."""
         self.log = RowLog()
-        """Rows whose books have changed."""
+        """Rows whose ledgers have changed."""
         self.standing_log = RowLog()
-        """Rows of which more than the books has changed."""
+        """Rows of which more than the ledger has changed."""
         self.lasting: set[int] = set()
-        """Rows whose books have changed for good, not for trying, since whoever keeps what is expected
+        """Rows whose ledgers have changed for good, not for trying, since whoever keeps what is expected
         there (gsched.policy.backfill.releases) last emptied it."""
         self.tried: set[int] = set()
         """Rows that a cycle has used since `show`."""
         self._before: list[tuple[NDArray[Any], NDArray[Any]]] | None = None
-        """Columns of the books, with what they showed before the first of these rows was used; None: not known of all
+        """Columns of the ledger, with what they showed before the first of these rows was used; None: not known of all
         columns, so rows must be read again."""
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
         self.shape = 0
-        """Grows when there are more columns of what the books say, or others."""
+        """Grows when there are more columns of what the ledgers say, or others."""
         size = len(self.names)
         self.free: Numbers = np.zeros(size)
         """Free slots, infinite without a limit."""
@@ -71,7 +71,7 @@ class HostColumns:
         self._texts: dict[str, TextColumn] = {}
         self._amounts: dict[str, MutableSequence[float]] = {}
         self._counts: dict[str, MutableSequence[float]] = {}
-        """Those of `_numbers` that depend on the books: on what is reserved, and on slots and devices."""
+        """Those of `_numbers` that depend on the ledger: on what is reserved, and on slots and devices."""
         self._reserved: set[str] = {"slots", *GPU_COUNTERS}
         self._shared: dict[str, Numbers] = {}
         """Of resources that hosts share: what is left for each host, whichever of them holds the rest."""
@@ -86,14 +86,14 @@ class HostColumns:
         self._others: list[tuple[Callable[[HostSnapshot, HostLedger], float], MutableSequence[float]]] = []
         """Those of them that do not."""
         for row in range(size):
-            self._read_books(row, devices=False)
+            self._read_ledger(row, devices=False)
 
     @property
     def size(self) -> int:
         return len(self.names)
 
-    def books(self, row: int) -> HostLedger:
-        """The books of a row's host."""
+    def host_ledger(self, row: int) -> HostLedger:
+        """The ledger of a row's host."""
         return self.ledger.host(self.names[row])
 
     # -- columns --------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class HostColumns:
         return found[1]
 
     def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
-        """A column of what `compute` says of each host without its books. `key` stands for the function."""
+        """A column of what `compute` says of each host without its ledger. `key` stands for the function."""
         found = self._of_hosts.get(key)
         if found is None:
             values = np.array([compute(host) for host in self.hosts], np.float64)
@@ -152,7 +152,7 @@ class HostColumns:
         return found[1]
 
     def is_live(self, names: Iterable[str]) -> bool:
-        """Whether one of these resources depends on the books."""
+        """Whether one of these resources depends on the ledger."""
         return not self._reserved.isdisjoint(names)
 
     def value(self, row: int, name: str) -> float | str | bool | None:
@@ -192,17 +192,17 @@ class HostColumns:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def try_out(self, row: int, *, devices: bool = True) -> None:
-        """The books of the row have changed, by a cycle that works on a fork of them: `show` looks at the host once
+        """The ledger of the row has changed, by a cycle that works on a fork of them: `show` looks at the host once
         more. `devices`: who holds its GPUs has changed too.
         """
         if not self.tried:
             self._remember()
         self.tried.add(row)
-        self._read_books(row, devices=devices)
+        self._read_ledger(row, devices=devices)
         self.log.add(row)
 
     def taking(self, part: HostAllocation) -> Callable[[int, Mapping[str, float]], None]:
-        """What says that a cycle has taken such a part on a host, where that needs no look at the books, since its GPUs
+        """What says that a cycle has taken such a part on a host, where that needs no look at the ledger, as its GPUs
         are alike (HostLedger.idle_alike). It is given the row, and what is reserved there now; it serves while `shape`
         is the same.
         """
@@ -230,7 +230,7 @@ class HostColumns:
                 if column[row]:
                     column[row] -= count
             for compute, column in others:
-                column[row] = compute(hosts[row], self.books(row))
+                column[row] = compute(hosts[row], self.host_ledger(row))
             note(row)
 
         return take
@@ -280,21 +280,21 @@ class HostColumns:
         self.standing_log.add(row)
 
     def show(self, ledger: Ledger, changed: Iterable[str]) -> None:
-        """Show these books from now on, of which the hosts named differ from those shown before."""
+        """Show this ledger from now on, of which the hosts named differ from those shown before."""
         self.ledger = ledger
         index = self.index
         lasting = {index[name] for name in changed if name in index}
         self.lasting |= lasting
         again = lasting | self._take_back(sorted(self.tried - lasting))
         for row in sorted(again):
-            self._read_books(row, devices=True)
+            self._read_ledger(row, devices=True)
         self.log.extend(sorted(self.tried | lasting))
         self.tried.clear()
         if self.log.length + self.standing_log.length > MOST_LOGGED * self.size + 1024:
             self._begin_anew()
 
     def _reserve(self, names: Iterable[str]) -> None:
-        """From now on what is left of these resources depends on the books."""
+        """From now on what is left of these resources depends on the ledger."""
         self._reserved.update(names)
         known = self._reserved & self._numbers.keys()
         self._amounts = {name: singly(self._numbers[name]) for name in known - _DEVICE_OR_SLOT}
@@ -307,9 +307,9 @@ class HostColumns:
     def _remember(self) -> None:
         """Rows begin to be used for trying: `_take_back` undoes it."""
         names = [*self._amounts, *self._counts]
-        of_books = [self.free, self.empty, self.unlocked, *(self._numbers[name] for name in names)]
-        of_books += [values for _, values, _ in self._derived.values()]
-        self._before = [(column, column.copy()) for column in of_books]
+        of_ledgers = [self.free, self.empty, self.unlocked, *(self._numbers[name] for name in names)]
+        of_ledgers += [values for _, values, _ in self._derived.values()]
+        self._before = [(column, column.copy()) for column in of_ledgers]
 
     def _take_back(self, rows: list[int]) -> set[int]:
         """Show rows as they were before they were used; those that must be read again."""
@@ -335,7 +335,7 @@ class HostColumns:
         self._changed_shape()
         self._begin_anew()
 
-    def _read_books(self, row: int, *, devices: bool) -> None:
+    def _read_ledger(self, row: int, *, devices: bool) -> None:
         host = self.hosts[row]
         ledger = self.ledger.host(host.name)
         most = ledger.max_slots

@@ -1,4 +1,4 @@
-"""The books of one host: who holds which slots, GPUs, processors and amounts there.
+"""The ledger of one host: who holds which slots, GPUs, processors and amounts there.
 
 It never decides who gets what, nor whether more would fit (gsched.policy.match.fit_condition does). The GPUs with their
 holders are gsched.model.host_devices.
@@ -18,7 +18,7 @@ __all__ = ["AttemptKey", "HostLedger"]
 
 
 class HostLedger(HostDevices):
-    """The books of one host. Devices and slot limit come from observation, holders from events."""
+    """The ledger of one host. Devices and slot limit come from observation, holders from events."""
 
     __slots__ = (
         "_at",
@@ -164,7 +164,7 @@ class HostLedger(HostDevices):
         return changed
 
     def changes(self) -> Iterator[float]:
-        """When something is given back before its attempt ends, after the time to which the books were brought."""
+        """When something is given back before its attempt ends, after the time to which the ledger was brought."""
         for key, since in self._falling.items():
             yield from (at for at in self.held[key].changes(since) if at > self._at)
 

@@ -15,29 +15,29 @@ from gsched.model.host_ledger import AttemptKey, HostLedger
 
 
 class Ledger:
-    """The books of all hosts."""
+    """The ledgers of all hosts."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostLedger] = {}
         self.changed: set[str] = set()
-        """Hosts whose books have changed since whoever keeps values derived from them last emptied it."""
+        """Hosts whose ledgers have changed since whoever keeps values derived from them last emptied it."""
         self.origin: Ledger | None = None
         """Of a fork: the ledger that it was made from."""
         self.own_hosts: dict[str, None] = {}
-        """Of a fork: the hosts whose books are its own already, in the order in which they became so."""
+        """Of a fork: the hosts whose ledgers are its own already, in the order in which they became so."""
         self.put_off: dict[str, list[tuple[AttemptKey, HostAllocation]]] = {}
-        """Of a fork: host -> what is entered there as soon as anybody looks at its books."""
+        """Of a fork: host -> what is entered there as soon as anybody looks at its ledger."""
         self.suspended: dict[AttemptKey, Allocation] = {}
         """Preempted attempts -> what they hold but for the slots."""
         self.at = -math.inf
-        """The time, UTC seconds, at which all books show what is held."""
+        """The time, UTC seconds, at which all ledgers show what is held."""
         self._next: dict[str, float] = {}
         """Host -> when it gives something back next."""
         self._due: list[tuple[float, str]] = []
         """Heap of these; entries that `_next` does not have any more are skipped."""
 
     def host(self, name: str) -> HostLedger:
-        """The books of `name`, opened when they are first needed."""
+        """The ledger of `name`, opened when they are first needed."""
         if name in self.put_off:
             return self._enter(name)
         ledger = self.hosts.get(name)
@@ -46,7 +46,7 @@ class Ledger:
         return ledger
 
     def used_hosts(self) -> dict[str, None]:
-        """Of a fork: the hosts whose books may differ from those it was made from."""
+        """Of a fork: the hosts whose ledgers may differ from those it was made from."""
         return self.own_hosts | dict.fromkeys(self.put_off)
 
     def fork(self) -> Ledger:
@@ -65,11 +65,13 @@ class Ledger:
         """
         back = now < self.at
         self.at = now
-        hosts = {name for name, books in self.hosts.items() if books.is_falling} if back else self._due_by(now)
+        hosts = (
+            {name for name, host_ledger in self.hosts.items() if host_ledger.is_falling} if back else self._due_by(now)
+        )
         changed: set[tuple[str, AttemptKey]] = set()
         for name in hosts:
-            books = self.hosts[name]
-            changed.update((name, key) for key in books.advance(now))
+            host_ledger = self.hosts[name]
+            changed.update((name, key) for key in host_ledger.advance(now))
             self._next.pop(name, None)
             self._expect(name)
         return changed
@@ -111,15 +113,15 @@ class Ledger:
     def take(self, key: AttemptKey, allocation: Allocation, since: float = math.inf) -> None:
         """Enter all parts of an allocation; `since`: as HostLedger.take."""
         for part in allocation.parts:
-            books = self._own(part.host)
+            host_ledger = self._own(part.host)
             if part.courses:
-                books.advance(self.at)  # nothing is due there
-            books.take(key, part, since)
+                host_ledger.advance(self.at)  # nothing is due there
+            host_ledger.take(key, part, since)
             if part.courses:
                 self._expect(part.host)
 
     def take_later(self, key: AttemptKey, part: HostAllocation) -> None:
-        """Enter one part, without courses, when the books of its host are next looked at. Of a fork alone: most of what
+        """Enter one part, without courses, as soon as its host is looked at. Of a fork alone: most of what
         a cycle takes nobody looks at before the fork is thrown away.
         """
         waiting = self.put_off.get(part.host)
@@ -130,13 +132,13 @@ class Ledger:
 
     def _enter(self, name: str) -> HostLedger:
         waiting = self.put_off.pop(name)
-        books = self._own(name)
+        host_ledger = self._own(name)
         for key, part in waiting:
-            books.take(key, part)
-        return books
+            host_ledger.take(key, part)
+        return host_ledger
 
     def give(self, key: AttemptKey, allocation: Allocation) -> None:
-        """Take all parts of an allocation off the books."""
+        """Take all parts of an allocation off the ledger."""
         self.suspended.pop(key, None)
         for part in allocation.parts:
             self._own(part.host).give(key)

@@ -1,4 +1,4 @@
-"""What a scheduling cycle sees and what it decides: waiting jobs by class, hosts, books, limits already used.
+"""What a scheduling cycle sees and what it decides: waiting jobs by class, hosts, ledger, limits already used.
 
 A snapshot shares structure with the state; the policy treats everything in it as read-only except the forked ledger
 and columns.
@@ -248,7 +248,7 @@ class Snapshot:
     """A fork: the policy may take from it."""
     pending: Mapping[RequirementClass, Mapping[Bucket, JobLine]]
     columns: HostColumns | None = None
-    """The hosts and these very books in columns, when the core keeps them from cycle to cycle; None: they are made."""
+    """The hosts and this very ledger in columns, when the core keeps them from cycle to cycle; None: they are made."""
     queue_slots: Mapping[str, int] = field(default_factory=dict)
     queue_user_slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
     running: Mapping[int, Running] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What fault tests share: submissions through the API, jobs that leave a line per start, and the books afterwards."""
+"""What fault tests share: submissions through the API, jobs that leave a line per start, and the ledger afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def submission(command: str, folder: Path, **fields: Any) -> Submission:
     return Submission(spec=spec, environment=f"PATH={os.environ['PATH']}\0".encode())
 
 
-class Book:
+class AcknowledgedJobs:
     """A file in which each start of a job writes one line, and how each job is to end."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -113,10 +113,10 @@ def check_history(job_id: int, events: Sequence[AnyEvent]) -> None:
 
 
 class Stream:
-    """Threads that submit, kill and ask until they are told to stop; what was acknowledged goes into the book."""
+    """Threads that submit, kill and ask until they are told to stop; what was acknowledged goes into the list."""
 
-    def __init__(self, book: Book, rng: Any) -> None:
-        self.book = book
+    def __init__(self, acknowledged: AcknowledgedJobs, rng: Any) -> None:
+        self.acknowledged = acknowledged
         self.problems: list[str] = []
         self._rng = rng
         self._stop = threading.Event()
@@ -141,7 +141,7 @@ class Stream:
 
     def _run(self, work: Callable[[Client], None]) -> None:
         try:
-            with self.book.cluster.client(wait_s=COMMAND_WAIT_S) as client:
+            with self.acknowledged.cluster.client(wait_s=COMMAND_WAIT_S) as client:
                 while not self._stop.is_set():
                     work(client)
         except Exception as error:
@@ -153,14 +153,14 @@ class Stream:
     def _submit_by_api(self, client: Client) -> None:
         ends = [self._end() for _ in range(self._rng.randint(1, 4))]
         pause = f"sleep {self._rng.choice(['0', '0', '0.1', '0.3'])}"
-        jobs = [submission(self.book.command(end, pause), self.book.cluster.folder) for end in ends]
+        jobs = [submission(self.acknowledged.command(end, pause), self.acknowledged.cluster.folder) for end in ends]
         for done, end in zip(client.submit_many(jobs), ends, strict=True):
             self._note(done.job_id, end)
         self._stop.wait(self._rng.random() * 0.03)
 
     def _submit_by_gsub(self, client: Client) -> None:
         end = self._end()
-        done = self.book.cluster.run("gsub", "-o", "/dev/null", self.book.command(end), check=False)
+        done = self.acknowledged.cluster.run("gsub", "-o", "/dev/null", self.acknowledged.command(end), check=False)
         found = re.search(r"Job <(\d+)>", done.stdout)
         if found is None:
             self.problems.append(f"gsub: exit {done.returncode}: {done.stderr}")
@@ -169,8 +169,8 @@ class Stream:
         self._stop.wait(self._rng.random() * 0.05)
 
     def _kill(self, client: Client) -> None:
-        command = self.book.command(("exit", 0), "sleep 600")
-        job_id = client.submit(submission(command, self.book.cluster.folder)).job_id
+        command = self.acknowledged.command(("exit", 0), "sleep 600")
+        job_id = client.submit(submission(command, self.acknowledged.cluster.folder)).job_id
         self._note(job_id, None)
         self._stop.wait(self._rng.random() * 0.2)
         results = client.control("kill", [job_id])
@@ -179,9 +179,9 @@ class Stream:
 
     def _note(self, job_id: int, end: tuple[str, int] | None) -> None:
         with self._lock:
-            if job_id in self.book.expected:
+            if job_id in self.acknowledged.expected:
                 self.problems.append(f"job {job_id} was acknowledged twice")
-            self.book.expected[job_id] = end
+            self.acknowledged.expected[job_id] = end
 
 
 @contextlib.contextmanager

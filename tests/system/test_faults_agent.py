@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from fault_tools import (
-    Book,
+    AcknowledgedJobs,
     Stream,
     end_of,
     fork_server,
@@ -68,18 +68,18 @@ def host_status(cluster: Cluster) -> str:
 
 
 def test_random_kills_of_agent_and_fork_server_lose_nothing(cluster: Cluster, request: pytest.FixtureRequest):
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     for number in range(request.config.getoption("--fault-rounds")):
         rng = random.Random(number)
-        with Stream(book, rng):
+        with Stream(acknowledged, rng):
             threading.Event().wait(rng.random() * 0.4)
             if rng.random() < 0.5:
                 kill_and_wait(fork_server(cluster))
                 threading.Event().wait(rng.random() * 0.2)
             kill_agent(cluster)
             cluster.up()
-    cluster.wait(*book.expected)
-    book.check()
+    cluster.wait(*acknowledged.expected)
+    acknowledged.check()
 
 
 @pytest.mark.smoke
@@ -99,21 +99,21 @@ def test_jobs_live_on_without_their_agent_and_are_adopted(cluster: Cluster):
 
 
 def test_an_order_in_the_journal_that_nobody_began_is_carried_out_once(cluster: Cluster):
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     with cluster.client() as client:
         first = client.submit(submission("true", cluster.folder)).job_id
         cluster.wait(first)
         # A fork server that is stopped takes orders and starts nothing: the agent dies between journal and start.
         with stopped(fork_server(cluster)):
-            jobs = [submission(book.command(("exit", 3)), cluster.folder) for _ in range(8)]
+            jobs = [submission(acknowledged.command(("exit", 3)), cluster.folder) for _ in range(8)]
             ids = [done.job_id for done in client.submit_many(jobs)]
             spool = cluster.folder / "spool" / cluster.host / "attempts"
             cluster.until(lambda: all((spool / f"{job_id}.1" / "order").exists() for job_id in ids), "no orders")
             kill_agent(cluster)
         cluster.up()
-    book.expected.update({first: None, **dict.fromkeys(ids, ("exit", 3))})
+    acknowledged.expected.update({first: None, **dict.fromkeys(ids, ("exit", 3))})
     cluster.wait(*ids)
-    book.check()
+    acknowledged.check()
 
 
 def test_a_killed_fork_server_is_replaced(cluster: Cluster):

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from fault_tools import Book, fork_server, kill_and_wait, kill_everything, submission
+from fault_tools import AcknowledgedJobs, fork_server, kill_and_wait, kill_everything, submission
 from live_cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
@@ -52,7 +52,7 @@ class Modes(threading.Thread):
 def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest):
     program = cluster.folder / "owner"
     program.write_text(OWNER)
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     agent = f"agent-{cluster.host}"
     deeds = {
         "master": lambda: cluster.kill("master"),
@@ -65,7 +65,7 @@ def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest)
         modes = Modes(cluster, rng)
         modes.start()
         try:
-            ids = submit(cluster, book, program, rng)
+            ids = submit(cluster, acknowledged, program, rng)
             threading.Event().wait(rng.random() * 0.5)
             deeds[rng.choice(sorted(deeds))]()
             cluster.up()
@@ -74,10 +74,10 @@ def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest)
         cluster.wait(*ids)
         assert not (cluster.folder / "violations").exists(), (cluster.folder / "violations").read_text()
         assert not list(cluster.folder.glob("lock.*"))
-    book.check()
+    acknowledged.check()
 
 
-def submit(cluster: Cluster, book: Book, program: Path, rng: random.Random) -> list[int]:
+def submit(cluster: Cluster, acknowledged: AcknowledgedJobs, program: Path, rng: random.Random) -> list[int]:
     """Forty jobs of one or two GPUs each."""
     jobs, counts = [], []
     for _ in range(40):
@@ -87,5 +87,5 @@ def submit(cluster: Cluster, book: Book, program: Path, rng: random.Random) -> l
         jobs.append(submission(command, cluster.folder, res_req=request))
     with cluster.client() as client:
         ids = [done.job_id for done in client.submit_many(jobs)]
-    book.expected.update((job_id, ("exit", count)) for job_id, count in zip(ids, counts, strict=True))
+    acknowledged.expected.update((job_id, ("exit", count)) for job_id, count in zip(ids, counts, strict=True))
     return ids

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fault_tools import Book, Stream, end_of, kill_everything, lent, run_dir, settings, stopped, submission
+from fault_tools import AcknowledgedJobs, Stream, end_of, kill_everything, lent, run_dir, settings, stopped, submission
 from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.ids import new_token
@@ -38,31 +38,33 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
 
 
 def test_random_kills_of_the_master_lose_nothing(cluster: Cluster, request: pytest.FixtureRequest):
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     for number in range(request.config.getoption("--fault-rounds")):
         rng = random.Random(number)
-        with Stream(book, rng):
+        with Stream(acknowledged, rng):
             threading.Event().wait(rng.random() * 0.6)
             cluster.kill("master")
             cluster.up()
-    cluster.wait(*book.expected)
-    assert len(book.expected) > 10
-    book.check()
+    cluster.wait(*acknowledged.expected)
+    assert len(acknowledged.expected) > 10
+    acknowledged.check()
 
 
 @pytest.mark.smoke
 def test_all_daemons_killed_in_the_middle_of_a_wave(cluster: Cluster):
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     with cluster.client() as client:
-        jobs = [submission(book.command(("exit", number % 3), "sleep 0.1"), cluster.folder) for number in range(200)]
+        jobs = [
+            submission(acknowledged.command(("exit", number % 3), "sleep 0.1"), cluster.folder) for number in range(200)
+        ]
         ids = [done.job_id for done in client.submit_many(jobs)]
-        book.expected.update((job_id, ("exit", number % 3)) for number, job_id in enumerate(ids))
+        acknowledged.expected.update((job_id, ("exit", number % 3)) for number, job_id in enumerate(ids))
     for share in (20, 90):
-        cluster.until(lambda share=share: sum(book.starts().values()) >= share, f"{share} jobs did not start")
+        cluster.until(lambda share=share: sum(acknowledged.starts().values()) >= share, f"{share} jobs did not start")
         kill_everything(cluster)
         cluster.up()
     cluster.wait(*ids)
-    book.check()
+    acknowledged.check()
 
 
 def test_a_job_that_ends_while_the_master_is_away_is_recorded_with_its_status(cluster: Cluster):
@@ -202,13 +204,13 @@ def _running(cluster: Cluster) -> bool:
 
 
 def test_sigterm_in_the_midst_of_work_loses_nothing(cluster: Cluster):
-    book = Book(cluster)
-    with Stream(book, random.Random(7)):
+    acknowledged = AcknowledgedJobs(cluster)
+    with Stream(acknowledged, random.Random(7)):
         time.sleep(0.3)
         cluster.kill("master", 15)
         cluster.up()
-    cluster.wait(*book.expected)
-    book.check()
+    cluster.wait(*acknowledged.expected)
+    acknowledged.check()
     assert not list(run_dir(cluster).glob("*.new"))
 
 

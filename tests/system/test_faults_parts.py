@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from fault_tools import Book, end_of, submission
+from fault_tools import AcknowledgedJobs, end_of, submission
 from live_cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
@@ -29,30 +29,30 @@ def kill_a_supervisor(cluster: Cluster, rng: random.Random) -> None:
         os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
 
 
-def submit(cluster: Cluster, book: Book, rng: random.Random) -> None:
+def submit(cluster: Cluster, acknowledged: AcknowledgedJobs, rng: random.Random) -> None:
     """A job over two or three hosts with a GPU on each, that starts tasks there or not."""
     before = rng.choice(["glaunch true", "sleep 0.3", 'glaunch -z "$(sort -u $LSB_DJOB_HOSTFILE)" sleep 0.3'])
     fields = {"slots": rng.choice([2, 3]), "res_req": "span[ptile=1] rusage[ngpus_excl_p=1/host]"}
     with cluster.client() as client:
-        made = client.submit(submission(book.command(("exit", 0), before), cluster.folder, **fields))
-    book.expected[made.job_id] = None  # one whose supervisor is killed ends as it may
+        made = client.submit(submission(acknowledged.command(("exit", 0), before), cluster.folder, **fields))
+    acknowledged.expected[made.job_id] = None  # one whose supervisor is killed ends as it may
 
 
 def test_random_kills_leave_nothing_on_any_host(module_cluster, request: pytest.FixtureRequest) -> None:
     cluster = module_cluster("--sim-gpus", "2:exclusive_process", "--hosts", ",".join(HOSTS))
-    book = Book(cluster)
+    acknowledged = AcknowledgedJobs(cluster)
     for number in range(request.config.getoption("--fault-rounds")):
         rng = random.Random(number)
         for _ in range(JOBS_PER_ROUND):
-            submit(cluster, book, rng)
+            submit(cluster, acknowledged, rng)
         cluster.until(lambda: attempts(cluster), "nothing starts")
         if rng.random() < 0.3:
             kill_a_supervisor(cluster, rng)
         for name in rng.sample(["master", *(f"agent-{host}" for host in HOSTS)], rng.choice([1, 1, 2])):
             cluster.kill(name)
         cluster.up()
-    jobs = cluster.wait(*book.expected)
-    book.check()
+    jobs = cluster.wait(*acknowledged.expected)
+    acknowledged.check()
     assert {end_of(job) for job in jobs} >= {("exit", 0)}
     cluster.until(lambda: not attempts(cluster), "a host keeps an attempt")
     with cluster.client() as client:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fault_tools import (
-    Book,
+    AcknowledgedJobs,
     end_of,
     kill_and_wait,
     kill_everything,
@@ -61,13 +61,13 @@ def no_room(cluster: Cluster) -> Iterator[None]:
 
 
 def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_afterwards(cluster: Cluster):
-    book = Book(cluster)
-    first = cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))
-    book.expected[first] = ("exit", 3)
+    acknowledged = AcknowledgedJobs(cluster)
+    first = cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 3), UNTIL_GO))
+    acknowledged.expected[first] = ("exit", 3)
     cluster.until(lambda: cluster.job(first).started_at, "the job did not start")
     with no_room(cluster):
         stuck = subprocess.Popen(
-            ["gsub", "-o", "/dev/null", book.command(("exit", 4))],
+            ["gsub", "-o", "/dev/null", acknowledged.command(("exit", 4))],
             env=cluster.env,
             cwd=cluster.folder,
             text=True,
@@ -93,11 +93,11 @@ def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_aft
         assert stuck.poll() is None
         assert state_of(cluster, first) == "RUN"
     out, _ = stuck.communicate(timeout=PATIENCE_S)
-    book.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
-    cluster.wait(*book.expected)
-    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected)
-    book.check()
+    acknowledged.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
+    cluster.wait(*acknowledged.expected)
+    acknowledged.expected[cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 0)))] = ("exit", 0)
+    cluster.wait(*acknowledged.expected)
+    acknowledged.check()
     assert "Traceback" not in cluster.logs()
 
 
@@ -138,8 +138,8 @@ def on_small_disk(make_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
 @pytest.mark.needs_root
 def test_a_disk_that_fills_up(on_small_disk: Cluster):
     cluster = on_small_disk
-    book = Book(cluster)
-    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
+    acknowledged = AcknowledgedJobs(cluster)
+    acknowledged.expected[cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
     cluster.until(lambda: cluster.job(1).started_at, "the job did not start")
     ballast = cluster.folder / "state" / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
@@ -158,9 +158,9 @@ def test_a_disk_that_fills_up(on_small_disk: Cluster):
     assert state_of(cluster, 1) in ("RUN", "EXIT")
     ballast.unlink()
     cluster.wait(1)
-    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected)
-    book.check()
+    acknowledged.expected[cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 0)))] = ("exit", 0)
+    cluster.wait(*acknowledged.expected)
+    acknowledged.check()
 
 
 @pytest.fixture

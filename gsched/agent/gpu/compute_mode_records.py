@@ -35,7 +35,7 @@ class _Page(msgspec.Struct, kw_only=True):
     gpus: dict[str, ModeSetting] = {}
 
 
-class ModeBook:
+class ModeRecords:
     """Settings by the UUID of the GPU."""
 
     def __init__(self, path: Path, boot_id: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.agent.gpu.compute_mode_records import ModeBook, ModeSetting
+from gsched.agent.gpu.compute_mode_records import ModeRecords, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
@@ -34,9 +34,9 @@ STUCK_S = 600.0
 class Modes:
     """A keeper of gsched.agent.gpu.gpu_prolog_epilog and a judge of GpuWatch."""
 
-    def __init__(self, watch: GpuWatch, book: ModeBook, clock: Clock) -> None:
+    def __init__(self, watch: GpuWatch, records: ModeRecords, clock: Clock) -> None:
         self._watch = watch
-        self._book = book
+        self._records = records
         self._clock = clock
         self._holders: dict[str, set[AttemptKey]] = {}
         """UUID -> the attempts that have the GPU, ready for them."""
@@ -55,11 +55,11 @@ class Modes:
         """`parts`: what attempts have that an earlier agent started; `known`: these, and those that are to be told to
         have ended.
         """
-        self._book.keep({attempt_name(*key) for key in known})
+        self._records.keep({attempt_name(*key) for key in known})
         for key, part in parts.items():
             for held in part.gpus:
                 self._holders.setdefault(held.uuid, set()).add(key)
-                setting = self._book.gpus.get(held.uuid)
+                setting = self._records.gpus.get(held.uuid)
                 mode = setting.given if setting is not None else MODE_OF_CLAIM.get(held.claim)
                 if mode is not None:
                     self._given[held.uuid] = mode
@@ -72,7 +72,7 @@ class Modes:
             return report
         fixed = self._watch.why_no_modes
         gpus = tuple(self._judged(gpu, fixed, report.provider) for gpu in report.gpus)
-        if (self._book.due() or not self._book.is_stored) and self._tidying is None and not self._lock.locked():
+        if (self._records.due() or not self._records.is_stored) and self._tidying is None and not self._lock.locked():
             self._tidying = asyncio.create_task(self._tidy())
         return msgspec.structs.replace(
             report, gpus=gpus, sets_modes=bool(report.gpus) and not fixed, modes_note=fixed if report.gpus else ""
@@ -86,10 +86,10 @@ class Modes:
         given = self._given.setdefault(gpu.uuid, gpu.mode) if holders else gpu.mode
         if gpu.mode is not given:
             found["mode_given"] = given
-            if gpu.uuid in self._book.gpus:
+            if gpu.uuid in self._records.gpus:
                 log.warning("GPU %d (%s): somebody set mode %s under its jobs; it stays", gpu.index, gpu.uuid, gpu.mode)
-                self._book.forget(gpu.uuid)
-        setting = self._book.gpus.get(gpu.uuid)
+                self._records.forget(gpu.uuid)
+        setting = self._records.gpus.get(gpu.uuid)
         standing = gpu.mode
         if setting is not None and setting.given is gpu.mode is not setting.standing:
             standing = found["standing_mode"] = setting.standing
@@ -119,16 +119,16 @@ class Modes:
         """Put the attempt's GPUs into its mode. Raises GschedError when one cannot be."""
         async with self._lock:
             others = [held.uuid for held in part.gpus if held.claim not in MODE_BY_OPTION]
-            if set(others) & set(self._book.due()):
+            if set(others) & set(self._records.due()):
                 await self._set_back()
-                if left := sorted(set(others) & set(self._book.due())):
+                if left := sorted(set(others) & set(self._records.due())):
                     raise ResourceExhausted(f"the compute mode of GPU {left[0]} is not set back yet")
             wanted = [held for held in part.gpus if held.claim in MODE_BY_OPTION]
             if wanted:
                 await self._set_for(attempt_name(*key), wanted)
             seen = _by_uuid(self._watch.gpus)
             for held in part.gpus:
-                self._book.join(attempt_name(*key), held.uuid)
+                self._records.join(attempt_name(*key), held.uuid)
                 gpu = seen.get(held.uuid)
                 mode = MODE_OF_CLAIM.get(held.claim) or (gpu.mode if gpu is not None else None)
                 self._holders.setdefault(held.uuid, set()).add(key)
@@ -146,7 +146,7 @@ class Modes:
                 if not holders:
                     self._holders.pop(uuid, None)
                     self._given.pop(uuid, None)
-            self._book.release(attempt_name(*key))
+            self._records.release(attempt_name(*key))
             self._returning |= own
             try:
                 await self._set_back()
@@ -173,9 +173,9 @@ class Modes:
 
     def _enter(self, name: str, gpu: Gpu, mode: ComputeMode) -> bool:
         """Note that the attempt has the GPU in that mode; whether it must be set. Raises ResourceExhausted."""
-        setting = self._book.gpus.get(gpu.uuid)
+        setting = self._records.gpus.get(gpu.uuid)
         if setting is not None and setting.given is not gpu.mode:
-            self._book.forget(gpu.uuid)  # it was set by somebody else since
+            self._records.forget(gpu.uuid)  # it was set by somebody else since
             setting = None
         if gpu.mode is mode:
             return False
@@ -183,13 +183,13 @@ class Modes:
             raise ResourceExhausted(f"GPU {gpu.index} ({gpu.uuid}) is in compute mode {gpu.mode}, not {mode}: {why}")
         assert gpu.mode is not None
         standing = gpu.mode if setting is None else setting.standing
-        self._book.gpus[gpu.uuid] = ModeSetting(standing=standing, given=mode, attempts=[name])
-        self._book.touch()
+        self._records.gpus[gpu.uuid] = ModeSetting(standing=standing, given=mode, attempts=[name])
+        self._records.touch()
         return True
 
     def _why_not(self, gpu: Gpu) -> str:
         """Why its mode must not be changed now; empty when it may be."""
-        setting = self._book.gpus.get(gpu.uuid)
+        setting = self._records.gpus.get(gpu.uuid)
         if self._holders.get(gpu.uuid) or (setting is not None and setting.attempts):
             return "another job has it"
         if self._clock.monotonic() < self._stuck.get(gpu.uuid, 0.0):
@@ -216,15 +216,15 @@ class Modes:
                 )
 
     async def _set_back(self) -> None:
-        """All GPUs that no attempt has, as far as it can be done now; then the book is on disk."""
+        """All GPUs that no attempt has, as far as it can be done now; then the records are on disk."""
         changed = False
-        due = self._book.due()
+        due = self._records.due()
         report = await self._watch.look() if due else None
         seen = _by_uuid(report if report is not None and report.known else None)
         for uuid in due:
             if uuid in seen:
-                changed = await self._set_one_back(seen[uuid], self._book.gpus[uuid]) or changed
-        if not self._book.is_stored:
+                changed = await self._set_one_back(seen[uuid], self._records.gpus[uuid]) or changed
+        if not self._records.is_stored:
             try:
                 await self._store()
             except ResourceExhausted as error:
@@ -255,14 +255,14 @@ class Modes:
             self._failed[gpu.uuid] = why
             return False
         self._failed.pop(gpu.uuid, None)
-        self._book.forget(gpu.uuid)
+        self._records.forget(gpu.uuid)
         return gpu.mode is not setting.standing
 
     async def _store(self) -> None:
-        if self._book.is_stored:
+        if self._records.is_stored:
             return
         try:
-            await asyncio.to_thread(self._book.store)
+            await asyncio.to_thread(self._records.store)
         except OSError as error:
             raise ResourceExhausted(f"which compute modes to set back cannot be written: {error}") from None
 
@@ -273,17 +273,17 @@ class Modes:
         async with self._lock:
             found = []
             for gpu in report.gpus:
-                setting = self._book.gpus.get(gpu.uuid)
+                setting = self._records.gpus.get(gpu.uuid)
                 holders = self._holders.get(gpu.uuid)
                 if setting is not None:
                     setting.standing = mode
-                    self._book.touch()
+                    self._records.touch()
                 elif gpu.mode is mode or gpu.mode is None:
                     continue
                 elif holders:
                     names = [attempt_name(*key) for key in sorted(holders)]
-                    self._book.gpus[gpu.uuid] = ModeSetting(standing=mode, given=gpu.mode, attempts=names)
-                    self._book.touch()
+                    self._records.gpus[gpu.uuid] = ModeSetting(standing=mode, given=gpu.mode, attempts=names)
+                    self._records.touch()
                 else:
                     found.append(gpu.index)
             await self._store()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.held_resources import uuids_of
-from gsched.agent.gpu.compute_mode_records import ModeBook
+from gsched.agent.gpu.compute_mode_records import ModeRecords
 from gsched.agent.gpu.compute_modes import Modes
 from gsched.agent.gpu.device_busy import DeviceBusy
 from gsched.agent.gpu.foreign_processes import ForeignRules
@@ -53,7 +53,7 @@ class GpuKeeping:
         self._care = GpuCare(
             watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
         )
-        self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
+        self._modes = Modes(watch, ModeRecords(spool / "gpu-modes.json", boot_id()), clock)
         self._mps = mps
         busy = DeviceBusy(watch)
         layouts = MigLayouts(self._holdings)

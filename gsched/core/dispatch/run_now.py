@@ -50,8 +50,8 @@ def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> boo
     """Slots are the one thing that may be given beyond their number."""
     key = (job.job_id, job.attempt + 1)
     for part in allocation.parts:
-        books = state.ledger.host(part.host)
-        room = books.copy()
+        host_ledger = state.ledger.host(part.host)
+        room = host_ledger.copy()
         room.max_slots = None
         if state.ledger.holds(part.host, key) or refusal_of(part, room):
             return False

@@ -15,7 +15,7 @@ from gsched.core.dispatch.host_queue_views import closed_reason
 from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.resources.resource_values import LOCAL_TYPE, host_type, host_values
-from gsched.core.resources.shared_ledger import SharedBooks
+from gsched.core.resources.shared_ledger import SharedLedger
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig, GpuPlacement
@@ -71,7 +71,7 @@ class Outlook:
         self._stale: set[str] = set()
         self._counts: LimitCounts | None = None
         self._counted: dict[int, Running] = {}
-        self._shared: SharedBooks | None = None
+        self._shared: SharedLedger | None = None
         self._texts: set[str] = set()
         """Requirements that have been searched for names of GPUs' resources."""
 
@@ -148,7 +148,7 @@ class Outlook:
             self._hosts, self._columns = {}, None
             self._stale.update(config.hosts)
             self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
-            self._shared = SharedBooks(config) if config.shared_limits else None
+            self._shared = SharedLedger(config) if config.shared_limits else None
             if self._shared is not None and self._counts is not None:
                 self._shared.follow(self._state.ledger, config.hosts, self._counts.held)
             self._state.running_changed.update(self._state.running)
@@ -183,7 +183,7 @@ class Outlook:
             self._renewed.append(host)
 
     def _in_columns(self, ledger: Ledger) -> HostColumns:
-        """The hosts and these books in columns; only hosts that have changed are looked at."""
+        """The hosts and this ledger in columns; only hosts that have changed are looked at."""
         changed = self._state.ledger.changed
         if self._columns is None:
             self._columns = HostColumns(self._hosts, ledger)

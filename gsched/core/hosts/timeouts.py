@@ -81,9 +81,9 @@ class Timeouts:
 
     def _silent(self, config: ClusterConfig) -> list[str]:
         """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
-        books = self._state.ledger.hosts
+        host_ledger = self._state.ledger.hosts
         away = self._observations.roll.away
-        return sorted(name for name in away if name in config.hosts or (name in books and books[name].held))
+        return sorted(name for name in away if name in config.hosts or (name in host_ledger and host_ledger[name].held))
 
     def _lost_at(self, host: str, config: ClusterConfig) -> float:
         """After a restart of the master hosts come back one by one: a host has time as long as others still do."""

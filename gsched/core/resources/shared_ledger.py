@@ -1,6 +1,6 @@
-"""What all jobs together hold of resources that hosts share, kept in step with the books of the hosts.
+"""What all jobs together hold of resources that hosts share, kept in step with the ledgers of the hosts.
 
-The books are asked, not the jobs that run: what is left of a job that is over counts until its host has given it back.
+The ledger is asked, not the jobs that run: what is left of a job that is over counts until its host has given it back.
 It decides nothing.
 """
 
@@ -18,7 +18,7 @@ _TOGETHER = ("", "", "", "", "")
 """Limits of shared resources tell nobody apart."""
 
 
-class SharedBooks:
+class SharedLedger:
     """For one configuration. `held` says what is used, as limits count it (gsched.policy.limits.limit_counts)."""
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -28,15 +28,15 @@ class SharedBooks:
         """Instance -> host that holds some of it -> how much."""
 
     def follow(self, ledger: Ledger, hosts: Iterable[str], counts: HeldCounts) -> None:
-        """The books of these hosts have changed: bring the counts up to date."""
+        """The ledgers of these hosts have changed: bring the counts up to date."""
         if not self._counted:
             return
         changed: set[str] = set()
         for host in hosts:
-            books = ledger.hosts.get(host)
+            host_ledger = ledger.hosts.get(host)
             for resource, instance in self._config.shared_on(host).items():
                 on = self._on.get(instance.key)
-                held = 0.0 if books is None else books.reserved.get(resource, 0.0)
+                held = 0.0 if host_ledger is None else host_ledger.reserved.get(resource, 0.0)
                 if on is None or on.get(host, 0.0) == held:
                     continue
                 changed.add(instance.key)

@@ -57,25 +57,27 @@ class Offered(NamedTuple):
 
 
 class _Host:
-    """A host with empty books."""
+    """A host with an empty ledger."""
 
     def __init__(self, name: str, offered: Offered) -> None:
-        self.books = HostLedger(name)
+        self.host_ledger = HostLedger(name)
         self.knows_gpus = offered.gpus is not None and offered.gpus.known
-        self.books.observe_gpus(offered.gpus)
+        self.host_ledger.observe_gpus(offered.gpus)
         self.knows_processors = offered.processors is not None
         if offered.processors is not None:
-            self.books.observe_processors(*offered.processors)
+            self.host_ledger.observe_processors(*offered.processors)
 
     def has_gpus(self, need: HostNeed) -> bool:
         """Whether it has GPUs for the need, or may have."""
-        return not need.devices or not self.knows_gpus or not isinstance(choose(self.books, need.devices), Shortage)
+        return (
+            not need.devices or not self.knows_gpus or not isinstance(choose(self.host_ledger, need.devices), Shortage)
+        )
 
     def lacks_units(self, need: HostNeed) -> Reason | None:
         """What of processor units it does not have; None when it has all, or may have."""
         if need.affinity is None or not self.knows_processors:
             return None
-        found = cpu_affinity.choose(self.books, need.affinity, need.slots)
+        found = cpu_affinity.choose(self.host_ledger, need.affinity, need.slots)
         return found if isinstance(found, Reason) else None
 
 
@@ -102,13 +104,15 @@ def _lacking(need: HostNeed, hosts: Sequence[_Host]) -> AnyText:
         return ""
     with_gpus = [host for host in hosts if host.has_gpus(need)]
     if not with_gpus:
-        return _told(need.devices, [(host.books.host, gpu) for host in hosts for gpu in host.books.gpus.values()])
-    lacks = {host.books.host: host.lacks_units(need) for host in hosts}
-    if any(lacks[host.books.host] is None for host in with_gpus) or need.affinity is None:
+        return _told(
+            need.devices, [(host.host_ledger.host, gpu) for host in hosts for gpu in host.host_ledger.gpus.values()]
+        )
+    lacks = {host.host_ledger.host: host.lacks_units(need) for host in hosts}
+    if any(lacks[host.host_ledger.host] is None for host in with_gpus) or need.affinity is None:
         return ""
     together = any(reason is None for reason in lacks.values())
-    most = max(with_gpus, key=lambda host: len(host.books.processors))
-    reason = lacks[most.books.host]
+    most = max(with_gpus, key=lambda host: len(host.host_ledger.processors))
+    reason = lacks[most.host_ledger.host]
     code = "lacking.units_beside_gpus" if together else "lacking.units"
     assert reason is not None
     units = print_affinity(need.affinity)

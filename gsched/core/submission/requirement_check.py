@@ -215,7 +215,7 @@ def _gpu(
 
 
 def claims_of(gpu: GpuRequirement, number: int) -> dict[str, int]:
-    """The counter as which the ledger books the devices of a -gpu requirement, and how many. Parts of GPUs by MIG are
+    """The counter as which the ledger enters the devices of a -gpu requirement, and how many. Parts of GPUs by MIG are
     in no counter: a layout that has them may come.
     """
     if gpu.mig:

@@ -1,6 +1,6 @@
-"""Books of hosts at later times: what is expected to be held there when some have ended and planned jobs run.
+"""Ledgers of hosts at later times: what is expected to be held there when some have ended and planned jobs run.
 
-It copies books and never changes those of the cycle; who may start is decided in gsched.policy.backfill.reservations.
+It copies ledger and never changes those of the cycle; who may start is decided in gsched.policy.backfill.reservations.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.match.room_conditions import beside_devices
 
 BOOKED = -2
-"""Attempt number under which planned jobs stand in books."""
+"""Attempt number under which planned jobs stand in ledgers."""
 KEPT = -3
-"""Attempt number under which advance reservations stand in books."""
+"""Attempt number under which advance reservations stand in ledgers."""
 CANDIDATE = 0
 """Job id of a candidate that is looked at as if it were planned; no job has it, nor any that is less."""
 OVERRUN_S = 60.0
@@ -137,7 +137,7 @@ class Future:
         return self.soon if self.now - running.ends_at <= OVERRUN_S else NEVER_ENDS
 
     def end_of(self, host: str, key: AttemptKey, part: HostAllocation) -> float:
-        """When a holding in the cycle's books is expected to end."""
+        """When a holding in the cycle's ledger is expected to end."""
         running = self.snapshot.running.get(key[0])
         if running is not None and running.attempt == key[1]:
             return self.end_of_running(running)
@@ -163,7 +163,7 @@ class Future:
         return found
 
     def placed(self, part: HostAllocation, ends_at: float, bucket: Bucket | None) -> None:
-        """A job was placed in this cycle and stands in its books."""
+        """A job was placed in this cycle and stands in its ledger."""
         self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
 
     def placed_on(self, host: str) -> Sequence[tuple[HostAllocation, float, Bucket | None]]:
@@ -172,9 +172,9 @@ class Future:
 
     def releases(self, host: str) -> list[float]:
         """Times when something gets free on the host, ascending; infinity stands for ends that nobody knows."""
-        books = self.snapshot.ledger.host(host)
-        ends = {self.end_of(host, key, part) for key, part in books.held.items()}
-        ends.update(_few(books.changes()))
+        host_ledger = self.snapshot.ledger.host(host)
+        ends = {self.end_of(host, key, part) for key, part in host_ledger.held.items()}
+        ends.update(_few(host_ledger.changes()))
         ends.update(self.ends_of_plans(host))
         return sorted(ends)
 
@@ -191,31 +191,31 @@ class Future:
         ledger = self.snapshot.ledger
         return [at for host in ledger.giving_back() if host in hosts for at in _few(ledger.host(host).changes())]
 
-    # -- books ----------------------------------------------------------------------------------------------------
+    # -- ledgers --------------------------------------------------------------------------------------------------
 
-    def books(self, host: str, at: float, priority: int = 0, inside: str = "") -> HostLedger:
-        """The books at a time: without what has ended by then, with what is planned for then.
+    def host_ledger(self, host: str, at: float, priority: int = 0, inside: str = "") -> HostLedger:
+        """The ledger at a time: without what has ended by then, with what is planned for then.
 
         `priority`: of the queue for whose job one looks: preempted jobs of lower queues do not count as going on.
         `inside`: the advance reservation whose resources count as free, since it is its jobs that are looked at.
         """
-        books = self.held(host, at, priority)
+        host_ledger = self.held(host, at, priority)
         for booking in self.booked(host):
             if booking.is_active(at):
-                books.take(booking.key, booking.part_on(host), booking.start)
-        self.keep_windows(books, at, inside)
-        return books
+                host_ledger.take(booking.key, booking.part_on(host), booking.start)
+        self.keep_windows(host_ledger, at, inside)
+        return host_ledger
 
     def held(self, host: str, at: float, priority: int = 0) -> HostLedger:
-        """The books at a time without planned jobs and advance reservations."""
-        books = self.snapshot.ledger.host(host).copy()
-        for key, part in list(books.held.items()):
+        """The ledger at a time without planned jobs and advance reservations."""
+        host_ledger = self.snapshot.ledger.host(host).copy()
+        for key, part in list(host_ledger.held.items()):
             if self.end_of(host, key, part) <= at:
-                books.give(key)
-            elif key in books.suspended and self._goes_on_before(key, priority):
-                books.resume(key)
-        books.advance(at)
-        return books
+                host_ledger.give(key)
+            elif key in host_ledger.suspended and self._goes_on_before(key, priority):
+                host_ledger.resume(key)
+        host_ledger.advance(at)
+        return host_ledger
 
     def _goes_on_before(self, key: AttemptKey, priority: int) -> bool:
         running = self.snapshot.running.get(key[0])
@@ -226,22 +226,24 @@ class Future:
         queue = self.snapshot.queues.get(bucket.queue)
         return 0 if queue is None else queue.priority
 
-    def keep_windows(self, books: HostLedger, at: float, inside: str = "") -> None:
+    def keep_windows(self, host_ledger: HostLedger, at: float, inside: str = "") -> None:
         """Take what advance reservations keep on the host at the time and their jobs do not hold yet."""
-        for number, window in enumerate(self.windows.get(books.host, ())):
+        for number, window in enumerate(self.windows.get(host_ledger.host, ())):
             if window.start <= at < window.end and window.name != inside:
-                slots, gpus = self.left_of(window, books)
+                slots, gpus = self.left_of(window, host_ledger)
                 if slots or gpus:
-                    kept = HostAllocation(host=books.host, slots=slots, gpus=tuple(idle_gpus(books)[::-1][:gpus]))
-                    books.take((number, KEPT), kept)
+                    kept = HostAllocation(
+                        host=host_ledger.host, slots=slots, gpus=tuple(idle_gpus(host_ledger)[::-1][:gpus])
+                    )
+                    host_ledger.take((number, KEPT), kept)
 
-    def left_of(self, window: AdvanceReservation, books: HostLedger) -> tuple[int, int]:
-        """Slots and GPUs that the reservation keeps on the host beyond what its own jobs hold in these books."""
-        slots, gpus = window.slots.get(books.host, 0), window.gpus.get(books.host, 0)
-        for key, part in books.held.items():
-            bucket = self._bucket_of(books.host, key, part)
+    def left_of(self, window: AdvanceReservation, host_ledger: HostLedger) -> tuple[int, int]:
+        """Slots and GPUs that the reservation keeps on the host beyond what its own jobs hold in this ledger."""
+        slots, gpus = window.slots.get(host_ledger.host, 0), window.gpus.get(host_ledger.host, 0)
+        for key, part in host_ledger.held.items():
+            bucket = self._bucket_of(host_ledger.host, key, part)
             if bucket is not None and bucket.requirement.reservation == window.name:
-                slots -= 0 if key in books.suspended else part.slots
+                slots -= 0 if key in host_ledger.suspended else part.slots
                 gpus -= part.whole_gpus
         return max(0, slots), max(0, gpus)
 
@@ -255,12 +257,12 @@ class Future:
                 return bucket
         return next((each.bucket for each in self.booked(host) if each.key == key), None)
 
-    def kept_at(self, books: HostLedger, at: float, inside: str = "") -> tuple[int, int, str]:
-        """Slots and GPUs that all advance reservations of the time lack in these books, but for `inside`; and whose."""
+    def kept_at(self, host_ledger: HostLedger, at: float, inside: str = "") -> tuple[int, int, str]:
+        """Slots and GPUs that all advance reservations of the time lack in this ledger, but for `inside`; and whose."""
         slots, gpus, names = 0, 0, []
-        for window in self.windows.get(books.host, ()):
+        for window in self.windows.get(host_ledger.host, ()):
             if window.start <= at < window.end and window.name != inside:
-                more = self.left_of(window, books)
+                more = self.left_of(window, host_ledger)
                 slots, gpus = slots + more[0], gpus + more[1]
                 names += [window.name] if any(more) else []
         return slots, gpus, " and ".join(names)
@@ -278,7 +280,7 @@ class Future:
             if booking.job_id <= CANDIDATE:
                 settled.append(booking)
                 continue
-            knows_nobody = math.isinf(booking.start)  # else those that run are in the books of that time
+            knows_nobody = math.isinf(booking.start)  # else those that run are in the ledger of that time
             others = [
                 each for each in settled if each.is_active(booking.start) and (knows_nobody or each.job_id >= CANDIDATE)
             ]
@@ -296,12 +298,12 @@ class Future:
             planned = [each for each in active if each.job_id > CANDIDATE]
             if len(active) < 2 or not planned:
                 continue  # one alone is looked at by itself
-            books = self.held(host, at, min(each.priority for each in planned))
+            host_ledger = self.held(host, at, min(each.priority for each in planned))
             for each in active:
-                books.take(each.key, each.part_on(host), each.start)
-            slots, gpus, _ = self.kept_at(books, at)
-            lacks_slots = books.free_slots is not None and books.free_slots < slots
-            lacks_gpus = len(idle_gpus(books)) < gpus
+                host_ledger.take(each.key, each.part_on(host), each.start)
+            slots, gpus, _ = self.kept_at(host_ledger, at)
+            lacks_slots = host_ledger.free_slots is not None and host_ledger.free_slots < slots
+            lacks_gpus = len(idle_gpus(host_ledger)) < gpus
             for each in reversed(planned):
                 part = each.part_on(host)
                 if (lacks_slots and part.slots) or (lacks_gpus and part.whole_gpus):
@@ -309,29 +311,29 @@ class Future:
         return None
 
     def _beside(self, host: str, booking: Booking, others: list[Booking]) -> Booking | None:
-        books = self.held(host, booking.start, booking.priority)
+        host_ledger = self.held(host, booking.start, booking.priority)
         for other in others:
-            books.take(other.key, other.part_on(host), other.start)
-        self.keep_windows(books, booking.start, inside=booking.bucket.requirement.reservation)
+            host_ledger.take(other.key, other.part_on(host), other.start)
+        self.keep_windows(host_ledger, booking.start, inside=booking.bucket.requirement.reservation)
         part = booking.part_on(host)
-        fitted = self.refit(part, books)
+        fitted = self.refit(part, host_ledger)
         if fitted is None:
             return None
         return booking if fitted is part else booking.with_part(fitted)
 
     # -- does it fit ----------------------------------------------------------------------------------------------
 
-    def refit(self, part: HostAllocation, books: HostLedger) -> HostAllocation | None:
-        """The part as it fits these books, with other devices of the same kind if need be; None when it does not."""
+    def refit(self, part: HostAllocation, host_ledger: HostLedger) -> HostAllocation | None:
+        """The part as it fits this ledger, with other devices of the same kind if need be; None when it does not."""
         host = self.snapshot.hosts.get(part.host)
-        if host is None or refusal(self._conditions_of(part), HostNow(host, books)) is not None:
+        if host is None or refusal(self._conditions_of(part), HostNow(host, host_ledger)) is not None:
             return None
-        gpus = self._devices(part, books)
+        gpus = self._devices(part, host_ledger)
         if gpus is None:
             return None
         found = part if gpus == part.gpus else structs.replace(part, gpus=gpus)
         if part.bindings:
-            bindings = cpu_affinity.rechoose(books, part.bindings)
+            bindings = cpu_affinity.rechoose(host_ledger, part.bindings)
             if bindings is None:
                 return None
             found = found if bindings == part.bindings else structs.replace(found, bindings=bindings)
@@ -344,22 +346,22 @@ class Future:
         return found[1]
 
     @staticmethod
-    def _devices(part: HostAllocation, books: HostLedger) -> tuple[HeldGpu, ...] | None:
+    def _devices(part: HostAllocation, host_ledger: HostLedger) -> tuple[HeldGpu, ...] | None:
         """The part's devices, each that cannot be claimed replaced by another of its model."""
         chosen: dict[str, HeldGpu] = {}
         homeless = []
         for held in part.gpus:
-            if _is_free(held, books):
+            if _is_free(held, host_ledger):
                 chosen[held.uuid] = held
             else:
                 homeless.append(held)
         for held in homeless:
-            old, taken = books.gpus.get(held.uuid), () if held.claim in SHARING else books.holders
-            others = (gpu for gpu in books.gpus.values() if gpu.uuid not in taken and gpu.uuid not in chosen)
+            old, taken = host_ledger.gpus.get(held.uuid), () if held.claim in SHARING else host_ledger.holders
+            others = (gpu for gpu in host_ledger.gpus.values() if gpu.uuid not in taken and gpu.uuid not in chosen)
             for gpu in sorted(others, key=lambda gpu: gpu.index):
                 other = held_of(gpu, held.claim, held.share, held.gmem_mib)
                 is_alike = (old is None or gpu.model == old.model) and other.profile == held.profile
-                if is_alike and _is_free(other, books):
+                if is_alike and _is_free(other, host_ledger):
                     chosen[gpu.uuid] = other
                     break
             else:
@@ -367,8 +369,8 @@ class Future:
         return tuple(sorted(chosen.values(), key=lambda held: held.index)) if homeless else part.gpus
 
 
-def _is_free(held: HeldGpu, books: HostLedger) -> bool:
-    return books.exclusive is None and books.may_hold(held)
+def _is_free(held: HeldGpu, host_ledger: HostLedger) -> bool:
+    return host_ledger.exclusive is None and host_ledger.may_hold(held)
 
 
 def _few(times: Iterable[float]) -> list[float]:
@@ -377,8 +379,10 @@ def _few(times: Iterable[float]) -> list[float]:
     return [at for place, at in enumerate(reversed(found)) if place % max(1, len(found) // MOST_CHANGES) == 0]
 
 
-def idle_gpus(books: HostLedger) -> list[HeldGpu]:
+def idle_gpus(host_ledger: HostLedger) -> list[HeldGpu]:
     """Usable devices that nobody holds, lowest index first, as holdings that nobody can share."""
     return [
-        held_of(gpu, "ngpus") for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index) if books.is_idle(gpu)
+        held_of(gpu, "ngpus")
+        for gpu in sorted(host_ledger.gpus.values(), key=lambda gpu: gpu.index)
+        if host_ledger.is_idle(gpu)
     ]

@@ -313,8 +313,10 @@ class LimitsAhead:
     def _given_by(self, counter: LimitCounter, running: Running) -> Iterator[tuple[float, float]]:
         """(time, amount) of what a started job will give back."""
         parts, end = running.allocation.hosts, self._future.end_of_running(running)
-        books = self._snapshot.ledger.host
-        since = [books(part.host).taken_at(running.key) for part in parts] if any(p.courses for p in parts) else []
+        host_ledger = self._snapshot.ledger.host
+        since = (
+            [host_ledger(part.host).taken_at(running.key) for part in parts] if any(p.courses for p in parts) else []
+        )
         yield from self._given(counter, running.bucket, parts, since, end)
 
     def _given(

@@ -37,8 +37,8 @@ def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED
 def _unknown_on(future: Future, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:
     """(it holds nothing that the job lacks, job id) of those on its hosts whose end is not known."""
     for part in booking.allocation.parts:
-        books = future.snapshot.ledger.host(part.host)
-        for key, held in books.held.items():
+        host_ledger = future.snapshot.ledger.host(part.host)
+        for key, held in host_ledger.held.items():
             if math.isinf(future.end_of(part.host, key, held)):
                 yield wants_gpus and not held.gpus, key[0]
         for other in future.booked(part.host):

@@ -1,4 +1,4 @@
-"""A table of hosts: what is free now and after each expected end. It knows no jobs and no books.
+"""A table of hosts: what is free now and after each expected end. It knows no jobs and no ledger.
 
 Rows are hosts. Ends are UTC seconds, infinite when nobody knows; where a host has fewer holdings than there is room
 for, the ends behind its last are NaN.

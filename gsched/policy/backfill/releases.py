@@ -71,7 +71,7 @@ class Releases:
     """Host by host the ends of all holdings, in order, with what is free after each. Rows are hosts by name.
 
     What runs is read once and kept with the columns of the hosts from cycle to cycle; a row is read again when its
-    books have changed, and knows what was expected then. What a cycle places is laid over it, many rows at once, and
+    ledgers have changed, and knows what was expected then. What a cycle places is laid over it, many rows at once, and
     taken off again before the next.
     """
 
@@ -113,7 +113,7 @@ class Releases:
             self._lay_over(future, names)
 
     def _begin(self, future: Future, lasting: Iterable[int]) -> None:
-        """Take off what the cycle before placed, and read rows whose books have changed."""
+        """Take off what the cycle before placed, and read rows whose ledgers have changed."""
         before = future.snapshot.ledger.origin or future.snapshot.ledger
         rows = sorted(lasting)
         lines = [_line_of(before.host(self.names[row]), future) for row in rows]
@@ -128,7 +128,7 @@ class Releases:
     # -- writing rows ---------------------------------------------------------------------------------------------
 
     def _lay_over(self, future: Future, names: Iterable[str]) -> None:
-        """Read hosts again of which the cycle's books say something else: many rows in few operations where jobs were
+        """Read hosts again of which the cycle's ledger says something else: many rows in few operations where jobs were
         placed there and nothing more.
         """
         ledger = future.snapshot.ledger
@@ -144,13 +144,13 @@ class Releases:
             if name in unread and name not in own:
                 known.append(row)
                 continue
-            books, before = ledger.host(name), None if ledger.origin is None else ledger.origin.hosts.get(name)
+            host_ledger, before = ledger.host(name), None if ledger.origin is None else ledger.origin.hosts.get(name)
             placed = future.placed_on(name)
-            is_plain = before is not None and len(books.held) == len(before.held) + len(placed)
-            if before is not None and is_plain and books.suspended == before.suspended:
+            is_plain = before is not None and len(host_ledger.held) == len(before.held) + len(placed)
+            if before is not None and is_plain and host_ledger.suspended == before.suspended:
                 plain.append(row)
                 ends = [(end, part.slots, len(part.gpus)) for part, end, _ in placed]
-                added.append(_Line(_free(books), len(books.gpus) - len(books.holders), ends))
+                added.append(_Line(_free(host_ledger), len(host_ledger.gpus) - len(host_ledger.holders), ends))
             else:
                 others.append(row)
         self._lay_over_unread(future, np.array(known, dtype=np.int64))
@@ -162,7 +162,7 @@ class Releases:
         self._laid.update(known, plain, others)
 
     def _lay_over_unread(self, future: Future, rows: Ints) -> None:
-        """The same for hosts whose books need not be looked at: what was placed there stands in none yet."""
+        """The same for hosts whose ledgers need not be looked at: what was placed there stands in none yet."""
         placed = [future.placed_on(self.names[row]) for row in rows.tolist()]
         counts = np.array([len(each) for each in placed], dtype=np.int64)
         taken = [(end, part.slots, len(part.gpus)) for each in placed for part, end, _ in each]
@@ -205,9 +205,9 @@ class Releases:
     def _collect(self, future: Future) -> ReleaseTable:
         """Read everything that runs. Written for many thousand jobs: no tuple and no call for each."""
         before = future.snapshot.ledger.origin or future.snapshot.ledger
-        books = [before.hosts.get(name) for name in self.names]
-        free_slots = np.array([_NO_LIMIT if each is None else _free(each) for each in books], dtype=np.float64)
-        free = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in books], np.float64)
+        host_ledger = [before.hosts.get(name) for name in self.names]
+        free_slots = np.array([_NO_LIMIT if each is None else _free(each) for each in host_ledger], dtype=np.float64)
+        free = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in host_ledger], np.float64)
         hosts, ends, slots, gpus = self._holdings(future, before)
         order = np.lexsort((ends, hosts))
         order = order[np.searchsorted(hosts[order], 0) :]  # without those on hosts that are no longer there
@@ -336,18 +336,18 @@ def _together(lines: Sequence[_Line]) -> _Lines:
     return _Lines(free_slots, free_gpus, counts, held.reshape(-1, 3))
 
 
-def _free(books: HostLedger) -> float:
-    return _NO_LIMIT if books.free_slots is None else float(books.free_slots)
+def _free(host_ledger: HostLedger) -> float:
+    return _NO_LIMIT if host_ledger.free_slots is None else float(host_ledger.free_slots)
 
 
-def _line_of(books: HostLedger, future: Future) -> _Line:
-    """What one host's books say."""
-    suspended = books.suspended
+def _line_of(host_ledger: HostLedger, future: Future) -> _Line:
+    """What one host's ledger says."""
+    suspended = host_ledger.suspended
     held = [
-        (future.end_of(books.host, key, part), 0 if key in suspended else part.slots, len(part.gpus))
-        for key, part in books.held.items()
+        (future.end_of(host_ledger.host, key, part), 0 if key in suspended else part.slots, len(part.gpus))
+        for key, part in host_ledger.held.items()
     ]
-    return _Line(_free(books), len(books.gpus) - len(books.holders), held)
+    return _Line(_free(host_ledger), len(host_ledger.gpus) - len(host_ledger.holders), held)
 
 
 def needs_of(demand: Demand) -> list[Need]:

@@ -14,12 +14,12 @@ def in_the_way(future: Future, window: AdvanceReservation, part: HostAllocation,
     from `start` on; empty if nothing.
     """
     at = max(start, window.start)
-    books = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
-    slots, gpus, names = future.kept_at(books, at, inside)
+    host_ledger = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
+    slots, gpus, names = future.kept_at(host_ledger, at, inside)
     keep = "keep" if " and " in names else "keeps"
     if part.exclusive and (slots or gpus):
         return f"{names} {keep} {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
-    free, idle = books.free_slots, len(idle_gpus(books)) - part.whole_gpus
+    free, idle = host_ledger.free_slots, len(idle_gpus(host_ledger)) - part.whole_gpus
     if free is not None and free - part.slots < slots:
         return f"{names} {keep} {slots} slots on {part.host}, {free} free; {part.slots} wanted"
     if idle < gpus and part.whole_gpus:

@@ -90,8 +90,8 @@ class Reservations:
             booking = self.future.bookings.get(job_id)
             if booking is None or job_id in self._places.confirmed or kind_of(promise.bucket) != kind:
                 continue
-            books = self._snapshot.ledger.host
-            parts = [self.future.refit(part, books(part.host)) for part in booking.allocation.parts]
+            host_ledger = self._snapshot.ledger.host
+            parts = [self.future.refit(part, host_ledger(part.host)) for part in booking.allocation.parts]
             if any(part is None or self.allows(part, ends_at, bucket) is not None for part in parts):
                 return None
             found, count = tuple(part for part in parts if part is not None), len(booking.allocation.hosts)

@@ -1,6 +1,6 @@
 """Where and when a job that cannot start now could start: a bounded search over hosts and the times things get free.
 
-It asks a trial whether the job fits on the books of a later time, and enters nothing. Ties go by time, then by name.
+It asks a trial whether the job fits on the ledger of a later time, and enters nothing. Ties go by time, then by name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOST_TRIALS = 16
 
 
 class AsksFit(Protocol):
-    """Asks whether a job would fit, on any books. It takes nothing."""
+    """Asks whether a job would fit, on any ledger. It takes nothing."""
 
     def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for."""
@@ -69,9 +69,9 @@ class AsksFit(Protocol):
         ...
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: LedgerOf, then: Standing | None = None
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], host_ledger: LedgerOf, then: Standing | None = None
     ) -> Allocation | Reason:
-        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+        """What one job would hold on some of `hosts` if they had these ledgers; earlier ones are preferred if alike.
 
         `then`: what limits leave to it; None: all.
         """
@@ -170,11 +170,14 @@ class Planner:
 
     def _free_by(self, host: str, at: float) -> tuple[float, float]:
         """(slots, devices) that are free on the host when all has ended that ends by the time."""
-        books = self._snapshot.ledger.host(host)
-        slots, gpus = math.inf if books.free_slots is None else books.free_slots, len(books.gpus) - len(books.holders)
-        for key, part in books.held.items():
+        host_ledger = self._snapshot.ledger.host(host)
+        slots, gpus = (
+            math.inf if host_ledger.free_slots is None else host_ledger.free_slots,
+            len(host_ledger.gpus) - len(host_ledger.holders),
+        )
+        for key, part in host_ledger.held.items():
             if self._future.end_of(host, key, part) <= at:
-                slots += 0 if key in books.suspended else part.slots
+                slots += 0 if key in host_ledger.suspended else part.slots
                 gpus += len(part.gpus)
         return slots, gpus
 
@@ -183,7 +186,7 @@ class Planner:
         future, at = self._future, self._start_after(end)
         priority = future.priority(bucket)
         then = self._ahead.then(bucket, at, job_id)
-        found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority), then)
+        found = self._trial.place(bucket, demand, hosts, lambda host: future.host_ledger(host, at, priority), then)
         if isinstance(found, Reason):
             return None
         booking = self.booking(job_id, bucket, found, at)

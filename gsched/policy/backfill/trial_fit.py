@@ -1,4 +1,4 @@
-"""Would one job of a class fit, on any books? The scalar trial that planning and preemption ask. It takes nothing.
+"""Would one job of a class fit, on any ledger? The scalar trial that planning and preemption ask. It takes nothing.
 
 It follows the same rule as placing (host_fit, task_spread), host by host in the order given.
 """
@@ -30,14 +30,14 @@ from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, d
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, turns_of
 
 _TRIED = -9
-"""Attempt number under which the parts of a compound stand in books while the next part is tried."""
+"""Attempt number under which the parts of a compound stand in ledgers while the next part is tried."""
 
 
 class _Asked(NamedTuple):
     """What is asked of all hosts alike."""
 
     demand: Demand
-    books: LedgerOf
+    host_ledger: LedgerOf
     then: Standing | None
 
     @property
@@ -97,14 +97,14 @@ class TrialFit:
         return needs_of(demand)
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: LedgerOf, then: Standing | None = None
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], host_ledger: LedgerOf, then: Standing | None = None
     ) -> Allocation | Reason:
-        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+        """What one job would hold on some of `hosts` if they had these ledgers; earlier ones are preferred if alike.
 
         `then`: what limits leave to it; None: all.
         """
         first: Reason | None = None
-        asked = _Asked(demand, books, then)
+        asked = _Asked(demand, host_ledger, then)
         for choice in demand.choices:
             found = self._choice(asked, choice, hosts)
             if isinstance(found, Allocation):
@@ -154,7 +154,7 @@ class TrialFit:
             if sum(room.values()) < tasks:
                 return None
             parts.append(CompoundPart(term, tasks, room))
-        there = HostTry(self._snapshot, self._fits, asked.books, choice.terms, self._tries, asked.lets_have)
+        there = HostTry(self._snapshot, self._fits, asked.host_ledger, choice.terms, self._tries, asked.lets_have)
         return deal(parts, there, asked.demand.first_hosts)
 
     def _parts(
@@ -163,15 +163,15 @@ class TrialFit:
         """Places for the parts of a compound, each beside those whose turn came before."""
         tried: dict[str, HostLedger] = {}
         parts: dict[int, tuple[HostAllocation, ...]] = {}
-        shares, books = tasks_of(choice, asked.demand.slots), asked.books
-        beside = asked._replace(books=lambda name: tried.get(name) or books(name))
+        shares, host_ledger = tasks_of(choice, asked.demand.slots), asked.host_ledger
+        beside = asked._replace(host_ledger=lambda name: tried.get(name) or host_ledger(name))
         for number in turns:
             tasks = shares[number]
             found = self._term(beside, choice.terms[number], tasks, tasks, hosts)
             if isinstance(found, Reason):
                 return found
             for part in found:
-                own = tried.get(part.host) or books(part.host).copy()
+                own = tried.get(part.host) or host_ledger(part.host).copy()
                 own.exclusive = None  # its own parts do not keep each other out
                 own.take((-1, _TRIED - number), apart(part))
                 tried[part.host] = own
@@ -215,7 +215,7 @@ class TrialFit:
         return reason or NO_HOST
 
     def _try(self, asked: _Asked, fit: TaskFit, host: HostSnapshot) -> HostAllocation | Reason:
-        found = fit.on(host, asked.books(host.name))
+        found = fit.on(host, asked.host_ledger(host.name))
         if asked.then is None or isinstance(found, Reason):
             return found
         return asked.then.part_reason(found) or found
@@ -232,7 +232,7 @@ class TrialFit:
         one = self._fits.of(term, 1, first=False)
         offers = []
         for name in hosts:
-            host, ledger = self._snapshot.hosts[name], asked.books(name)
+            host, ledger = self._snapshot.hosts[name], asked.host_ledger(name)
             same = same_of(term.same, host.values)
             if same is None or (units.number is not None and name not in units.number):
                 continue
@@ -245,7 +245,9 @@ class TrialFit:
                 room = cpu_affinity.room(ledger, term.affinity, room)
             unit = 0 if units.number is None else units.number[name]
             offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
-        denied = units.denied((each.unit for each in offers), lambda part: refusal_of(part, asked.books(part.host)))
+        denied = units.denied(
+            (each.unit for each in offers), lambda part: refusal_of(part, asked.host_ledger(part.host))
+        )
         return [each for each in offers if each.unit not in denied]
 
     def _units(self, term: DemandTerm) -> Units:

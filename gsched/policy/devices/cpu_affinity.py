@@ -1,4 +1,4 @@
-"""Which processor units: chosen on one host for the tasks of a job with affinity[], from what its books say is free.
+"""Which processor units: chosen on one host for the tasks of a job with affinity[], from what its ledger says is free.
 
 It takes nothing. Units near the job's GPUs go before all others. They are given in the order in which they lie;
 distribute=balance takes from where most is free, and distribute=pack from the smallest core, socket or NUMA node that
@@ -73,7 +73,7 @@ def room(ledger: HostLedger, affinity: Affinity, most: int = 1 << 20) -> int:
 
 
 def rechoose(ledger: HostLedger, bindings: Iterable[CpuBinding]) -> tuple[CpuBinding, ...] | None:
-    """The bindings as they fit these books, other units in the place of those that are taken; None if they do not."""
+    """The bindings as they fit this ledger, other units in the place of those that are taken; None if they do not."""
     taken = ledger.bound_cpus()
     there = {each.cpu for each in ledger.processors}
     found: list[CpuBinding] = []
@@ -100,7 +100,7 @@ def affinity_of(text: str) -> Affinity:
 
 
 class _Picker:
-    """The choice on one host. `taken`: CPUs that others hold, if not those that the books name."""
+    """The choice on one host. `taken`: CPUs that others hold, if not those that the ledger names."""
 
     def __init__(self, ledger: HostLedger, affinity: Affinity, taken: set[int] | None = None) -> None:
         self._ledger = ledger

@@ -114,7 +114,7 @@ class ScarceHosts:
         if best >= len(devices) or devices[best].uuid == held.uuid:
             return part
         gpu = devices[best]
-        if gpu not in gpu_choice.candidates(self._columns.books(row), need.devices[0].kind):
+        if gpu not in gpu_choice.candidates(self._columns.host_ledger(row), need.devices[0].kind):
             return part
         return replace(part, gpus=(replace(held, uuid=gpu.uuid, index=gpu.index, pci_bus_id=gpu.pci_bus_id),))
 
@@ -135,9 +135,9 @@ class ScarceHosts:
         self._epoch = columns.epoch
         self._read, self._read_standing = columns.log.length, columns.standing_log.length
         if not self._states:
-            self._begin([_state(columns.hosts[row], columns.books(row)) for row in range(columns.size)])
+            self._begin([_state(columns.hosts[row], columns.host_ledger(row)) for row in range(columns.size)])
             return
-        found = {row: _state(columns.hosts[row], columns.books(row)) for row in rows}
+        found = {row: _state(columns.hosts[row], columns.host_ledger(row)) for row in rows}
         found = {row: state for row, state in found.items() if state != self._states[row]}
         is_other = any(
             (state.label, len(state.devices)) != (self._states[row].label, len(self._states[row].devices))
@@ -189,7 +189,7 @@ class ScarceHosts:
             return max(1, round(kind.share * WHOLE))
         if kind.claim not in SHARING or not self._columns.size:
             return WHOLE
-        return max(1, WHOLE // max(1, self._columns.books(0).shared_jobs))
+        return max(1, WHOLE // max(1, self._columns.host_ledger(0).shared_jobs))
 
 
 def scarce_hosts(columns: HostColumns, snapshot: Snapshot) -> ScarceHosts | None:
@@ -202,18 +202,20 @@ def scarce_hosts(columns: HostColumns, snapshot: Snapshot) -> ScarceHosts | None
     return found
 
 
-def _state(host: HostSnapshot, books: HostLedger) -> _State:
+def _state(host: HostSnapshot, host_ledger: HostLedger) -> _State:
     labels: dict[str, list[Gpu]] = {}
-    for gpu in sorted(whole_gpus(books.gpus), key=lambda gpu: gpu.index):
+    for gpu in sorted(whole_gpus(host_ledger.gpus), key=lambda gpu: gpu.index):
         if not gpu.problem and not gpu.mig and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED:
             labels.setdefault(_label(gpu, gpu.counted_mode or gpu.mode), []).append(gpu)
     label = max(labels, key=lambda label: len(labels[label]), default="")
     devices = tuple(labels.get(label, ()))
-    if host.closed or books.exclusive is not None:
+    if host.closed or host_ledger.exclusive is not None:
         return _State(label, devices, 0, 0, (0,) * len(devices))
-    slots = books.free_slots
+    slots = host_ledger.free_slots
     cpu = _PLENTY if slots is None else slots * 1000
-    return _State(label, devices, cpu, _memory(host.values, books), tuple(_free(books, gpu) for gpu in devices))
+    return _State(
+        label, devices, cpu, _memory(host.values, host_ledger), tuple(_free(host_ledger, gpu) for gpu in devices)
+    )
 
 
 def _label(gpu: Gpu, mode: ComputeMode) -> str:
@@ -222,23 +224,23 @@ def _label(gpu: Gpu, mode: ComputeMode) -> str:
     return f"{COUNTER_OF_MODE[mode]}{changes} {gpu.model} {gpu.memory_mib or 0:g}"
 
 
-def _memory(values: Mapping[str, object], books: HostLedger) -> int:
+def _memory(values: Mapping[str, object], host_ledger: HostLedger) -> int:
     """MiB that jobs may still reserve."""
     for name in ("maxmem", "mem"):
         amount = values.get(name)
         if isinstance(amount, float | int):
-            return max(0, math.floor(amount - books.reserved.get("mem", 0.0)))
+            return max(0, math.floor(amount - host_ledger.reserved.get("mem", 0.0)))
     return _PLENTY
 
 
-def _free(books: HostLedger, gpu: Gpu) -> int:
+def _free(host_ledger: HostLedger, gpu: Gpu) -> int:
     """Thousandths of the GPU that one more job could hold."""
-    holders = books.holders.get(gpu.uuid)
+    holders = host_ledger.holders.get(gpu.uuid)
     if not holders:
         return WHOLE
     if any(claim not in SHARING for claim in holders.values()):
         return 0
-    return max(0, WHOLE - round(WHOLE * books.load_of(gpu.uuid)))
+    return max(0, WHOLE - round(WHOLE * host_ledger.load_of(gpu.uuid)))
 
 
 def _is_of(kind: JobKind, gpu: Gpu) -> bool:

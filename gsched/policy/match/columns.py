@@ -188,7 +188,7 @@ class Match:
             codes[view.of(recent)] = self.recent_code
         return codes
 
-    # -- some rows, where only books have changed since the last sync -------------------------------------------------
+    # -- some rows, where only ledgers have changed since the last sync ----------------------------------------------
 
     def selects(self, row: int) -> bool:
         """Whether the row meets what is asked of values that depend on held things, as the columns show them; the
@@ -235,7 +235,7 @@ class Match:
 
 
 def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[ColumnPart, ColumnPart]:
-    """(rows of which more than the books has changed, all rows that have) since then, ascending. All classes that were
+    """(rows of which more than the ledger has changed, all rows that have) since then, ascending. All classes that were
     looked at in the cycle before ask for the same.
     """
     since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)

@@ -64,7 +64,7 @@ class CycleColumns:
         """Rows from which fast paths take."""
 
     def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Match:
-        """The class against all hosts, as the books are now."""
+        """The class against all hosts, as the ledgers are now."""
         return self._match(self._key(queue, requirement, demand, way), queue, demand, way)
 
     def ranking(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Ranking:
@@ -111,7 +111,7 @@ class CycleColumns:
             ranking.single = None
 
     def follow(self) -> None:
-        """The books of the cycle have changed: look at those hosts anew."""
+        """The ledger of the cycle has changed: look at those hosts anew."""
         changed = self._snapshot.ledger.changed
         index = self.columns.index
         for name in sorted(changed):
@@ -122,7 +122,7 @@ class CycleColumns:
         changed.clear()
 
     def started(self, allocation: Allocation) -> None:
-        """The allocation was taken from the books; where JOB_ACCEPT_INTERVAL is set its hosts take no more for now."""
+        """The allocation was taken from the ledger; where JOB_ACCEPT_INTERVAL is set its hosts take no more for now."""
         columns = self.columns
         for part in allocation.parts:
             row = columns.index[part.host]
@@ -134,11 +134,11 @@ class CycleColumns:
 
     def scratch(self, row: int) -> HostScratch | None:
         """What the host of the row has left, for fast paths to take from; None where counting does not say all."""
-        books = self.columns.books(row)
-        idle = books.idle_alike()
+        host_ledger = self.columns.host_ledger(row)
+        idle = host_ledger.idle_alike()
         if idle is None:
             return None
-        found = self.scratches[row] = HostScratch(books.host, idle, dict(books.reserved))
+        found = self.scratches[row] = HostScratch(host_ledger.host, idle, dict(host_ledger.reserved))
         return found
 
     def took(self, row: int) -> None:

@@ -281,7 +281,7 @@ class Ranking:
 def _of_kind(
     compute: Callable[[HostLedger, DeviceKind], float], kind: DeviceKind
 ) -> Callable[[HostSnapshot, HostLedger], float]:
-    return lambda _, books: compute(books, kind)
+    return lambda _, host_ledger: compute(host_ledger, kind)
 
 
 def _fresh(columns: HostColumns, kind: DeviceKind) -> Numbers:

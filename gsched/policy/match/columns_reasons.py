@@ -76,8 +76,8 @@ class MatchReasons:
 
     def _ask(self, row: int, code: int) -> Reason:
         columns = self._columns
-        host, books = columns.hosts[row], columns.books(row)
-        now = HostNow(host, books, live_values(host, books, columns.shared_left(row)))
+        host, host_ledger = columns.hosts[row], columns.host_ledger(row)
+        now = HostNow(host, host_ledger, live_values(host, host_ledger, columns.shared_left(row)))
         return self.match.conditions[code].refusal(now) or RECENT
 
 

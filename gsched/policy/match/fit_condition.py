@@ -77,7 +77,7 @@ class ValueCondition(FitCondition):
         """What of it looks at what is left, for one row at a time."""
 
         def test(row: int) -> bool:
-            return self.refusal(HostNow(columns.hosts[row], columns.books(row), RowValues(columns, row))) is None
+            return self.refusal(HostNow(columns.hosts[row], columns.host_ledger(row), RowValues(columns, row))) is None
 
         return [test] if columns.is_live(self.names) else []
 
@@ -91,8 +91,8 @@ class RoomCondition(FitCondition):
         """The conditions for tasks that need this; none where it says nothing."""
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        """Why the books do not let anybody take just this part; None when they do, or where they do not say."""
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        """Why the ledger does not let anybody take just this part; None when it does, or where it does not say."""
         return None
 
     def column(self, columns: HostColumns) -> Numbers | Flags | None:

@@ -1,6 +1,6 @@
 """Can this host take some tasks of a job? Either what they would hold there, or the reason why not.
 
-It asks the conditions one after the other, on any books; columns asks the same ones of all hosts at once, and a
+It asks the conditions one after the other, on any ledger; columns asks the same ones of all hosts at once, and a
 property test holds the two together.
 """
 
@@ -30,11 +30,11 @@ class TaskFit:
         self._need = need
         self._conditions = [*value_conditions(term, rules), *room_conditions(need, rules)]
 
-    def on(self, host: HostSnapshot, books: HostLedger) -> HostAllocation | Reason:
-        """What they would hold on the host if these were its books, or why they cannot run there."""
-        now = HostNow(host, books)
+    def on(self, host: HostSnapshot, host_ledger: HostLedger) -> HostAllocation | Reason:
+        """What they would hold on the host if this were its ledger, or why they cannot run there."""
+        now = HostNow(host, host_ledger)
         reason = refusal(self._conditions, now)
-        return reason or _part(self._need, books.host, now.gpus(self._need), now.binding(self._need))
+        return reason or _part(self._need, host_ledger.host, now.gpus(self._need), now.binding(self._need))
 
 
 class TaskFits:
@@ -55,21 +55,23 @@ class TaskFits:
         return found
 
 
-def is_chosen(demand: Demand, host: HostSnapshot, books: HostLedger, queue: Queue, rules: FitRules) -> bool:
+def is_chosen(demand: Demand, host: HostSnapshot, host_ledger: HostLedger, queue: Queue, rules: FitRules) -> bool:
     """Whether a host that a start was planned on meets what is asked of its values, whatever is free there."""
-    now = HostNow(host, books)
+    now = HostNow(host, host_ledger)
     if refusal([*host_conditions(queue, demand, rules), AcceptInterval(queue, rules)], now) is not None:
         return False
     terms = (term for choice in demand.choices for term in choice.terms)
     return any(refusal(value_conditions(term, rules), now) is None for term in terms)
 
 
-def fill(need: HostNeed, books: HostLedger) -> HostAllocation | Reason:
+def fill(need: HostNeed, host_ledger: HostLedger) -> HostAllocation | Reason:
     """The part that meets the need, of a host that has slots and amounts for it; or that devices or processor units
     are missing.
     """
-    gpus = gpus_for(need, books)
-    return _part(need, books.host, gpus, None if isinstance(gpus, Shortage) else binding_for(need, books, gpus))
+    gpus = gpus_for(need, host_ledger)
+    return _part(
+        need, host_ledger.host, gpus, None if isinstance(gpus, Shortage) else binding_for(need, host_ledger, gpus)
+    )
 
 
 def _part(
@@ -91,7 +93,7 @@ def _part(
 
 
 def misfit(ledger: Ledger, key: AttemptKey, allocation: Allocation) -> AnyText:
-    """Why the attempt cannot be given the allocation now, by the books; empty when it can."""
+    """Why the attempt cannot be given the allocation now, by the ledger; empty when it can."""
     for part in allocation.parts:
         if ledger.holds(part.host, key):
             return coded("misfit.still_there", key[1], key[0], part.host)

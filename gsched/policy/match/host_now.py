@@ -1,6 +1,6 @@
-"""One host as conditions look at it: values, books, and the devices that tasks would get there. It takes nothing.
+"""One host as conditions look at it: values, ledger, and the devices that tasks would get there. It takes nothing.
 
-The books need not be those of the cycle: planning and preemption ask with books as they would be.
+The ledger need not be those of the cycle: planning and preemption ask with ledger as they would be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gsched.policy.requirement.reasons import Reason, Shortage
 
 @dataclass(frozen=True, slots=True)
 class FitRules:
-    """What of a cycle's snapshot decides beside host, books and job."""
+    """What of a cycle's snapshot decides beside host, ledger and job."""
 
     increasing: frozenset[str] = frozenset(name for name, each in BUILTIN.items() if each.increasing)
     cores_per_gpu: int = 0
@@ -85,42 +85,42 @@ def live_values(host: HostSnapshot, ledger: HostLedger, shared: Mapping[str, flo
 
 
 class HostNow:
-    """A host, its books, its live values. What it would give of devices is chosen once, when it is first asked for."""
+    """A host, its ledger, its live values. What it would give of devices is chosen once, when it is first asked for."""
 
-    __slots__ = ("_binding", "_gpus", "books", "host", "values")
+    __slots__ = ("_binding", "_gpus", "host", "host_ledger", "values")
 
-    def __init__(self, host: HostSnapshot, books: HostLedger, values: HostValues | None = None) -> None:
+    def __init__(self, host: HostSnapshot, host_ledger: HostLedger, values: HostValues | None = None) -> None:
         self.host = host
-        self.books = books
-        self.values = live_values(host, books) if values is None else values
+        self.host_ledger = host_ledger
+        self.values = live_values(host, host_ledger) if values is None else values
         self._gpus: tuple[HeldGpu, ...] | Shortage | None = None
         self._binding: CpuBinding | Reason | None = None
 
     def gpus(self, need: HostNeed) -> tuple[HeldGpu, ...] | Shortage:
         """The devices that meet the need, always asked of the same; or which are missing."""
         if self._gpus is None:
-            self._gpus = gpus_for(need, self.books)
+            self._gpus = gpus_for(need, self.host_ledger)
         return self._gpus
 
     def binding(self, need: HostNeed) -> CpuBinding | Reason | None:
         """The processor units that meet it, near these devices; None where none are asked for."""
         if self._binding is None:
             held = self.gpus(need)
-            self._binding = binding_for(need, self.books, () if isinstance(held, Shortage) else held)
+            self._binding = binding_for(need, self.host_ledger, () if isinstance(held, Shortage) else held)
         return self._binding
 
 
-def gpus_for(need: HostNeed, books: HostLedger) -> tuple[HeldGpu, ...] | Shortage:
+def gpus_for(need: HostNeed, host_ledger: HostLedger) -> tuple[HeldGpu, ...] | Shortage:
     """Devices that meet the need, or which are missing."""
     if need.devices:
-        return gpu_choice.choose(books, need.devices)
-    return gpu_choice.choose_any(books) if need.auto_gpu else ()
+        return gpu_choice.choose(host_ledger, need.devices)
+    return gpu_choice.choose_any(host_ledger) if need.auto_gpu else ()
 
 
-def binding_for(need: HostNeed, books: HostLedger, gpus: tuple[HeldGpu, ...]) -> CpuBinding | Reason | None:
+def binding_for(need: HostNeed, host_ledger: HostLedger, gpus: tuple[HeldGpu, ...]) -> CpuBinding | Reason | None:
     """Processor units that meet the need, near the devices, or why there are none; None where none are asked for."""
     if need.affinity is None:
         return None
-    nodes = (books.gpus[gpu.uuid].numa for gpu in gpus if gpu.uuid in books.gpus)
+    nodes = (host_ledger.gpus[gpu.uuid].numa for gpu in gpus if gpu.uuid in host_ledger.gpus)
     near = frozenset(node for node in nodes if node is not None)
-    return cpu_affinity.choose(books, need.affinity, need.slots, near)
+    return cpu_affinity.choose(host_ledger, need.affinity, need.slots, near)

@@ -32,11 +32,11 @@ class NoExclusiveJob(CountedRoom):
         yield cls()
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        return _owned(books)
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        return _owned(host_ledger)
 
     def refusal(self, now: HostNow) -> Reason | None:
-        return _owned(now.books)
+        return _owned(now.host_ledger)
 
     def column(self, columns: HostColumns) -> Flags:
         return columns.unlocked
@@ -51,11 +51,11 @@ class NoOtherJob(CountedRoom):
             yield cls()
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        return _used(books) if part.exclusive else None
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        return _used(host_ledger) if part.exclusive else None
 
     def refusal(self, now: HostNow) -> Reason | None:
-        return _used(now.books)
+        return _used(now.host_ledger)
 
     def column(self, columns: HostColumns) -> Flags:
         return columns.empty
@@ -72,11 +72,11 @@ class FreeSlots(CountedRoom):
         yield cls(need.slots)
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        return slots_missing(part.slots, books)
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        return slots_missing(part.slots, host_ledger)
 
     def refusal(self, now: HostNow) -> Reason | None:
-        return slots_missing(self._slots, now.books)
+        return slots_missing(self._slots, now.host_ledger)
 
     def column(self, columns: HostColumns) -> Numbers:
         return columns.free
@@ -99,7 +99,7 @@ class SlotsKeptForGpus(RoomCondition):
             yield cls(need.slots, rules.cores_per_gpu)
 
     def refusal(self, now: HostNow) -> Reason | None:
-        free, idle, slots = now.books.free_slots, now.books.idle(), self._slots
+        free, idle, slots = now.host_ledger.free_slots, now.host_ledger.idle(), self._slots
         if free is None or free - self._per_gpu * idle >= slots:
             return None
         code = "numbers.kept_for_gpus" if idle > 1 else "numbers.kept_for_gpu"
@@ -159,14 +159,14 @@ class FreeDevices(CountedRoom):
             yield cls(kind, count, need)
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
         if len({held.uuid for held in part.gpus}) != len(part.gpus):
-            return Reason(coded("misfit.gpu_twice", books.host))
+            return Reason(coded("misfit.gpu_twice", host_ledger.host))
         for held in part.gpus:
-            if not books.may_hold(held):
-                there = held.uuid in books.gpus
+            if not host_ledger.may_hold(held):
+                there = held.uuid in host_ledger.gpus
                 code = "misfit.gpu_not_claimable" if there else "misfit.gpu_not_there"
-                return Reason(coded(code, held.uuid, books.host, held.claim))
+                return Reason(coded(code, held.uuid, host_ledger.host, held.claim))
         return None
 
     def refusal(self, now: HostNow) -> Reason | None:
@@ -179,11 +179,11 @@ class FreeDevices(CountedRoom):
     def column(self, columns: HostColumns) -> Numbers:
         return columns.derived(self.kind, self._obtainable, counts_idle=gpu_choice.is_plain(self.kind))
 
-    def _obtainable(self, host: HostSnapshot, books: HostLedger) -> float:
+    def _obtainable(self, host: HostSnapshot, host_ledger: HostLedger) -> float:
         kind = self.kind
         if kind.claim in GPU_COUNTERS and kind.claim not in host.values:
             return 0  # a counter can be claimed where it is mapped only
-        return gpu_choice.obtainable(books, kind)
+        return gpu_choice.obtainable(host_ledger, kind)
 
     @property
     def wanted(self) -> float:
@@ -206,7 +206,7 @@ class FreeDeviceOfAny(CountedRoom):
         return held.reason(now.host.name) if isinstance(held, Shortage) else None
 
     def column(self, columns: HostColumns) -> Numbers:
-        return columns.derived("any", lambda _, books: gpu_choice.obtainable_any(books))
+        return columns.derived("any", lambda _, host_ledger: gpu_choice.obtainable_any(host_ledger))
 
 
 class FreeProcessorUnits(CountedRoom):
@@ -222,8 +222,12 @@ class FreeProcessorUnits(CountedRoom):
             yield cls(need, need.affinity)
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        why = cpu_misfit(books.host, part.cpus, books.processors, books.bound_cpus()) if part.bindings else ""
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        why = (
+            cpu_misfit(host_ledger.host, part.cpus, host_ledger.processors, host_ledger.bound_cpus())
+            if part.bindings
+            else ""
+        )
         return Reason(why) if why else None
 
     def refusal(self, now: HostNow) -> Reason | None:
@@ -261,10 +265,10 @@ def beside_devices(part: HostAllocation, rules: FitRules) -> list[RoomCondition]
     return [each for each in room_conditions(need, rules) if not isinstance(each, FreeDeviceOfAny)]
 
 
-def refusal_of(part: HostAllocation, books: HostLedger) -> Reason | None:
-    """Why nobody can take just this part now, by the books alone; None when it can be taken."""
+def refusal_of(part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+    """Why nobody can take just this part now, by the ledger alone; None when it can be taken."""
     for kind in ROOM_CONDITIONS:
-        found = kind.refusal_of(part, books)
+        found = kind.refusal_of(part, host_ledger)
         if found is not None:
             return found
     return None
@@ -272,34 +276,38 @@ def refusal_of(part: HostAllocation, books: HostLedger) -> Reason | None:
 
 def idle_gpus(columns: HostColumns) -> Numbers:
     """Devices of each host that nobody holds."""
-    return columns.derived("idle", lambda _, books: books.idle(), counts_idle=True)
+    return columns.derived("idle", lambda _, host_ledger: host_ledger.idle(), counts_idle=True)
 
 
 def task_room(columns: HostColumns, affinity: Affinity) -> Numbers:
     """How many tasks with this affinity[] the free processor units of each host could take."""
-    return columns.derived(affinity, lambda _, books: cpu_affinity.room(books, affinity))
+    return columns.derived(affinity, lambda _, host_ledger: cpu_affinity.room(host_ledger, affinity))
 
 
-def _owned(books: HostLedger) -> Reason | None:
-    owner = books.exclusive
-    return None if owner is None else Reason(coded("pending.locked"), coded("numbers.job_on", owner[0], books.host))
+def _owned(host_ledger: HostLedger) -> Reason | None:
+    owner = host_ledger.exclusive
+    return (
+        None if owner is None else Reason(coded("pending.locked"), coded("numbers.job_on", owner[0], host_ledger.host))
+    )
 
 
-def _used(books: HostLedger) -> Reason | None:
-    count = len(books.held)
+def _used(host_ledger: HostLedger) -> Reason | None:
+    count = len(host_ledger.held)
     if not count:
         return None
     text = coded("pending.not_empty")
-    return Reason(text, coded("numbers.jobs_run" if count > 1 else "numbers.job_runs", count, books.host))
+    return Reason(text, coded("numbers.jobs_run" if count > 1 else "numbers.job_runs", count, host_ledger.host))
 
 
 def _slots_text(slots: int) -> CodedText:
     return ONE_SLOT if slots == 1 else SLOTS
 
 
-def slots_missing(slots: int, books: HostLedger) -> Reason | None:
+def slots_missing(slots: int, host_ledger: HostLedger) -> Reason | None:
     """Why so many slots cannot be had; None when they can."""
-    free = books.free_slots
+    free = host_ledger.free_slots
     if free is None or free >= slots:
         return None
-    return Reason(_slots_text(slots), coded("numbers.slots_free", slots, free, books.max_slots or 0, books.host))
+    return Reason(
+        _slots_text(slots), coded("numbers.slots_free", slots, free, host_ledger.max_slots or 0, host_ledger.host)
+    )

@@ -221,8 +221,8 @@ class Placer:
         return RefusedPlace(reasons, bucket not in self._guard.limited_buckets)
 
     def _is_chosen(self, kind: _Kind, demand: Demand, host: str) -> bool:
-        books = self._snapshot.ledger.host(host)
-        return is_chosen(demand, self._snapshot.hosts[host], books, kind.queue, self._rules)
+        host_ledger = self._snapshot.ledger.host(host)
+        return is_chosen(demand, self._snapshot.hosts[host], host_ledger, kind.queue, self._rules)
 
     def effective(self, demand: Demand, allocation: Allocation) -> str:
         """The text of the choice that a place is of which was found otherwise."""
@@ -287,12 +287,12 @@ class Placer:
                 for out in guard.own.get(bucket, ()):
                     ranking.drop(out)
                 continue
-            books = columns.books(row)
+            host_ledger = columns.host_ledger(row)
             if row in columns.tried and match.is_live and not match.selects(row):
                 # Its code will say so when it is looked at anew; for a host that the cycle has not used it says so now.
                 ranking.drop(row)
                 continue
-            found = fill(need, books)
+            found = fill(need, host_ledger)
             if isinstance(found, Reason):
                 ranking.refuse(row, found)
                 continue

@@ -33,7 +33,7 @@ from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble
 _SPARE_OFFERS = 64
 """Hosts beyond those that should do which a job is offered."""
 _TRIED = -9
-"""Attempt number under which parts of a compound stand in the books while the next part is tried."""
+"""Attempt number under which parts of a compound stand in the ledger while the next part is tried."""
 _ROUNDING = 1e-9
 
 
@@ -170,8 +170,8 @@ class Spreader:
 
     def _filler(self, bucket: Bucket, term: DemandTerm) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
-            host, books = self._snapshot.hosts[name], self._snapshot.ledger.host(name)
-            found = self._fits.of(term, tasks, first=is_first).on(host, books)
+            host, host_ledger = self._snapshot.hosts[name], self._snapshot.ledger.host(name)
+            found = self._fits.of(term, tasks, first=is_first).on(host, host_ledger)
             if isinstance(found, Reason):
                 return found
             return self._guard.planned(bucket, found) or self._guard.limited(bucket, found) or found

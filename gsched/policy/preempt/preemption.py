@@ -65,7 +65,7 @@ def may_preempt(queue: Queue, victim: Queue) -> bool:
 
 
 class Preemptor:
-    """Preemption in one cycle. It changes the cycle's ledger (suspends there) and books what is freed."""
+    """Preemption in one cycle. It changes the cycle's ledger (suspends there) and reserves what is freed."""
 
     def __init__(self, snapshot: Snapshot, now: float, trial: AsksFit, reservations: Reservations) -> None:
         self._snapshot = snapshot
@@ -80,7 +80,7 @@ class Preemptor:
         self._searches = 0
 
     def find(self, job_id: int, bucket: Bucket, demand: Demand) -> Displacement | None:
-        """Victims for a job that fits nowhere, already displaced in the cycle's books; None if there are none.
+        """Victims for a job that fits nowhere, already displaced in the cycle's ledger; None if there are none.
 
         The caller takes `allocation`, if there is one, like any placement; otherwise the job waits for its victims,
         and what they free is reserved for it. Without success it is not looked again for LOOK_AGAIN_S seconds.
@@ -140,7 +140,7 @@ class Preemptor:
 
     def resumable(self) -> list[int]:
         """Preempted jobs that may go on: their slots are free, and held for nobody else. To be asked at the end of a
-        cycle that came to all jobs. Their slots are taken in the cycle's books.
+        cycle that came to all jobs. Their slots are taken in the cycle's ledger.
         """
         ledger, running = self._snapshot.ledger, self._snapshot.running
         waiting = [running[key[0]] for key in ledger.suspended if key[0] in running and key[0] not in self._gone]
@@ -198,10 +198,10 @@ class Preemptor:
         for host in names:
             able = [each for each in ripe.get(host, ()) if _able(each, requeue) and each.job_id not in self._gone]
             if able:
-                books = self._snapshot.ledger.host(host)
-                free = slots if books.free_slots is None else books.free_slots
-                idle = len(books.gpus) - len(books.holders)
-                parts = [books.held[each.key] for each in able if each.key in books.held]
+                host_ledger = self._snapshot.ledger.host(host)
+                free = slots if host_ledger.free_slots is None else host_ledger.free_slots
+                idle = len(host_ledger.gpus) - len(host_ledger.holders)
+                parts = [host_ledger.held[each.key] for each in able if each.key in host_ledger.held]
                 more = sum(part.slots for part in parts)
                 freed = sum(len(part.gpus) for part in parts) if requeue else 0
                 if free + more >= slots and idle + freed >= gpus:
@@ -252,7 +252,7 @@ class Preemptor:
             for part in victim.allocation.parts:
                 by_host.setdefault(part.host, []).append(victim)
 
-        def books(host: str) -> HostLedger:
+        def host_ledger(host: str) -> HostLedger:
             ledger = self._snapshot.ledger.host(host)
             displaced = by_host.get(host)
             if not displaced:
@@ -263,7 +263,7 @@ class Preemptor:
                     ledger.give(victim.key) if requeue else ledger.suspend(victim.key)
             return ledger
 
-        found = self._trial.place(bucket, demand, hosts, books)
+        found = self._trial.place(bucket, demand, hosts, host_ledger)
         return None if isinstance(found, Reason) else found
 
     def _choose(

@@ -32,7 +32,7 @@ MOST_TRIED = 2000
 _MOST_ORDERS = 6
 _MOST_FIRSTS = 8
 _TRIED = -9
-"""Attempt number under which parts stand in books while the next part is tried."""
+"""Attempt number under which parts stand in ledgers while the next part is tried."""
 
 Sums = tuple[int, ...]
 """Tasks of each part."""
@@ -94,14 +94,14 @@ class HostTry:
         self,
         snapshot: Snapshot,
         fits: TaskFits,
-        books: Callable[[str], HostLedger],
+        host_ledger: Callable[[str], HostLedger],
         terms: Sequence[DemandTerm],
         tries: Tries,
         allowed: Callable[[HostAllocation], bool] = lambda part: True,
     ) -> None:
         self._snapshot = snapshot
         self._fits = fits
-        self._books = books
+        self._host_ledger = host_ledger
         self._terms = terms
         self._allowed = allowed
         self._known: dict[tuple[str, Sums, bool], dict[int, HostAllocation] | None] = {}
@@ -109,7 +109,7 @@ class HostTry:
 
     def slots(self, host: str) -> float:
         """Slots that are free there."""
-        free = self._books(host).free_slots
+        free = self._host_ledger(host).free_slots
         return math.inf if free is None else free
 
     def hold(self, host: str, tasks: Sums, *, first: bool) -> dict[int, HostAllocation] | None:
@@ -125,21 +125,21 @@ class HostTry:
             found = self._in_order(host, order, tasks, first)
             if found is not None:
                 whole = merge(list(found.values())).hosts[0]
-                return None if refusal_of(whole, self._books(host)) or not self._allowed(whole) else found
+                return None if refusal_of(whole, self._host_ledger(host)) or not self._allowed(whole) else found
         return None
 
     def _in_order(self, host: str, order: Sequence[int], tasks: Sums, first: bool) -> dict[int, HostAllocation] | None:
-        there, books = self._snapshot.hosts[host], self._books(host).copy()
+        there, host_ledger = self._snapshot.hosts[host], self._host_ledger(host).copy()
         found: dict[int, HostAllocation] = {}
         for number in order:
             term = self._terms[number]
             if found:  # its own parts do not keep each other out
-                books.exclusive = None
+                host_ledger.exclusive = None
             self.tries.left -= 1
-            part = self._fits.of(term, tasks[number], first=first, beside=bool(found)).on(there, books)
+            part = self._fits.of(term, tasks[number], first=first, beside=bool(found)).on(there, host_ledger)
             if isinstance(part, Reason):
                 return None
-            books.take((-1, _TRIED - number), apart(part))
+            host_ledger.take((-1, _TRIED - number), apart(part))
             found[number] = structs.replace(part, exclusive=term.exclusive)
         return found
 

@@ -1,6 +1,6 @@
 """Tasks of one job over several hosts: all of them find a place or none does.
 
-`assemble` deals tasks to hosts that offer room, in the order in which they are given; it knows no books: whoever asks
+`assemble` deals tasks to hosts that offer room, in the order in which they are given; it knows no ledger: whoever asks
 says what each host can take and fills it. Source of the rules: bsub(1), options -n, -m and -R (span, same, cu).
 """
 
@@ -101,7 +101,7 @@ def merge(parts: Sequence[HostAllocation]) -> Allocation:
 
 
 def apart(part: HostAllocation) -> HostAllocation:
-    """A part of a compound as it stands in the books while the next is tried: none may share a device with another,
+    """A part of a compound as it stands in the ledger while the next is tried: none may share a device with another,
     since each asks for devices of its own.
     """
     if not any(gpu.claim in SHARING for gpu in part.gpus):

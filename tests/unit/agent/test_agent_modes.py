@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.agent.gpu.compute_mode_records import ModeBook
+from gsched.agent.gpu.compute_mode_records import ModeRecords
 from gsched.agent.gpu.compute_modes import Modes
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
@@ -45,7 +45,7 @@ class Host:
         self.owners: dict[int, str] = {}
         self.clock = ManualClock()
         self.reports: list[GpuReport] = []
-        self.book = ModeBook(folder / "modes.json", "this boot")
+        self.book = ModeRecords(folder / "modes.json", "this boot")
         self.watch = GpuWatch(
             "h",
             "c",
@@ -98,7 +98,7 @@ class Host:
 
     def noted(self) -> dict[str, tuple[ComputeMode, ComputeMode]]:
         """What is on disk: GPU -> (mode to go back to, mode of its jobs)."""
-        found = ModeBook(self.folder / "modes.json", "this boot").gpus
+        found = ModeRecords(self.folder / "modes.json", "this boot").gpus
         return {uuid: (each.standing, each.given) for uuid, each in found.items()}
 
 
@@ -281,16 +281,16 @@ def test_after_a_reboot_there_is_nothing_to_set_back(tmp_path: Path) -> None:
     async def story() -> None:
         host = await Host(tmp_path, DEFAULT).begin()
         await host.before(FIRST, part(PROCESS_CLAIM))
-        assert ModeBook(tmp_path / "modes.json", "another boot").gpus == {}
-        assert ModeBook(tmp_path / "modes.json", "this boot").gpus != {}
+        assert ModeRecords(tmp_path / "modes.json", "another boot").gpus == {}
+        assert ModeRecords(tmp_path / "modes.json", "this boot").gpus != {}
         assert (tmp_path / "modes.json").stat().st_mode & 0o077 == 0, "an agent sets what stands there"
 
     play(story)
 
 
-def test_a_file_that_is_no_book_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_holds_no_records_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "modes.json").write_text("{")
-    assert ModeBook(tmp_path / "modes.json", "b").gpus == {}
+    assert ModeRecords(tmp_path / "modes.json", "b").gpus == {}
     assert f"{tmp_path}/modes.json cannot be read" in caplog.text
 
 

@@ -1,6 +1,6 @@
 """Any history at all: random people, agents that tell late, twice or never, hosts that vanish, masters that restart.
 
-After each step the books are right, the events alone give the same state, nobody waits without a reason, and no GPU
+After each step the ledger is right, the events alone give the same state, nobody waits without a reason, and no GPU
 has two owners: neither in the ledger nor in what really runs on the hosts.
 """
 
@@ -165,8 +165,8 @@ def held_by_jobs(state: ClusterState) -> dict[tuple[str, AttemptKey], dict[str, 
     started = {job.key for job in state.jobs.values() if job.state in STARTED}
     return {
         (host, key): part.amounts
-        for host, books in state.ledger.hosts.items()
-        for key, part in books.held.items()
+        for host, host_ledger in state.ledger.hosts.items()
+        for key, part in host_ledger.held.items()
         if key in started
     }
 
@@ -496,7 +496,7 @@ class Histories(RuleBasedStateMachine):
     # -- what is always so ----------------------------------------------------------------------------------------
 
     @invariant()
-    def the_books_are_right(self) -> None:
+    def the_ledger_is_right(self) -> None:
         assert self.engine.audit() == []
         for name, ledger in self.engine.state.ledger.hosts.items():
             for counter in ("ngpus", "ngpus_shared", "ngpus_excl_p"):
@@ -505,8 +505,8 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def who_is_away_is_known(self) -> None:
-        seen, books = self.engine.observations, self.engine.state.ledger.hosts
-        names = {*self.engine.config.hosts, *(name for name in books if books[name].held)}
+        seen, host_ledger = self.engine.observations, self.engine.state.ledger.hosts
+        names = {*self.engine.config.hosts, *(name for name in host_ledger if host_ledger[name].held)}
         away = {name for name in names if not seen.of(name).connected and not seen.of(name).lost}
         assert away == {name for name in seen.roll.away if name in names}
 
@@ -543,7 +543,7 @@ class Histories(RuleBasedStateMachine):
             assert len(cpus) == len(set(cpus)), cpus
 
     @invariant()
-    def what_runs_on_a_connected_host_is_in_the_books(self) -> None:
+    def what_runs_on_a_connected_host_is_in_the_ledger(self) -> None:
         for agent in self.agents.values():
             if agent.connected:
                 missing = agent.running().keys() - self.engine.state.ledger.host(agent.name).held.keys()

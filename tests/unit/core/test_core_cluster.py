@@ -37,8 +37,8 @@ def test_a_checkpoint_gives_back_all_that_is_derived_from_it(road: str) -> None:
     for name in ("pending", "avoiding", "tokens", "next_job_id"):
         assert getattr(again, name) == getattr(state, name), name
     assert vars(again.tally) == vars(state.tally)
-    assert {host: books.held for host, books in again.ledger.hosts.items() if books.held} == {
-        host: books.held for host, books in state.ledger.hosts.items() if books.held
+    assert {host: host_ledger.held for host, host_ledger in again.ledger.hosts.items() if host_ledger.held} == {
+        host: host_ledger.held for host, host_ledger in state.ledger.hosts.items() if host_ledger.held
     }
     assert again.forgetting.first_end() == state.forgetting.first_end()
     assert audit(again) == []

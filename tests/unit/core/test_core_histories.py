@@ -33,10 +33,10 @@ def long_history(seed: int, steps: int) -> Histories:
     world = Histories()
     world.begin()
     checks = [
-        world.the_books_are_right,
+        world.the_ledger_is_right,
         world.what_really_runs_shares_no_gpu,
         world.what_really_runs_shares_no_cpu,
-        world.what_runs_on_a_connected_host_is_in_the_books,
+        world.what_runs_on_a_connected_host_is_in_the_ledger,
         world.nothing_is_given_back_before_it_has_ended,
         world.nobody_waits_without_a_reason,
     ]

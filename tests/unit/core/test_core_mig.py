@@ -117,7 +117,7 @@ _ASKED = st.sampled_from(["mig=1", "mig=3:j_exclusive=yes", "num=2:mig=1", "num=
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(_LAID | _ASKED | st.integers(0, 9) | st.just("again"), max_size=25))
-def test_whatever_is_relaid_the_books_hold_and_a_replay_says_the_same(
+def test_whatever_is_relaid_the_ledger_holds_and_a_replay_says_the_same(
     steps: list[tuple[str, ...] | str | int],
 ) -> None:
     """Layouts change, jobs come, end (a number), and the master starts again."""

@@ -34,8 +34,8 @@ def test_a_suspended_job_gives_its_slots_and_keeps_its_gpus() -> None:
     assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
     assert world.orders()[-2:] == [SuspendAttempt("a", low, 1), world.orders()[-1]]
     assert sentence(world.job(low).suspend_reason) == f"The job was preempted because of a higher priority job <{high}>"
-    books = world.engine.state.ledger.host("a")
-    assert books.slots_used == 2 and len(books.holders) == 1
+    host_ledger = world.engine.state.ledger.host("a")
+    assert host_ledger.slots_used == 2 and len(host_ledger.holders) == 1
     world.check_replay()
     again = ClusterState.load(world.engine.state.dump())
     assert audit(again) == [] and again.ledger.host("a").slots_used == 2

@@ -1,4 +1,4 @@
-"""gmod -R of a started job: amounts change in the books, and nothing else can."""
+"""gmod -R of a started job: amounts change in the ledger, and nothing else can."""
 
 from __future__ import annotations
 

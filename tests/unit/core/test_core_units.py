@@ -1,4 +1,4 @@
-"""cu[excl] in the engine: the hosts that a job keeps from others are in the books, and are no hosts that it runs on."""
+"""cu[excl] in the engine: the hosts that a job keeps from others are in the ledger, but it does not run on them."""
 
 from __future__ import annotations
 

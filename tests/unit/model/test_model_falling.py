@@ -1,4 +1,4 @@
-"""Amounts that are given back before their attempt ends: the books at any time are what a fresh count of them gives."""
+"""Amounts that are given back before their attempt ends: the ledger at any time is what a fresh count of them gives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_held_follows_the_course() -> None:
     assert whole.changes(100.0) == [110.0, 130.0]
 
 
-def test_books_give_back_when_it_is_due_and_not_before() -> None:
+def test_ledgers_give_back_when_it_is_due_and_not_before() -> None:
     ledger = Ledger()
     ledger.advance(100.0)
     ledger.take((1, 1), Allocation(hosts=(part("a", mem=MEM), part("b", mem=MEM))), 100.0)
@@ -67,10 +67,10 @@ def test_a_clock_that_is_set_back_takes_nothing_from_anybody() -> None:
 
 
 def test_a_holding_of_which_nobody_knows_when_it_began_is_kept_whole() -> None:
-    books = HostLedger("a")
-    books.take((1, 1), part(mem=MEM))
-    books.advance(1e9)
-    assert books.reserved == {"mem": 50.0} and not books.is_falling
+    host_ledger = HostLedger("a")
+    host_ledger.take((1, 1), part(mem=MEM))
+    host_ledger.advance(1e9)
+    assert host_ledger.reserved == {"mem": 50.0} and not host_ledger.is_falling
 
 
 def test_a_fork_looks_ahead_without_touching_the_original() -> None:
@@ -145,11 +145,13 @@ class Falling(RuleBasedStateMachine):
 
     def held(self) -> dict[tuple[str, AttemptKey], dict[str, float]]:
         return {
-            (name, key): part.amounts for name, books in self.ledger.hosts.items() for key, part in books.held.items()
+            (name, key): part.amounts
+            for name, host_ledger in self.ledger.hosts.items()
+            for key, part in host_ledger.held.items()
         }
 
     @invariant()
-    def the_books_are_what_a_fresh_count_gives(self) -> None:
+    def the_ledger_is_what_a_fresh_count_gives(self) -> None:
         sums: dict[str, dict[str, float]] = {name: {} for name in self.ledger.hosts}
         coming = []
         for taken in self.taken.values():
@@ -158,9 +160,9 @@ class Falling(RuleBasedStateMachine):
                     assert amount >= 0
                     sums[part.host][name] = sums[part.host].get(name, 0.0) + amount
                 coming += [at for at in part.changes(taken.since) if at > self.now]
-        for name, books in self.ledger.hosts.items():
-            assert books.reserved == {each: amount for each, amount in sums[name].items() if amount}
-            assert list(miscounts(books)) == []
+        for name, host_ledger in self.ledger.hosts.items():
+            assert host_ledger.reserved == {each: amount for each, amount in sums[name].items() if amount}
+            assert list(miscounts(host_ledger)) == []
         first = self.ledger.next_change()
         assert (first is None) <= (not coming)
         assert first is None or (first > self.now and first <= min(coming, default=math.inf))

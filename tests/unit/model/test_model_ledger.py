@@ -24,7 +24,7 @@ def report(*modes: ComputeMode | None) -> GpuReport:
     return GpuReport(gpus=tuple(Gpu(uuid=f"G{i}", index=i, mode=mode) for i, mode in enumerate(modes)))
 
 
-def books(*modes: ComputeMode | None, slots: int | None = 8, shared_jobs: int = 1) -> HostLedger:
+def host_ledger(*modes: ComputeMode | None, slots: int | None = 8, shared_jobs: int = 1) -> HostLedger:
     ledger = HostLedger("a")
     ledger.max_slots, ledger.shared_jobs = slots, shared_jobs
     ledger.observe_gpus(report(*modes))
@@ -47,7 +47,7 @@ def why(part: HostAllocation, ledger: HostLedger) -> str:
 
 
 def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
-    ledger = books(PROCESS, PROCESS, PROCESS, PROCESS)
+    ledger = host_ledger(PROCESS, PROCESS, PROCESS, PROCESS)
     assert ledger.counter("ngpus_excl_p") == DeviceCounter(4.0, 0.0)
     ledger.take((1153, 1), part(2))
     assert ledger.counter("ngpus_excl_p") == DeviceCounter(3.0, 1.0)
@@ -66,7 +66,7 @@ def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
     ("claim", "mode"), [("ngpus_shared", SHARED), ("ngpus_excl_t", THREAD), ("ngpus_excl_p", PROCESS)]
 )
 def test_a_claim_by_mode_takes_only_devices_in_that_mode(claim: str, mode: ComputeMode) -> None:
-    ledger = books(SHARED, THREAD, PROHIBITED, PROCESS)
+    ledger = host_ledger(SHARED, THREAD, PROHIBITED, PROCESS)
     index = [SHARED, THREAD, PROHIBITED, PROCESS].index(mode)
     assert claimable(ledger, claim) == [index]
     assert ledger.counter(claim) == DeviceCounter(1.0, 0.0)
@@ -79,7 +79,7 @@ def test_a_claim_by_mode_takes_only_devices_in_that_mode(claim: str, mode: Compu
 @pytest.mark.parametrize("switched", [*ComputeMode, None])
 @pytest.mark.parametrize("claim", ["ngpus", "ngpus_shared", "ngpus_excl_t", "ngpus_excl_p"])
 def test_a_held_device_is_never_free_whoever_switches_its_mode(switched: ComputeMode | None, claim: str) -> None:
-    ledger = books(PROCESS)
+    ledger = host_ledger(PROCESS)
     ledger.take((1, 1), part(0))
     ledger.observe_gpus(report(switched))
     assert claimable(ledger, claim) == []
@@ -89,7 +89,7 @@ def test_a_held_device_is_never_free_whoever_switches_its_mode(switched: Compute
 
 
 def test_a_shared_device_takes_as_many_jobs_as_configured() -> None:
-    ledger = books(SHARED, SHARED, shared_jobs=2)
+    ledger = host_ledger(SHARED, SHARED, shared_jobs=2)
     ledger.take((1, 1), part(0, claim="ngpus_shared"))
     assert claimable(ledger, "ngpus_shared") == [1, 0]  # the least shared first
     assert claimable(ledger, "ngpus") == [1]  # a plain claim is for a device of its own
@@ -106,7 +106,7 @@ def test_a_shared_device_takes_as_many_jobs_as_configured() -> None:
 
 
 def test_counters_are_never_below_zero_and_never_count_a_vanished_device() -> None:
-    ledger = books(PROCESS, PROCESS)
+    ledger = host_ledger(PROCESS, PROCESS)
     ledger.take((1, 1), part(0, claim="ngpus"))
     ledger.take((2, 1), part(1, claim="ngpus"))
     ledger.observe_gpus(report(PROCESS))
@@ -118,7 +118,7 @@ def test_counters_are_never_below_zero_and_never_count_a_vanished_device() -> No
 
 
 def test_unknown_devices_are_none_and_offer_nothing() -> None:
-    ledger = books(PROCESS)
+    ledger = host_ledger(PROCESS)
     ledger.take((1, 1), part(0))
     for unknown in (None, GpuReport(known=False, reason="the probe hangs")):
         ledger.observe_gpus(unknown)
@@ -130,7 +130,7 @@ def test_unknown_devices_are_none_and_offer_nothing() -> None:
 
 
 def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
-    ledger = books()
+    ledger = host_ledger()
     ledger.observe_gpus(
         GpuReport(gpus=(Gpu(uuid="G0", index=0, mode=PROCESS, problem="lost"), Gpu(uuid="G1", index=1, mode=None)))
     )
@@ -153,11 +153,11 @@ def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
     ],
 )
 def test_a_misfit_says_why(wanted: HostAllocation, said: str) -> None:
-    assert why(wanted, books(PROCESS, PROCESS)) == said
+    assert why(wanted, host_ledger(PROCESS, PROCESS)) == said
 
 
 def test_slots_are_never_negative_and_may_be_without_limit() -> None:
-    ledger = books(slots=2)
+    ledger = host_ledger(slots=2)
     ledger.take((1, 1), part(slots=5))  # a fact from a replay, before MXJ was lowered
     assert ledger.free_slots == 0
     ledger.max_slots = None
@@ -165,7 +165,7 @@ def test_slots_are_never_negative_and_may_be_without_limit() -> None:
 
 
 def test_amounts_leave_no_crumbs() -> None:
-    ledger = books()
+    ledger = host_ledger()
     for number, amount in enumerate((0.1, 0.2, 0.3), 1):
         ledger.take((number, 1), part(mem=amount, licence=1.0))
     ledger.give((2, 1))
@@ -176,7 +176,7 @@ def test_amounts_leave_no_crumbs() -> None:
 
 
 def test_a_holding_is_entered_once_and_ended_once() -> None:
-    ledger = books(PROCESS)
+    ledger = host_ledger(PROCESS)
     ledger.take((1, 1), part(0))
     with pytest.raises(ValueError, match="already holds"):
         ledger.take((1, 1), part(0))
@@ -212,7 +212,7 @@ def test_an_attempt_that_still_holds_something_cannot_be_given_more() -> None:
 
 
 def test_double_owners_are_named_and_sharers_are_not() -> None:
-    ledger = books(SHARED)
+    ledger = host_ledger(SHARED)
     ledger.take((1, 1), part(0, claim="ngpus_shared"))
     ledger.take((2, 1), part(0, claim="ngpus_shared"))
     assert double_owners([ledger]) == []
@@ -236,7 +236,7 @@ def gmem_report(**facts: int | None) -> GpuReport:
     ],
 )
 def test_gmem_is_what_is_really_free(facts: dict[str, int | None], room_mib: int) -> None:
-    ledger = books()
+    ledger = host_ledger()
     ledger.observe_gpus(gmem_report(**facts))
     assert [gpu.index for gpu in ledger.claimable("gpu_shared", gmem_mib=room_mib)] == [0]
     assert ledger.claimable("gpu_shared", gmem_mib=room_mib + 1) == []
@@ -245,7 +245,7 @@ def test_gmem_is_what_is_really_free(facts: dict[str, int | None], room_mib: int
 
 
 def test_memory_of_strangers_is_taken_from_what_jobs_share() -> None:
-    ledger = books(shared_jobs=4)
+    ledger = host_ledger(shared_jobs=4)
     ledger.observe_gpus(gmem_report(foreign_mib=30_000, used_mib=70_000))
     held = HeldGpu(uuid="G0", index=0, claim="gpu_shared", gmem_mib=40_000.0)
     ledger.take((1, 1), HostAllocation(host="a", slots=1, gpus=(held,)))

@@ -1,4 +1,4 @@
-"""Parts of GPUs by MIG in the books: devices of their own, and never beside what a changed layout has taken away."""
+"""Parts of GPUs by MIG in the ledger: devices of their own, and never beside what a changed layout has taken away."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split(index: int, *profiles: str, mode: ComputeMode | None = ComputeMode.DEF
     return Gpu(uuid=name, index=index, mode=mode, mig=bool(profiles), mig_devices=parts, problem=problem)
 
 
-def books(*gpus: Gpu, shared_jobs: int = 1) -> HostLedger:
+def host_ledger(*gpus: Gpu, shared_jobs: int = 1) -> HostLedger:
     ledger = HostLedger("a")
     ledger.shared_jobs = shared_jobs
     ledger.observe_gpus(GpuReport(gpus=gpus))
@@ -61,7 +61,7 @@ def test_a_profile_tells_the_sizes(profile: str, sizes: tuple[int, int] | None) 
 
 
 def test_a_split_gpu_is_had_in_parts_alone() -> None:
-    ledger = books(split(0), split(1, "3g.40gb", "1g.10gb"))
+    ledger = host_ledger(split(0), split(1, "3g.40gb", "1g.10gb"))
     for claim in WHOLE_CLAIMS:
         assert uuids(ledger, claim) == ["G0"]
         assert refusal_of(HostAllocation(host="a", slots=1, gpus=(HeldGpu(uuid="G1", index=1, claim=claim),)), ledger)
@@ -76,7 +76,7 @@ def test_a_split_gpu_is_had_in_parts_alone() -> None:
 
 
 def test_counters_know_no_parts() -> None:
-    ledger = books(split(0), split(1, "1g.10gb", "1g.10gb"))
+    ledger = host_ledger(split(0), split(1, "1g.10gb", "1g.10gb"))
     ledger.take((1, 1), holding(ledger, "MIG-1-0"))
     assert ledger.counter("ngpus") == DeviceCounter(2.0, 0.0), "LSF counts GPUs"
     assert ledger.counter("ngpus_shared") == DeviceCounter(1.0, 0.0), "what can be had as a whole"
@@ -85,7 +85,7 @@ def test_counters_know_no_parts() -> None:
 
 
 def test_jobs_share_a_part_only_where_they_share_gpus() -> None:
-    ledger = books(split(0, "1g.10gb"), shared_jobs=2)
+    ledger = host_ledger(split(0, "1g.10gb"), shared_jobs=2)
     ledger.take((1, 1), holding(ledger, "MIG-0-0"))
     assert uuids(ledger, MIG_CLAIM) == ["MIG-0-0"] and uuids(ledger, MIG_ALONE_CLAIM) == []
     ledger.take((2, 1), holding(ledger, "MIG-0-0"))
@@ -94,7 +94,7 @@ def test_jobs_share_a_part_only_where_they_share_gpus() -> None:
 
 @pytest.mark.parametrize("gpu", [split(0, "1g.10gb", problem="lost"), split(0, "1g.10gb", mode=None)])
 def test_what_is_wrong_with_a_gpu_is_wrong_with_its_parts(gpu: Gpu) -> None:
-    assert uuids(books(gpu), MIG_CLAIM) == uuids(books(gpu), MIG_ALONE_CLAIM) == []
+    assert uuids(host_ledger(gpu), MIG_CLAIM) == uuids(host_ledger(gpu), MIG_ALONE_CLAIM) == []
 
 
 def test_parts_are_linked_with_nothing() -> None:
@@ -105,7 +105,7 @@ def test_parts_are_linked_with_nothing() -> None:
 
 def test_a_part_that_is_gone_keeps_its_gpu_closed_and_no_other() -> None:
     """pains 23."""
-    ledger = books(split(0, "3g.40gb", "3g.40gb"), split(1, "1g.10gb"))
+    ledger = host_ledger(split(0, "3g.40gb", "3g.40gb"), split(1, "1g.10gb"))
     ledger.take((1, 1), holding(ledger, "MIG-0-1"))
     ledger.observe_gpus(GpuReport(gpus=(split(0, "1g.10gb"), split(1, "1g.10gb"))))
     assert ledger.inconsistent == {"G0"} and uuids(ledger, MIG_CLAIM) == ["MIG-1-0"]
@@ -118,7 +118,7 @@ def test_a_part_that_is_gone_keeps_its_gpu_closed_and_no_other() -> None:
 
 
 def test_a_gpu_that_is_split_below_a_job_is_not_given_in_parts() -> None:
-    ledger = books(split(0))
+    ledger = host_ledger(split(0))
     ledger.take((1, 1), holding(ledger, "G0", claim="gpu_jexcl"))
     ledger.observe_gpus(GpuReport(gpus=(split(0, "1g.10gb"),)))
     assert uuids(ledger, MIG_CLAIM) == []
@@ -127,14 +127,14 @@ def test_a_gpu_that_is_split_below_a_job_is_not_given_in_parts() -> None:
 
 
 def test_the_audit_sees_a_gpu_held_as_a_whole_and_in_parts() -> None:
-    ledger = books(split(0, "1g.10gb"))
+    ledger = host_ledger(split(0, "1g.10gb"))
     ledger.take((1, 1), holding(ledger, "MIG-0-0"))
     ledger.take((2, 1), HostAllocation(host="a", slots=1, gpus=(HeldGpu(uuid="G0", index=0, claim="ngpus"),)))
     assert double_owners([ledger]) == ["GPU G0 of a is held as a whole and in parts"]
 
 
 def test_the_message_names_a_gpu_once() -> None:
-    ledger = books(split(3, "1g.10gb", "1g.10gb"))
+    ledger = host_ledger(split(3, "1g.10gb", "1g.10gb"))
     assert Allocation(hosts=(holding(ledger, "MIG-3-0", "MIG-3-1"),)).gpu_message() == "a:gpus=3;"
 
 
@@ -170,7 +170,7 @@ def _slices(uuid: str) -> set[int]:
 )
 def test_whatever_is_relaid_no_slice_is_held_twice(steps: list[list[tuple[int, int]] | int | str]) -> None:
     """Layouts change, jobs end (a number) and take the first device that they can have (a claim), in any order."""
-    ledger = books()
+    ledger = host_ledger()
     for number, step in enumerate(steps):
         if isinstance(step, list):
             ledger.observe_gpus(_laid(step))

@@ -31,7 +31,7 @@ def gpu(index: int, mode: ComputeMode, standing: ComputeMode | None = None, *, s
     )
 
 
-def books(*gpus: Gpu, shared_jobs: int = 1) -> HostLedger:
+def host_ledger(*gpus: Gpu, shared_jobs: int = 1) -> HostLedger:
     ledger = HostLedger("a")
     ledger.shared_jobs = shared_jobs
     ledger.observe_gpus(GpuReport(gpus=gpus, sets_modes=True))
@@ -47,7 +47,7 @@ def claimable(ledger: HostLedger, claim: str) -> list[int]:
 
 
 def test_by_option_any_gpu_will_do_whose_mode_is_set_for_jobs_and_the_right_ones_come_first() -> None:
-    ledger = books(gpu(0, SHARED), gpu(1, PROCESS), gpu(2, PROHIBITED), gpu(3, THREAD), gpu(4, PROCESS))
+    ledger = host_ledger(gpu(0, SHARED), gpu(1, PROCESS), gpu(2, PROHIBITED), gpu(3, THREAD), gpu(4, PROCESS))
     assert claimable(ledger, PROCESS_CLAIM) == [1, 4, 0]
     assert claimable(ledger, SHARED_CLAIM) == claimable(ledger, ALONE_CLAIM) == [0, 1, 4]
     assert [ledger.devices_for(claim) for claim in BY_OPTION] == [3, 3, 3]
@@ -59,7 +59,7 @@ def test_by_option_any_gpu_will_do_whose_mode_is_set_for_jobs_and_the_right_ones
 
 
 def test_where_modes_are_not_set_a_gpu_must_be_in_the_right_one() -> None:
-    ledger = books(gpu(0, SHARED, settable=False), gpu(1, PROCESS, settable=False))
+    ledger = host_ledger(gpu(0, SHARED, settable=False), gpu(1, PROCESS, settable=False))
     assert [claimable(ledger, claim) for claim in BY_OPTION] == [[0], [0], [1]]
     assert refusal_of(part(0, PROCESS_CLAIM), ledger)
 
@@ -72,7 +72,7 @@ def test_counters_mean_the_administrators_modes_whatever_a_job_needs(
 ) -> None:
     own = "ngpus_shared" if standing is SHARED else "ngpus_excl_p"
     other = "ngpus_excl_p" if standing is SHARED else "ngpus_shared"
-    ledger = books(gpu(0, standing))
+    ledger = host_ledger(gpu(0, standing))
     assert (ledger.counter(own), ledger.counter(other)) == (DeviceCounter(1.0, 0.0), DeviceCounter(0.0, 0.0))
     ledger.take((1, 1), part(0, claim))
     for seen in (gpu(0, standing), gpu(0, set_to, standing)):  # before its agent has set the mode, and after
@@ -85,7 +85,7 @@ def test_counters_mean_the_administrators_modes_whatever_a_job_needs(
 
 
 def test_a_gpu_is_shared_unless_somebody_has_taken_it_out_of_default_mode() -> None:
-    ledger = books(gpu(0, PROCESS), shared_jobs=3)
+    ledger = host_ledger(gpu(0, PROCESS), shared_jobs=3)
     ledger.take((1, 1), part(0, SHARED_CLAIM))
     assert claimable(ledger, SHARED_CLAIM) == [0]  # its mode is being set
     ledger.observe_gpus(GpuReport(gpus=(gpu(0, SHARED, PROCESS),), sets_modes=True))
@@ -116,7 +116,7 @@ _steps = st.one_of(
 @given(steps=st.lists(_steps, max_size=30), shared_jobs=st.integers(1, 3))
 def test_whatever_modes_change_nothing_has_two_exclusive_owners(steps: list[object], shared_jobs: int) -> None:
     """pains 12: whoever sets modes, and whenever: what one job has for itself no other is given."""
-    ledger = books(gpu(0, SHARED), shared_jobs=shared_jobs)
+    ledger = host_ledger(gpu(0, SHARED), shared_jobs=shared_jobs)
     for step in steps:
         match step:
             case Gpu():

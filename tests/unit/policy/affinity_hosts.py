@@ -18,7 +18,7 @@ def topology(sockets: int = 2, numas: int = 2, cores: int = 4, threads: int = 2)
     return Topology(tuple(found), tuple(MemoryNode(node, 1000.0) for node in range(sockets * numas)))
 
 
-def books(name: str = "a", slots: int | None = 64, **sizes: int) -> HostLedger:
+def host_ledger(name: str = "a", slots: int | None = 64, **sizes: int) -> HostLedger:
     ledger = HostLedger(name)
     ledger.max_slots = slots
     ledger.observe_processors(offered(topology(**sizes), ()))

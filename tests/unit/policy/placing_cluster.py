@@ -68,9 +68,9 @@ class Cluster:
         return self.gpus(name, *gpus, shared_jobs=shared_jobs)
 
     def gpus(self, name: str, *gpus: Gpu, shared_jobs: int = 1) -> Cluster:
-        books = self.ledger.host(name)
-        books.shared_jobs = shared_jobs
-        books.observe_gpus(GpuReport(gpus=gpus))
+        host_ledger = self.ledger.host(name)
+        host_ledger.shared_jobs = shared_jobs
+        host_ledger.observe_gpus(GpuReport(gpus=gpus))
         return self
 
     def hold(

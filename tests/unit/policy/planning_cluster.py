@@ -77,13 +77,18 @@ class PlainTrial:
         return [Need(1, demand.gpus, demand.slots)]
 
     def place(
-        self, bucket: Bucket, demand: Ask, hosts: Sequence[str], books: Callable[[str], HostLedger], then: Any = None
+        self,
+        bucket: Bucket,
+        demand: Ask,
+        hosts: Sequence[str],
+        host_ledger: Callable[[str], HostLedger],
+        then: Any = None,
     ) -> Allocation | Reason:
         self.calls += 1
         parts: list[HostAllocation] = []
         left = demand.slots
         for name in hosts:
-            part = self._part(name, books(name), demand, left, bucket)
+            part = self._part(name, host_ledger(name), demand, left, bucket)
             if part is not None and (demand.hosts != 1 or part.slots == demand.slots):
                 parts.append(part)
                 left -= part.slots
@@ -136,10 +141,10 @@ class Cluster:
         for number in range(hosts):
             name = f"h{number}"
             self.hosts[name] = HostSnapshot(name, {"mem": 1000.0})
-            books = self.ledger.host(name)
-            books.max_slots = slots
+            host_ledger = self.ledger.host(name)
+            host_ledger.max_slots = slots
             devices = (Gpu(uuid=f"{name}-{i}", index=i, mode=ComputeMode.EXCLUSIVE_PROCESS) for i in range(gpus))
-            books.observe_gpus(GpuReport(gpus=tuple(devices)))
+            host_ledger.observe_gpus(GpuReport(gpus=tuple(devices)))
         self.queues = {queue.name: queue for queue in queues or (Queue(name="q", backfill=True),)}
         self.running: dict[int, Running] = {}
         self.waiting: dict[int, Bucket] = {}
@@ -268,10 +273,10 @@ class Cluster:
         self.ledger.give(ended.key, ended.allocation)
 
     def audit(self) -> None:
-        for books in self.ledger.hosts.values():
-            assert not list(miscounts(books))
-            assert books.max_slots is None or books.slots_used <= books.max_slots
-            assert all(len(holders) == 1 for holders in books.holders.values())
+        for host_ledger in self.ledger.hosts.values():
+            assert not list(miscounts(host_ledger))
+            assert host_ledger.max_slots is None or host_ledger.slots_used <= host_ledger.max_slots
+            assert all(len(holders) == 1 for holders in host_ledger.holders.values())
 
 
 def _run_s(bucket: Bucket) -> float:

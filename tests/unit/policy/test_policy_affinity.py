@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from affinity_hosts import books, held_cpus, task_cpus, topology
+from affinity_hosts import held_cpus, host_ledger, task_cpus, topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
@@ -72,11 +72,11 @@ def shortage(ledger: HostLedger, text: str, tasks: int = 1) -> str:
     ],
 )
 def test_units_of_an_empty_host(text: str, tasks: int, cpus: list[list[int]]) -> None:
-    assert chosen(books(), text, tasks) == cpus
+    assert chosen(host_ledger(), text, tasks) == cpus
 
 
 def test_jobs_get_different_units_and_pack_takes_the_smallest_place_that_holds_all() -> None:
-    ledger = books()
+    ledger = host_ledger()
     assert chosen(ledger, "core(3)") == [[0, 1, 2, 16, 17, 18]]
     assert chosen(ledger, "thread") == [[3]]
     assert chosen(ledger, "core") == [[4, 20]]  # core 3 has lost a thread
@@ -106,13 +106,13 @@ def test_jobs_get_different_units_and_pack_takes_the_smallest_place_that_holds_a
     ],
 )
 def test_what_a_host_can_never_give_is_said_with_numbers(text: str, tasks: int, said: str) -> None:
-    ledger = books()
+    ledger = host_ledger()
     assert shortage(ledger, text, tasks) == said
     assert cpu_affinity.room(ledger, cpu_affinity.affinity_of(f"affinity[{text}]")) < tasks
 
 
 def test_processors_are_near_the_devices_of_the_job_where_that_can_be() -> None:
-    ledger = books()
+    ledger = host_ledger()
     gpus = (
         Gpu(uuid=f"g{node}", index=node, mode=ComputeMode.EXCLUSIVE_PROCESS, numa=node or None) for node in (2, 1, 0)
     )
@@ -139,7 +139,7 @@ def need(text: str, tasks: int) -> HostNeed:
 
 
 def test_exclusive_keeps_other_jobs_out_and_is_kept_out_by_them() -> None:
-    ledger = books()
+    ledger = host_ledger()
     assert chosen(ledger, "thread(1,exclusive=(core,alljobs))") == [[0]]
     assert held_cpus(ledger) == [0, 16]
     assert chosen(ledger, "core(1,exclusive=(socket))") == [[8, 24]]  # nobody is in that socket
@@ -151,7 +151,7 @@ def test_exclusive_keeps_other_jobs_out_and_is_kept_out_by_them() -> None:
 
 def test_a_task_is_bound_to_the_level_that_cpubind_names() -> None:
     found = cpu_affinity.choose(
-        books(), cpu_affinity.affinity_of("affinity[thread(2):cpubind=numa:membind=localonly]"), 1
+        host_ledger(), cpu_affinity.affinity_of("affinity[thread(2):cpubind=numa:membind=localonly]"), 1
     )
     assert isinstance(found, CpuBinding)
     (task,) = found.tasks
@@ -162,7 +162,7 @@ def test_a_task_is_bound_to_the_level_that_cpubind_names() -> None:
 
 
 def test_only_the_cpus_that_are_offered_are_given_and_a_part_of_a_core_counts_as_one() -> None:
-    ledger = books()
+    ledger = host_ledger()
     ledger.observe_processors(offered(topology(), (0, 1, 17)))
     assert chosen(ledger, "core", 2) == [[0], [1, 17]]
     assert shortage(ledger, "thread") == "1 thread wanted, 0 of 3 free on a"
@@ -170,11 +170,11 @@ def test_only_the_cpus_that_are_offered_are_given_and_a_part_of_a_core_counts_as
     assert shortage(ledger, "thread") == "AFFINITY is not enabled in lsb.hosts on a"
 
 
-# -- the books --------------------------------------------------------------------------------------------------------
+# -- the ledgers --------------------------------------------------------------------------------------------------
 
 
-def test_books_refuse_units_that_are_held_unknown_or_named_twice() -> None:
-    ledger = books(sockets=1, numas=1, cores=2, threads=1)
+def test_ledgers_refuse_units_that_are_held_unknown_or_named_twice() -> None:
+    ledger = host_ledger(sockets=1, numas=1, cores=2, threads=1)
     binding = CpuBinding(affinity="affinity[core(1)]", held=(0,), tasks=())
     part = HostAllocation(host="a", slots=1, bindings=(binding,))
     twice = HostAllocation(host="a", slots=1, bindings=(binding, binding))
@@ -219,7 +219,7 @@ SIZES = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(SIZES, st.lists(st.tuples(TEXTS, st.integers(1, 4), st.booleans()), max_size=12))
 def test_no_unit_has_two_owners_and_each_task_gets_what_it_asks_for(sizes: dict[str, int], jobs: list[Any]) -> None:
-    ledger = books(**sizes)
+    ledger = host_ledger(**sizes)
     for number, (text, tasks, ends) in enumerate(jobs):
         asked = cpu_affinity.affinity_of(text)
         room = cpu_affinity.room(ledger, asked)

@@ -110,13 +110,13 @@ def clusters(draw: st.DrawFn) -> Cluster:
     )
     cluster.hosts = {name: each for name, each in cluster.hosts.items() if name in names}
     for name in names:
-        books = cluster.ledger.host(name)
-        books.max_slots = draw(st.sampled_from([0, 3, 8, None]))
-        books.shared_jobs = draw(st.integers(1, 2))
+        host_ledger = cluster.ledger.host(name)
+        host_ledger.max_slots = draw(st.sampled_from([0, 3, 8, None]))
+        host_ledger.shared_jobs = draw(st.integers(1, 2))
         if draw(st.integers(0, 3)):
-            books.observe_gpus(GpuReport(gpus=draw(devices(name))))
+            host_ledger.observe_gpus(GpuReport(gpus=draw(devices(name))))
         sizes = [draw(st.integers(1, 2)) for _ in range(4)]
-        books.observe_processors(offered(topology(*sizes), ()) if draw(st.booleans()) else ())
+        host_ledger.observe_processors(offered(topology(*sizes), ()) if draw(st.booleans()) else ())
         draw(holdings(cluster, name))
     return cluster
 
@@ -124,11 +124,11 @@ def clusters(draw: st.DrawFn) -> Cluster:
 @st.composite
 def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
     """Some of what fits."""
-    books = cluster.ledger.host(name)
+    host_ledger = cluster.ledger.host(name)
     for number in range(draw(st.integers(0, 3))):
         claim = draw(st.sampled_from(CLAIMS))
         share = draw(st.sampled_from([1.0, 0.5])) if claim == "gpu_shared" else 1.0
-        free = books.claimable(claim, share)[: draw(st.integers(0, 2))]
+        free = host_ledger.claimable(claim, share)[: draw(st.integers(0, 2))]
         part = HostAllocation(
             host=name,
             slots=draw(st.integers(0, 2)),
@@ -136,11 +136,11 @@ def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
             amounts=draw(st.sampled_from([{}, {"mem": 200.0}, {"lic": 1.0}])),
             exclusive=draw(st.integers(0, 6)) == 0,
         )
-        if books.processors and draw(st.booleans()):
-            cpus = tuple(each.cpu for each in books.processors[: draw(st.integers(1, 3))])
+        if host_ledger.processors and draw(st.booleans()):
+            cpus = tuple(each.cpu for each in host_ledger.processors[: draw(st.integers(1, 3))])
             part = structs.replace(part, bindings=(CpuBinding(affinity="affinity[thread(1)]", held=cpus, tasks=()),))
-        if not refusal_of(part, books):
-            books.take((9000 + number, 1), part)
+        if not refusal_of(part, host_ledger):
+            host_ledger.take((9000 + number, 1), part)
 
 
 @st.composite
@@ -168,8 +168,8 @@ def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: FitRules) 
     of_host = [*host_conditions(queue, demand, rules), AcceptInterval(queue, rules)]
     fit = TaskFit(term, term.need(demand.slots), rules)
     for name, each in snapshot.hosts.items():
-        books = snapshot.ledger.host(name)
-        found[name] = refusal(of_host, HostNow(each, books)) or fit.on(each, books)
+        host_ledger = snapshot.ledger.host(name)
+        found[name] = refusal(of_host, HostNow(each, host_ledger)) or fit.on(each, host_ledger)
     return found
 
 
@@ -227,7 +227,7 @@ def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket
 def test_columns_that_are_kept_say_what_new_ones_say(
     cluster: Cluster, kinds: list[Bucket], data: st.DataObject
 ) -> None:
-    """Cycle after cycle, with books and hosts that change in between, on the same columns."""
+    """Cycle after cycle, with ledgers and hosts that change in between, on the same columns."""
     columns: HostColumns | None = None
     for bucket in kinds:
         cluster.add(bucket, 2)

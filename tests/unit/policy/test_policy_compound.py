@@ -142,7 +142,7 @@ def test_a_cycle_finds_a_place_exactly_where_there_is_one() -> None:
 
 
 def test_a_plan_finds_such_a_place_when_it_gets_free() -> None:
-    """The books of later times are asked by another trial."""
+    """The ledgers of later times are asked by another trial."""
     boxes = [Box(1, 0, 0, 0), Box(1, 1, 0, 0), Box(4, 2, 0, 0), Box(2, 3, 0, 0)]
     cluster = cluster_of(boxes)
     last = kind(slots=1, run_s=50.0)

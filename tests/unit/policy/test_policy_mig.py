@@ -17,7 +17,7 @@ from gsched.resreq.gpu import parse_gpu
 PROFILES = ("3g.40gb", "1c.3g.40gb", "2c.3g.40gb", "1g.10gb", "1g.20gb")
 
 
-def books() -> HostLedger:
+def host_ledger() -> HostLedger:
     """A whole GPU, and one in parts."""
     parts = tuple(
         MigDevice(uuid=f"MIG-{profile}", profile=profile, memory_mib=int(profile.rpartition(".")[2][:-2]) * 1024)
@@ -66,7 +66,7 @@ def asked(text: str) -> Devices:
     ],
 )
 def test_the_smallest_part_that_is_of_the_size(text: str, given: list[str] | None) -> None:
-    found = choose(books(), (asked(text),))
+    found = choose(host_ledger(), (asked(text),))
     if given is None:
         assert isinstance(found, Shortage)
     else:
@@ -75,14 +75,14 @@ def test_the_smallest_part_that_is_of_the_size(text: str, given: list[str] | Non
 
 
 def test_a_shortage_counts_parts_of_the_size() -> None:
-    ledger = books()
+    ledger = host_ledger()
     found = choose(ledger, (asked("num=3:mig=1"),))
     assert found == Shortage("ngpus_physical", 3, 2, 2, "mig=1")
     assert obtainable(ledger, asked("mig=3").kind) == 3
 
 
 def test_a_plan_puts_a_part_in_the_place_of_one_like_it() -> None:
-    ledger = books()
+    ledger = host_ledger()
     gone = HeldGpu(uuid="MIG-gone", index=1, claim="mig_shared", parent="G1", profile="1g.20gb")
     found = Future._devices(HostAllocation(host="a", slots=1, gpus=(gone,)), ledger)
     assert found is not None
@@ -90,7 +90,7 @@ def test_a_plan_puts_a_part_in_the_place_of_one_like_it() -> None:
 
 
 def test_a_job_that_asks_for_none_gets_no_part() -> None:
-    ledger = books()
+    ledger = host_ledger()
     found = choose_any(ledger)
     assert not isinstance(found, Shortage)
     assert [held.uuid for held in found] == ["G0"]

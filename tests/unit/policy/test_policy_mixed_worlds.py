@@ -52,8 +52,8 @@ class Dice:
         self.chance = random.Random(seed)
         self.plain, _ = limited_world(seed)
         self.names = list(self.plain.hosts)
-        books = self.plain.ledger.host(self.names[0])
-        self.slots, self.gpus = books.max_slots or 1, len(books.gpus)
+        host_ledger = self.plain.ledger.host(self.names[0])
+        self.slots, self.gpus = host_ledger.max_slots or 1, len(host_ledger.gpus)
 
     def is_so(self, share: float) -> bool:
         return self.chance.random() < share

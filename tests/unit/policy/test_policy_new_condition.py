@@ -71,15 +71,15 @@ class FewJobs(RoomCondition):
         yield cls()
 
     @classmethod
-    def refusal_of(cls, part: HostAllocation, books: HostLedger) -> Reason | None:
-        return Reason("It has many jobs") if len(books.held) >= MOST_JOBS else None
+    def refusal_of(cls, part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
+        return Reason("It has many jobs") if len(host_ledger.held) >= MOST_JOBS else None
 
     def refusal(self, now: HostNow) -> Reason | None:
-        return self.refusal_of(HostAllocation(host=now.host.name, slots=0), now.books)
+        return self.refusal_of(HostAllocation(host=now.host.name, slots=0), now.host_ledger)
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
         rows = view.rows.tolist() if isinstance(view, ColumnPart) else range(columns.size)
-        return np.array([len(columns.books(row).held) >= MOST_JOBS for row in rows], dtype=np.bool_)
+        return np.array([len(columns.host_ledger(row).held) >= MOST_JOBS for row in rows], dtype=np.bool_)
 
 
 @pytest.fixture(params=[NotA, Cool, FewJobs])

@@ -64,7 +64,7 @@ nodes_of_two_models = st.lists(
 )
 
 
-class Books:
+class PackedNodes:
     """An independent account of what is free, kept the slow way."""
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -91,14 +91,14 @@ class Books:
 @settings(max_examples=150, deadline=None)
 @given(nodes_of_two_models, st.lists(shapes, min_size=1, max_size=25))
 def test_a_task_is_placed_exactly_where_it_fits_and_always_when_it_fits(nodes: list[Node], tasks: list[Shape]) -> None:
-    packer, books = packer_of(*nodes, mix=Mix.of(tasks)), Books(nodes)
+    packer, host_ledger = packer_of(*nodes, mix=Mix.of(tasks)), PackedNodes(nodes)
     for task in tasks:
         placement = packer.choose(task)
-        fitting = {position for position in range(len(nodes)) if books.fits(task, position)}
+        fitting = {position for position in range(len(nodes)) if host_ledger.fits(task, position)}
         assert (placement is None) == (not fitting)
         if placement is not None:
             assert placement.node in fitting
-            books.take(task, placement)
+            host_ledger.take(task, placement)
             packer.take(task, placement)
 
 
@@ -114,16 +114,16 @@ def test_equal_inputs_give_equal_outputs(nodes: list[Node], tasks: list[Shape]) 
 @given(nodes_of_two_models, st.lists(shapes, min_size=2, max_size=25))
 def test_what_is_remembered_equals_a_fresh_look(nodes: list[Node], tasks: list[Shape]) -> None:
     mix = Mix.of(tasks)
-    packer, books = packer_of(*nodes, mix=mix), Books(nodes)
-    # The weights are those of the first look: a fresh packer on the books' state would weigh anew, so put it there.
+    packer, host_ledger = packer_of(*nodes, mix=mix), PackedNodes(nodes)
+    # The weights are those of the first look: a fresh packer on the ledger' state would weigh anew, so put it there.
     for task in tasks:
         fresh = packer_of(*nodes, mix=mix)
-        for position, now in enumerate(books.nodes):
+        for position, now in enumerate(host_ledger.nodes):
             fresh.put(position, now.cpu, now.memory, now.free)
         placement = packer.choose(task)
         assert placement == fresh.choose(task)
         if placement is not None:
-            books.take(task, placement)
+            host_ledger.take(task, placement)
             packer.take(task, placement)
 
 

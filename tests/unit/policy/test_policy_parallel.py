@@ -451,7 +451,7 @@ def test_linked_gpus_and_the_island_that_fits_best() -> None:
     assert told(unknown.plan())[0][0].endswith("(2 of glink=yes wanted, 1 of 4 free on a)")
 
 
-def test_gpus_of_the_old_kind_and_by_gpu_share_one_book() -> None:
+def test_gpus_of_the_old_kind_and_by_gpu_share_one_ledger() -> None:
     cluster = hosts("a").devices("a", 2, ComputeMode.EXCLUSIVE_PROCESS)
     cluster.add(kind("rusage[ngpus_excl_p=1]"))
     cluster.add(kind(gpu="num=1:mode=exclusive_process"), 2)

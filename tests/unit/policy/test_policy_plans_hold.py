@@ -65,7 +65,7 @@ class World:
     def able(self) -> list[int]:
         """Waiting jobs that an empty cluster could take."""
         hosts = len(self.cluster.hosts)
-        slots = min(books.max_slots or 0 for books in self.cluster.ledger.hosts.values())
+        slots = min(host_ledger.max_slots or 0 for host_ledger in self.cluster.ledger.hosts.values())
         found = []
         for job_id, bucket in self.cluster.waiting.items():
             ask = ask_of(bucket)

@@ -35,8 +35,8 @@ def fill(cluster: Cluster, starts: list[tuple[int, int, int, int | None, bool]])
         if clears:
             for running in [each for each in cluster.running.values() if each.allocation.first_host == name][:2]:
                 cluster.end(running.job_id)
-        books = cluster.ledger.host(name)
-        if (books.free_slots or 0) >= slots and len(books.claimable("ngpus_excl_p")) >= gpus:
+        host_ledger = cluster.ledger.host(name)
+        if (host_ledger.free_slots or 0) >= slots and len(host_ledger.claimable("ngpus_excl_p")) >= gpus:
             cluster.run(kind(Ask(slots, gpus)), name, math.inf if ends is None else float(ends))
 
 
@@ -76,7 +76,7 @@ def test_no_bound_is_later_than_the_truth(starts: list, slots: int, gpus: int) -
     bucket = kind(Ask(slots, gpus))
     for name, bound in zip(sorted(cluster.hosts), bounds(Releases(future), Need(slots, gpus, slots)), strict=True):
         for at in (0.0, *future.releases(name)):
-            found = trial.place(bucket, Ask(slots, gpus), [name], lambda host, at=at: future.books(host, at))  # type: ignore[misc]
+            found = trial.place(bucket, Ask(slots, gpus), [name], lambda host, at=at: future.host_ledger(host, at))  # type: ignore[misc]
             if hasattr(found, "hosts"):
                 assert bound <= at or math.isinf(at)
                 break
@@ -91,7 +91,7 @@ def test_no_bound_is_later_than_the_truth(starts: list, slots: int, gpus: int) -
     ),
 )
 @settings(max_examples=60, deadline=None)
-def test_books_need_not_be_written_for_what_was_placed_to_count(
+def test_ledgers_need_not_be_written_for_what_was_placed_to_count(
     starts: list,  # type: ignore[type-arg]
     placed: list[tuple[int, int, float]],
 ) -> None:

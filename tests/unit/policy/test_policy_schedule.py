@@ -470,7 +470,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster) -> None:
     plan = cluster.plan()
     assert plan == cluster.plan()
-    assert not any(books.held for books in cluster.ledger.hosts.values())  # only the fork was spent
+    assert not any(host_ledger.held for host_ledger in cluster.ledger.hosts.values())  # only the fork was spent
     started = places(plan)
     assert len(started) == len(plan.placements)
     for bucket, ids in cluster.pending.items():

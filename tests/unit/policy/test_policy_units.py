@@ -175,10 +175,10 @@ TEXTS = (
 
 
 def invariants(cluster: Cluster) -> None:
-    """Nobody is in a unit that somebody has for himself, and the books are in order."""
-    books = cluster.ledger.hosts.values()
-    assert double_owners(books) == []
-    assert [line for each in books for line in miscounts(each)] == []
+    """Nobody is in a unit that somebody has for himself, and the ledger is in order."""
+    host_ledger = cluster.ledger.hosts.values()
+    assert double_owners(host_ledger) == []
+    assert [line for each in host_ledger for line in miscounts(each)] == []
     for running in cluster.running.values():
         text = running.bucket.requirement.requirement
         if "excl" in text:
@@ -193,7 +193,7 @@ def play(seed: int) -> None:
     chance = random.Random(seed)
     queues = (Queue(name="q", backfill=chance.random() < 0.7), Queue(name="some", hosts=("a", "c"), backfill=True))
     cluster = cluster_of(*"abcde", slots=chance.choice((1, 2, 4)), queues=queues)
-    most = min(books.max_slots or 0 for books in cluster.ledger.hosts.values())
+    most = min(host_ledger.max_slots or 0 for host_ledger in cluster.ledger.hosts.values())
     events = [(NOW + chance.choice((0, 0, 5, 20, 60)), 1, number) for number in range(chance.randint(4, 14))]
     heapq.heapify(events)
     buckets: dict[int, Bucket] = {}

@@ -169,8 +169,8 @@ class TimedCluster(Cluster):
             self.step(now)
 
     def _audit(self, now: float) -> None:
-        for books in self.ledger.hosts.values():
-            assert not list(miscounts(books))
+        for host_ledger in self.ledger.hosts.values():
+            assert not list(miscounts(host_ledger))
         for job_id, plan in self.planned.items():
             if plan.at is not None:
                 first = self.first_promise.setdefault(job_id, plan.at)
