@@ -187,6 +187,8 @@ class LaunchClient:
         """Of each task how much of its output and errors has been written; None when it has ended."""
         self._connection: _socket.socket | None = None
         self._is_sending = False
+        self._is_heard = True
+        """The agent takes what is said over this connection; else what it has said before is still to be read."""
         self._signals: list[int] = []
         self._piece = b""
         self._piece_start = 0
@@ -207,9 +209,12 @@ class LaunchClient:
             try:
                 connection.settimeout(most_s)
                 connection.connect(path)
-                self._greet(connection)
-                patience.is_there()
-                self._converse(connection)
+                self._is_heard = True
+                frames = FrameReader(connection)
+                self._greet(connection, frames)
+                if self._is_heard:
+                    patience.is_there()
+                self._converse(connection, frames)
                 return self.code
             except (ConnectionError, FileNotFoundError, BlockingIOError, TimeoutError, EOFError):
                 patience.is_away()
@@ -224,9 +229,8 @@ class LaunchClient:
         if self._connection is not None and not self._is_sending:
             self._tell_signals(self._connection)
 
-    def _greet(self, connection: _socket.socket) -> None:
+    def _greet(self, connection: _socket.socket, frames: FrameReader) -> None:
         """Say what is to be launched, or what has been had of it. Raises TimeoutError when nobody greets."""
-        frames = FrameReader(connection)
         while (frame := frames.pop()) is None:
             frames.fill()
         connection.settimeout(None)
@@ -240,12 +244,11 @@ class LaunchClient:
         if len(request) > MAX_REQUEST:
             raise LaunchRefused(f"arguments and environment have more than {MAX_REQUEST >> 20} MiB")
         for start in range(0, len(request), MAX_FRAME):
-            connection.sendall(framed(REQUEST, request[start : start + MAX_FRAME]))
-        connection.sendall(framed(GO, b""))
+            self._say(connection, REQUEST, request[start : start + MAX_FRAME])
+        self._say(connection, GO, b"")
 
-    def _converse(self, connection: _socket.socket) -> None:
+    def _converse(self, connection: _socket.socket, frames: FrameReader) -> None:
         """Returns when all tasks have ended. Raises EOFError, OSError when the connection breaks, Refused."""
-        frames = FrameReader(connection)
         self._wants = False
         self._connection = connection
         self._tell_signals(connection)
@@ -287,15 +290,25 @@ class LaunchClient:
 
     # -- to the agent ---------------------------------------------------------------------------------------------
 
+    def _say(self, connection: _socket.socket, kind: bytes, payload: bytes) -> bool:
+        """False when the agent has closed the connection: what it said before that counts, its last word above all."""
+        try:
+            connection.sendall(framed(kind, payload))
+        except ConnectionError:
+            self._is_heard = False
+        return self._is_heard
+
     def _send(self, connection: _socket.socket, kind: bytes, payload: bytes) -> None:
         self._is_sending = True
-        connection.sendall(framed(kind, payload))
+        self._say(connection, kind, payload)
         self._is_sending = False
         self._tell_signals(connection)
 
     def _tell_signals(self, connection: _socket.socket) -> None:
-        while self._signals:
-            connection.sendall(framed(SIGNAL, b"%d" % self._signals.pop(0)))
+        while self._signals and self._is_heard:
+            number = self._signals.pop(0)
+            if not self._say(connection, SIGNAL, b"%d" % number):
+                self._signals.insert(0, number)  # for the next agent
 
     def _wanted(self, connection: _socket.socket, taken: int) -> None:
         """So much has been taken: what is left of the last piece is sent again, else there is room for another."""

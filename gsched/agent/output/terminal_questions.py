@@ -6,6 +6,7 @@ One connection for each; nothing is kept here, so an agent that restarts has not
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable
@@ -43,7 +44,9 @@ async def _ask(attempt_folder: Path, question: dict[str, int], data: bytes) -> t
         header = json.loads(await reader.readline())
         return header, await reader.read(-1)
     finally:
-        writer.close()
+        writer.transport.abort()
+        with contextlib.suppress(OSError):  # asyncio complains of an error of the connection that nobody has asked for
+            await writer.wait_closed()
 
 
 Send = Callable[[agent_pb2.OutputReply], Awaitable[bool]]

@@ -25,6 +25,8 @@ from gsched.wire.messages.launch_protocol import LaunchRequest
 log = logging.getLogger(__name__)
 
 REQUEST_S = 10.0
+CLOSE_S = 60.0
+"""How long a command may take to read what it was told last."""
 MOST_CONNECTIONS = 256
 """Of one user at a time."""
 MOST_TASKS = 10_000
@@ -123,7 +125,7 @@ class LaunchDoor:
             if not self._users[uid]:
                 del self._users[uid]
             self._launches.discard(this)
-            writer.close()
+            await _close(writer)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int, load: Load
@@ -164,6 +166,15 @@ async def _end_tasks(launch: TaskLaunch, load: Load) -> None:
         await asyncio.gather(*(launch.end_task(task) for task in launch.unended()))
     finally:
         load.end()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """When what was said last has been taken, or nobody has taken it for CLOSE_S."""
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(CLOSE_S):
+            await writer.wait_closed()
+    writer.transport.abort()
 
 
 async def _refuse(writer: asyncio.StreamWriter, text: str) -> None:

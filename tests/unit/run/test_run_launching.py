@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -312,6 +313,68 @@ def test_an_agent_that_stays_away_is_given_up(tmp_path: Path, kind: str) -> None
     assert 1.4 < time.monotonic() - began < 60
     given_up = f"glaunch: the agent of this host has not answered for 1.5 s ({path})\n"
     assert (done.returncode, done.stdout, done.stderr) == (255, b"", PLEASE_WAIT + given_up.encode())
+
+
+class LastWords:
+    """An agent that takes one connection, of which it reads nothing from some moment on, and counts who comes back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.came = 0
+
+    def serve(self, *, reads: bool, last: bytes) -> subprocess.CompletedProcess[bytes]:
+        """What the command makes of `last`, said when nothing that it sends can arrive any more."""
+        environment = {**os.environ, SOCKET: str(self.path), "GSCHED_COMMAND_WAIT": "1"}
+        words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", CODE, str(ROOT), "there", "true"]
+        with (
+            socket.socket(socket.AF_UNIX) as listening,
+            subprocess.Popen(
+                words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ) as command,
+        ):
+            listening.bind(str(self.path))
+            listening.listen(9)
+            assert command.stdin is not None
+            command.stdin.write(b"text")
+            command.stdin.flush()
+            connection, _ = listening.accept()
+            with connection:
+                hello = frames.frame(launch_protocol.HELLO, launch_protocol.GREETING)
+                if reads:
+                    connection.sendall(hello)
+                    self._until(connection, frames.frame(launch_protocol.GO))
+                    connection.sendall(frames.frame(launch_protocol.COUNT, b"1") + want(0))
+                    self._until(connection, frames.frame(launch_protocol.DATA, b"text"))
+                connection.shutdown(socket.SHUT_RD)
+                connection.sendall(last if reads else hello + last)
+            out, err = command.communicate(timeout=60)
+            listening.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while listening.accept():
+                    self.came += 1
+            return subprocess.CompletedProcess(words, command.returncode, out, err)
+
+    def _until(self, connection: socket.socket, end: bytes) -> None:
+        had = b""
+        while not had.endswith(end):
+            had += connection.recv(1 << 16)
+
+
+def want(taken: int) -> bytes:
+    return frames.frame(launch_protocol.WANT, b"%d" % taken)
+
+
+def test_an_end_that_was_told_counts_though_the_agent_takes_no_input_any_more(tmp_path: Path) -> None:
+    agent = LastWords(tmp_path / "agent.sock")
+    ended = frames.frame(launch_protocol.ENDED, (0).to_bytes(4, "big") + b"%d " % (3 << 8))
+    done = agent.serve(reads=True, last=want(0) + ended)
+    assert (done.returncode, done.stdout, done.stderr, agent.came) == (3, b"", b"", 0)
+
+
+def test_a_refusal_counts_though_the_agent_has_not_read_what_was_asked(tmp_path: Path) -> None:
+    agent = LastWords(tmp_path / "agent.sock")
+    done = agent.serve(reads=False, last=frames.frame(launch_protocol.REFUSED, b"too many"))
+    assert (done.returncode, done.stdout, done.stderr, agent.came) == (255, b"", b"glaunch: too many\n", 0)
 
 
 def test_how_long_an_agent_is_waited_for_is_as_for_a_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
