@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gsched.base.coded_text import coded
-from gsched.base.ids import array_of, index_of
+from gsched.base.ids import array_of, index_of, show_job
 from gsched.core.control.job_filter import admits
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.engine import Engine
@@ -134,7 +134,7 @@ class Board:
             reasons=engine.reasons,
             planned=engine.planned,
             summary=engine.summary,
-            quarantined=tuple(f"Job <{job_id}>: {text}" for job_id, text in state.quarantined.items()),
+            quarantined=tuple(f"Job <{show_job(job_id)}>: {text}" for job_id, text in state.quarantined.items()),
             queue_states=dict(state.queue_states),
             groups=dict(state.groups),
             reservations=dict(state.reservations),

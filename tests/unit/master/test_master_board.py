@@ -190,6 +190,15 @@ def test_elements_are_listed_as_if_each_were_a_job() -> None:
     assert all(job.pending_reasons for job in services.board.jobs(JobFilter()) if job.state == "PEND")
 
 
+def test_what_was_set_aside_has_the_number_that_people_know() -> None:
+    services = Desk()
+    services.submit(spec(), spec(indices="1-3"))
+    services.engine.state.set_aside(1, "a bad record")
+    services.engine.state.set_aside(element_id(2, 3), "another")
+    services.board.publish(services.engine)
+    assert services.board.quarantined == ("Job <1>: a bad record", "Job <2[3]>: another")
+
+
 def test_elements_that_wait_for_their_counterparts_each_have_a_reason() -> None:
     services = Desk()
     (first,) = services.submit(array_of_four(name="a", slots=1))
