@@ -56,6 +56,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission import modify
 from gsched.core.submission.admission import AdmissionContext, admit
 from gsched.core.submission.job_making import Making, MakingProgress
+from gsched.core.submission.known_resources import check_requirement
 from gsched.core.submission.requirement_check import judge_for
 from gsched.core.submission.requirement_updates import Rejudging
 from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
@@ -294,7 +295,7 @@ class Engine:
         self._wake()
 
     def _control_reservations(self, command: ControlReservations, decision: Decision) -> None:
-        advance_reservations.control_reservations(command, self.observations.of, decision)
+        advance_reservations.control_reservations(command, self.observations.of, decision, check_requirement)
         self._wake()
 
     def _end_orphans(self, command: EndOrphans, decision: Decision) -> None:

@@ -6,7 +6,7 @@ Source of the rules: brsvadd(8), brsvmod(8), brsvdel(8).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -16,14 +16,21 @@ from gsched.core.command import ControlReservations
 from gsched.core.decision import Decision
 from gsched.core.records.entities import StoredReservation
 from gsched.core.resources.observed_hosts import Observed
-from gsched.core.resources.resource_values import host_values, slot_limit
+from gsched.core.resources.resource_values import LOCAL_TYPE, host_values, slot_limit
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ReservationMade, ReservationRemoved
+from gsched.model.host import HostConfig
+from gsched.model.reported_resources import gpu_names_in, gpu_value
+from gsched.model.resource import GPU_COUNTERS
 from gsched.model.room_view import ReservationView
 from gsched.model.view import Answer
+from gsched.resreq.ast import Requirement
 from gsched.resreq.evaluate import compile_select
 from gsched.resreq.syntax import parse
+
+CheckNames = Callable[[Requirement, ClusterConfig], None]
+"""Raises RequirementError for names that the cluster does not know."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.#-]{1,39}")
 MAX_AHEAD_S = 366 * 24 * 3600.0
@@ -33,6 +40,7 @@ def control_reservations(
     command: ControlReservations,
     observed: Observed,
     decision: Decision,
+    check_names: CheckNames,
 ) -> None:
     """Reply: one Answer. Raises GschedError when it cannot be done; nothing has changed then."""
     state, config, now = decision.state, decision.config, decision.now
@@ -56,7 +64,8 @@ def control_reservations(
     if command.slots or command.gpus:  # they are found anew
         wanted = msgspec.structs.replace(wanted, slots=command.reservation.slots, gpus=command.reservation.gpus)
     _check(wanted, config, now)
-    slots, gpus = _places(wanted, command, config, state, observed, name)
+    asked = _asked(command.requirement, config, check_names)
+    slots, gpus = _places(wanted, command, asked, decision, observed, name)
     decision.record(
         ReservationMade(
             at=now,
@@ -113,15 +122,25 @@ def _check(wanted: ReservationView, config: ClusterConfig, now: float) -> None:
         raise BadRequest("Bad argument: amounts below zero cannot be reserved")
 
 
+def _asked(text: str, config: ClusterConfig, check_names: CheckNames) -> Requirement:
+    """What hosts must have. Raises RequirementError, and BadRequest for what says nothing of a host."""
+    asked = parse(text)
+    if asked != Requirement(select=asked.select):
+        raise BadRequest(f"-R {text[:60]}: only select[...] chooses hosts of a reservation")
+    check_names(asked, config)
+    return asked
+
+
 def _places(
     wanted: ReservationView,
     command: ControlReservations,
-    config: ClusterConfig,
-    state: ClusterState,
+    requirement: Requirement,
+    decision: Decision,
     observed: Observed,
     name: str,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """What is reserved on which host: as named, or found among the hosts that meet the requirement."""
+    state, config = decision.state, decision.config
     if wanted.slots or wanted.gpus:
         for host in sorted({*wanted.slots, *wanted.gpus}):
             slots, gpus = _left(host, wanted, config, state, observed, name)
@@ -132,7 +151,7 @@ def _places(
                 if free is not None and asked > free:
                     raise BadRequest(f"{host}: {asked} {what} wanted, {free} can be reserved in that time")
         return dict(wanted.slots), dict(wanted.gpus)
-    return _find(wanted, command, config, state, observed, name)
+    return _find(wanted, command, requirement, decision, observed, name)
 
 
 def _left(
@@ -156,21 +175,21 @@ def _left(
 def _find(
     wanted: ReservationView,
     command: ControlReservations,
-    config: ClusterConfig,
-    state: ClusterState,
+    asked: Requirement,
+    decision: Decision,
     observed: Observed,
     name: str,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Fill host by host, in lsf.cluster's order, until all slots and GPUs are found."""
+    state, config = decision.state, decision.config
     if command.slots < 0 or command.gpus < 0 or not (command.slots or command.gpus):
         raise BadRequest("Bad argument: -n says how many slots, -gpu how many GPUs are reserved")
-    judge = compile_select(parse(command.requirement).select)
+    judge = compile_select(asked.select, local_type=LOCAL_TYPE)
     slots: dict[str, int] = {}
     gpus: dict[str, int] = {}
     slots_wanted, gpus_wanted = command.slots, command.gpus
     for host in _candidates(command.hosts, config):
-        values: Mapping[str, float | str | bool | None] = host_values(config, config.hosts[host], observed(host))
-        if judge(values).holds is not True:
+        if judge(_values_in_all(config.hosts[host], asked, config, state, observed)).holds is not True:
             continue
         free_slots, free_gpus = _left(host, wanted, config, state, observed, name)
         take_slots = slots_wanted if free_slots is None else min(slots_wanted, free_slots)
@@ -184,6 +203,22 @@ def _find(
         short = ", ".join(f"{left} {what}" for left, what in ((slots_wanted, "slots"), (gpus_wanted, "GPUs")) if left)
         raise BadRequest(f"Not enough host(s) currently eligible: {short} more are wanted in that time")
     return slots, gpus
+
+
+def _values_in_all(
+    host: HostConfig, asked: Requirement, config: ClusterConfig, state: ClusterState, observed: Observed
+) -> Mapping[str, float | str | bool | None]:
+    """What the host has, whoever holds it now: GPUs by mode and slots count in all."""
+    seen, devices = observed(host.name), state.ledger.host(host.name)
+    values = host_values(config, host, seen)
+    values["slots"] = values["maxslots"]
+    for name in GPU_COUNTERS:
+        if name in values and devices.gpus_known:
+            values[name] = float(devices.devices_in_mode(name))
+    if seen.gpus is not None and seen.gpus.known:
+        for name in gpu_names_in(asked.source):
+            values[name] = gpu_value(name, seen.gpus.gpus, seen.gpus.driver)
+    return values
 
 
 def _candidates(names: tuple[str, ...], config: ClusterConfig) -> list[str]:

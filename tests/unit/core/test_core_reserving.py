@@ -46,6 +46,35 @@ def test_hosts_are_found_by_requirement() -> None:
         world.reserve(**SOON, slots=1, requirement="select[nonsense")
 
 
+def test_hosts_are_found_by_what_they_have_in_all() -> None:
+    """Jobs that hold GPUs or slots now are over by then, or have no right to them."""
+    world = cluster()
+    world.submit(gpu_spec(4, hosts=("a",), slots=16))
+    world.cycle()
+    for name, requirement in {"r": "select[ngpus>=4]", "s": "select[ngpus_excl_p==4 && slots>=16]"}.items():
+        world.reserve(**SOON, slots=2, requirement=requirement, name=name)
+        assert world.engine.state.reservations[name].slots == {"a": 2}
+    world.reserve(**SOON, slots=2, requirement="select[ngpus_physical>=4]", name="t")
+    with pytest.raises(BadRequest, match="Not enough"):
+        world.reserve(**SOON, slots=2, requirement="select[ngpus>4]")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "error"),
+    [
+        ("select[nosuch]", "Bad resource name: nosuch at position 8"),
+        ("select[ngpsu>0]", "did you mean ngpus"),
+        ("rusage[mem=10]", r"only select\[...\] chooses hosts of a reservation"),
+        ("select[mem>1] span[hosts=1]", r"only select\[...\] chooses hosts of a reservation"),
+        ("order[mem]", r"only select\[...\] chooses hosts of a reservation"),
+        ("{select[mem>1]} || {select[mem>2]}", r"not supported here"),
+    ],
+)
+def test_a_requirement_that_chooses_no_hosts_of_a_reservation_is_refused(requirement: str, error: str) -> None:
+    with pytest.raises(GschedError, match=error):
+        cluster().reserve(**SOON, slots=1, requirement=requirement)
+
+
 def test_a_reservation_is_changed_whole_or_not_at_all() -> None:
     world = cluster()
     world.reserve(**SOON, slots_on={"a": 10}, name="r")
