@@ -15,7 +15,6 @@ import contextlib
 import functools
 import itertools
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -280,10 +279,3 @@ def _descendants(pid: int) -> list[int]:
     for child in _children(pid):
         found += [child, *_descendants(child)]
     return found
-
-
-def lines_between(text: str, begin: str) -> list[str]:
-    """The indented lines of a document below the line `begin`, up to the next one that is not indented."""
-    found = re.search(rf"^{re.escape(begin)}$\n\n((?: {{4}}.*\n|\n)+)", text, re.M)
-    assert found is not None, f"no commands below '{begin}'"
-    return [line.strip() for line in found[1].splitlines() if line.strip()]

@@ -11,17 +11,14 @@ from collections.abc import Iterator
 
 import booted
 import pytest
-from booted import Fleet, Host, lines_between, until
-from booted_system import REPOSITORY, USERS, System, fill_wheels, variant
+from booted import Fleet, Host, until
+from booted_system import USERS, System, fill_wheels, variant
 
 from gsched.wire.messages.protocol import PROTOCOL
+from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, commands_below
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
 
-GUIDE = (REPOSITORY / "docs" / "fleet.md").read_text()
-ON_EVERY_HOST = "On every host:"
-ON_FIRST = "On `h1`, as root; `--sim-gpus` simulates GPUs, leave it out where there are real ones:"
-AS_USER = "On any of them, as any user, after the next login:"
 BASE = f"""
 systemctl enable -q systemd-networkd
 for user in {" ".join(f"{name}:{uid}" for name, uid in USERS.items())}; do
@@ -42,7 +39,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> System:
     made = System(tmp_path_factory.mktemp("system") / "system")
     made.add_layer("base", BASE)
     made.own_wheel = fill_wheels(made.wheels, made.layers[-1])
-    made.add_layer("installed", "\n".join(lines_between(GUIDE, ON_EVERY_HOST)))
+    made.add_layer("installed", "\n".join(commands_below(ON_EVERY_HOST)))
     return made
 
 
@@ -51,7 +48,7 @@ def fleet(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with Fleet(tmp_path_factory.mktemp("fleet") / "fleet", system) as made:
         for name in ("h1", "h2", "h3"):
             made.boot(name)
-        for command in lines_between(GUIDE, ON_FIRST):
+        for command in commands_below(ON_FIRST):
             made.hosts["h1"].run(command, check=True)
         until(lambda: states(made) == ["ok"] * 3, "the hosts do not come", SOON_S)
         yield made
@@ -107,7 +104,7 @@ def finish(host: Host, name: str, job: int, word: str = "DONE") -> None:
 
 def test_the_guide(fleet: Fleet) -> None:
     """Ten commands, and the last one is a GPU job of an ordinary user."""
-    blocks = [lines_between(GUIDE, begin) for begin in (ON_EVERY_HOST, ON_FIRST, AS_USER)]
+    blocks = [commands_below(begin) for begin in (ON_EVERY_HOST, ON_FIRST, AS_USER)]
     assert sum(map(len, blocks)) == 10
     shown = [fleet.hosts["h2"].run(command, user="alice", check=True).stdout for command in blocks[2]]
     assert re.findall(r"^(h\d) +ok ", shown[0], re.M) == ["h1", "h2", "h3"]
@@ -284,7 +281,7 @@ def test_a_changed_configuration_is_copied_again(fleet: Fleet) -> None:
     """By the guide's own command; the services can still read their key."""
     h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
     h1.run("sed -i 's/^PRIORITY.*= 20/PRIORITY = 21/' /etc/gsched/lsb.queues && gadmin reconfig", check=True)
-    (copy,) = [command for command in lines_between(GUIDE, ON_FIRST) if "host-files" in command]
+    (copy,) = [command for command in commands_below(ON_FIRST) if "host-files" in command]
     h1.run(copy, check=True)
     assert h2.run("grep -c 'PRIORITY = 21' /etc/gsched/lsb.queues").stdout == "1\n"
     assert h2.run("stat -c '%U %G %a' /etc/gsched/tls/h2.key").stdout == "root gsched 640\n"

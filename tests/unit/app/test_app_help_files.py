@@ -16,8 +16,8 @@ from gsched.app.commands import fleet_words
 from gsched.app.commands.groups import gadmin
 from gsched.app.installation import help_files, install
 from gsched.app.installation.install import InstallPlace
+from tests.support.fleet_guide import GUIDE
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
 EVERY_DAY = GUIDE.partition("## Every day\n")[2].partition("\n## ")[0]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gsched.app.commands import groups
 from gsched.cli.registry import ALIASES, COMMANDS
+from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, commands_below
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -93,6 +94,12 @@ def test_the_programs_that_are_driven_are_those_of_the_guide() -> None:
     versions = dict(re.findall(r"^([\w-]+)==([\d.]+)$", pins, re.MULTILINE))
     for name in ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil"):
         assert versions[name] in told, name
+
+
+def test_the_guide_to_a_fleet_has_ten_commands() -> None:
+    """Those by which the tests of booted hosts install them, which not every run of the tests can do."""
+    assert sum(len(commands_below(line)) for line in (ON_EVERY_HOST, ON_FIRST, AS_USER)) == 10
+    assert any("host-files" in command for command in commands_below(ON_FIRST))
 
 
 def test_the_change_log_has_its_sections() -> None:
