@@ -67,7 +67,7 @@ from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.policy import cycle
-from gsched.policy.backfill.planned_start import Promise, looked_at_by_nobody
+from gsched.policy.backfill.planned_start import ReservedStart, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 WaitingClass = Bucket | tuple[str, RequirementClass]
@@ -449,7 +449,7 @@ class Engine:
 
     def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
         """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""
-        planned = {each.bucket for each in self.planned.values() if isinstance(each, Promise)}
+        planned = {each.bucket for each in self.planned.values() if isinstance(each, ReservedStart)}
         kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
         return {waiter for waiter in tried if waiter not in kept}
 

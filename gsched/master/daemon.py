@@ -155,7 +155,7 @@ class Master:
             Services(services, history, reader, self._sessions, self._feed, self._ends, self._attendance, self._leave),
             audit,
         )
-        self._manager.ready(self._standing())
+        self._manager.ready(self._status_line())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
         renew = partial(self._renew, services)
         following = [asyncio.create_task(each(self._config_now, renew)) for each in (follow_time, follow_groups)]
@@ -218,10 +218,10 @@ class Master:
 
     def _is_well(self) -> bool:
         """The gRPC loop asks, so it goes round itself; whether the engine's thread does as well."""
-        self._manager.status(self._standing())
+        self._manager.status(self._status_line())
         return self._loop.has_turned()
 
-    def _standing(self) -> str:
+    def _status_line(self) -> str:
         problem = f"; {self._loop.problem}" if self._loop.problem else ""
         servers = sum(host.server for host in self._board.config.hosts.values())
         return f"cluster {self._config.cluster}: {self._sessions.connected} of {servers} agents connected{problem}"

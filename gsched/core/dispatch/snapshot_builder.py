@@ -232,9 +232,9 @@ class Outlook:
         pending = self._state.pending
         waiting = {queue for requirement in pending for queue in pending.queues_of(requirement)}
         found: dict[str, AnyText] = {name: coded("queue.gone", name) for name in waiting - config.queues.keys()}
-        for name, standing in self._state.queue_states.items():
-            if not standing.is_active:
-                comment = standing.comment
+        for name, queue_state in self._state.queue_states.items():
+            if not queue_state.is_active:
+                comment = queue_state.comment
                 found[name] = coded("queue.inactivated_why", comment) if comment else coded("queue.inactivated")
         for queue in config.queues.values():
             if not (is_open(queue.run_window, minute) and is_open(queue.dispatch_window, minute)):

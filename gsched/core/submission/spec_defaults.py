@@ -67,8 +67,8 @@ def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, o
             raise BadRequest(f"{name}: No such queue")
         if old is not None and old.queue == name:
             return queue
-        standing = state.queue_states.get(name)
-        if standing is not None and not standing.is_open:
+        queue_state = state.queue_states.get(name)
+        if queue_state is not None and not queue_state.is_open:
             raise BadRequest(f"{name}: Queue has been closed")
         if not queue.admits(user) and user not in config.administrators:
             raise PermissionDenied(queue_closed_to_user(queue, config))

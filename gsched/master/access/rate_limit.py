@@ -38,7 +38,7 @@ class RateExceeded(ResourceExhausted):
 
 
 @dataclass(slots=True)
-class _Standing:
+class _Usage:
     """One user: requests left in the bucket, calls under way."""
 
     left: float
@@ -54,7 +54,7 @@ class Throttle:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._users: dict[str, _Standing] = {}
+        self._users: dict[str, _Usage] = {}
 
     def enter(self, user: str, per_s: int, *, load: str = "") -> None:
         """A call of the user begins; `leave` must follow. Raises TooMuch: then it has not begun.
@@ -62,32 +62,32 @@ class Throttle:
         `load`: "queries" or "changes", of which only a few may be under way; "" for what weighs nothing.
         """
         now = self._monotonic()
-        standing = self._standing(user, per_s, now)
-        problem = _problem(user, standing, per_s, load)
+        usage = self._usage_of(user, per_s, now)
+        problem = _problem(user, usage, per_s, load)
         if problem is not None:
-            problem.to_be_said = now - standing.said_at >= SAID_EVERY_S
+            problem.to_be_said = now - usage.said_at >= SAID_EVERY_S
             if problem.to_be_said:
-                problem.unsaid, standing.unsaid, standing.said_at = standing.unsaid, 0, now
+                problem.unsaid, usage.unsaid, usage.said_at = usage.unsaid, 0, now
             else:
-                standing.unsaid += 1
+                usage.unsaid += 1
             raise problem
-        standing.left -= 1.0
-        standing.open += 1
-        standing.loads[load] += 1
+        usage.left -= 1.0
+        usage.open += 1
+        usage.loads[load] += 1
 
     def leave(self, user: str, *, load: str = "") -> None:
         """The call has ended."""
-        standing = self._users[user]
-        standing.open -= 1
-        standing.loads[load] -= 1
+        usage = self._users[user]
+        usage.open -= 1
+        usage.loads[load] -= 1
 
-    def _standing(self, user: str, per_s: int, now: float) -> _Standing:
+    def _usage_of(self, user: str, per_s: int, now: float) -> _Usage:
         most = per_s * BURST_S
         found = self._users.get(user)
         if found is None:
             if len(self._users) >= USERS_KEPT:
                 self._forget(now)
-            found = self._users[user] = _Standing(left=most, at=now)
+            found = self._users[user] = _Usage(left=most, at=now)
         found.left = min(most, found.left + (now - found.at) * per_s)
         found.at = now
         return found
@@ -99,12 +99,12 @@ class Throttle:
             del self._users[user]
 
 
-def _problem(user: str, standing: _Standing, per_s: int, load: str) -> RateExceeded | None:
-    if standing.left < 1.0:
+def _problem(user: str, usage: _Usage, per_s: int, load: str) -> RateExceeded | None:
+    if usage.left < 1.0:
         text = f"more than {per_s} requests a second of {user} (GSCHED_MAX_REQUESTS_PER_S): try again later"
-        return RateExceeded(text, max((1.0 - standing.left) / per_s, 0.001))
-    if load and standing.loads[load] >= MOST_WEIGHING:
+        return RateExceeded(text, max((1.0 - usage.left) / per_s, 0.001))
+    if load and usage.loads[load] >= MOST_WEIGHING:
         return RateExceeded(f"{MOST_WEIGHING} {load} of {user} are under way: try again when one is done", SHORTLY_S)
-    if standing.open >= MOST_OPEN:
+    if usage.open >= MOST_OPEN:
         return RateExceeded(f"{MOST_OPEN} calls of {user} are open: try again when one has ended", SHORTLY_S)
     return None

@@ -15,7 +15,7 @@ import msgspec
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket
 from gsched.model.view import HostView, QueueView
-from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.planned_start import ReservedStart
 
 
 class Withheld(NamedTuple):
@@ -29,15 +29,15 @@ class Withheld(NamedTuple):
 def withheld(planned: Mapping[int, PlannedStart], free: Mapping[str, int | None]) -> list[Withheld]:
     """What is kept; `free`: host -> slots that no job holds (None: no limit). Who starts sooner is kept them first."""
     left = {host: math.inf if slots is None else slots for host, slots in free.items()}
-    promises = [(job_id, each) for job_id, each in planned.items() if isinstance(each, Promise)]
-    promises.sort(key=lambda item: (math.inf if item[1].at is None else item[1].at, item[0]))
+    reserved_starts = [(job_id, each) for job_id, each in planned.items() if isinstance(each, ReservedStart)]
+    reserved_starts.sort(key=lambda item: (math.inf if item[1].at is None else item[1].at, item[0]))
     kept = []
-    for _, promise in promises:
-        for part in promise.allocation.hosts if promise.allocation is not None else ():
+    for _, reserved in reserved_starts:
+        for part in reserved.allocation.hosts if reserved.allocation is not None else ():
             slots = int(min(part.slots, left.get(part.host, 0)))
             if slots > 0:
                 left[part.host] -= slots
-                kept.append(Withheld(promise.bucket, part.host, slots))
+                kept.append(Withheld(reserved.bucket, part.host, slots))
     return kept
 
 

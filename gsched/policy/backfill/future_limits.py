@@ -152,14 +152,14 @@ class LimitsAhead:
 
     # -- when limits let a job in ---------------------------------------------------------------------------------
 
-    def then(self, bucket: Bucket, at: float, job_id: int) -> Standing | None:
+    def then(self, bucket: Bucket, at: float, job_id: int) -> LimitsThen | None:
         """What limits leave to a job of the bucket at the time, the other planned jobs reckoned with; None when no
         limit concerns it.
         """
         if not self.concerns(bucket):
             return None
         every = self.sharing(bucket, self._future.bookings.values())
-        return Standing(self, bucket, at, [each for each in every if each.job_id != job_id])
+        return LimitsThen(self, bucket, at, [each for each in every if each.job_id != job_id])
 
     def opens(self, bucket: Bucket, needs: Sequence[Need], host: str = "") -> float:
         """When limits may let the job in, on the host or (without one) wherever it is, as far as the ends of what runs
@@ -373,7 +373,7 @@ class LimitsAhead:
         return now - now % 60.0 + 60.0 * minutes
 
 
-class Standing:
+class LimitsThen:
     """What limits leave to a job at one time: what a trial asks of the places that it finds."""
 
     def __init__(self, ahead: LimitsAhead, bucket: Bucket, at: float, others: Sequence[Booking]) -> None:

@@ -31,7 +31,7 @@ class Obstacles(NamedTuple):
         return all(each in planned for each in self.planned) and all(each in waiting for each in self.waiting)
 
 
-class Promise(PlannedStart, frozen=True, kw_only=True):
+class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """A planned start with what a later cycle needs to keep it."""
 
     bucket: Bucket
@@ -59,11 +59,11 @@ def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, Planne
     """
     never = -math.inf
     return {
-        job_id: structs.replace(each, searched_at=never, victims_at=never) if isinstance(each, Promise) else each
+        job_id: structs.replace(each, searched_at=never, victims_at=never) if isinstance(each, ReservedStart) else each
         for job_id, each in planned.items()
     }
 
 
-def start_of(promise: Promise) -> float:
+def start_of(reserved: ReservedStart) -> float:
     """UTC seconds, infinite when unknown."""
-    return math.inf if promise.at is None else promise.at
+    return math.inf if reserved.at is None else reserved.at

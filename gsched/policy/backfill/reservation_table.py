@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gsched.model.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.future_ledgers import Booking, Future
-from gsched.policy.backfill.planned_start import Obstacles, Promise, start_of
+from gsched.policy.backfill.planned_start import Obstacles, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import AsksFit, Planner
 from gsched.policy.order.blocked_heads import QueueClass, kind_of
 from gsched.policy.requirement.demand import Demand
@@ -48,7 +48,7 @@ class ReservationTable:
         self._future = future
         self._planner = planner
         self._trial = trial
-        self.promises: dict[int, Promise] = {}
+        self.reserved_starts: dict[int, ReservedStart] = {}
         """Job id -> its plan, of the cycle before or of this one."""
         self.confirmed: set[int] = set()
         """Jobs whose plan is of this cycle."""
@@ -57,7 +57,7 @@ class ReservationTable:
         self.lacking: dict[int, Lacking] = {}
         """In serving order, as far as the cycle has come."""
         self._enter_old()
-        self.planned_before = {kind_of(each.bucket) for each in self.promises.values() if not each.lacks_place}
+        self.planned_before = {kind_of(each.bucket) for each in self.reserved_starts.values() if not each.lacks_place}
         """Classes of a queue that the cycle before planned for, and not only told that others come first."""
 
     def is_room(self) -> bool:
@@ -85,21 +85,21 @@ class ReservationTable:
         """Whether there may be room in this cycle, in which jobs of these classes could start."""
         return self.is_room() or any(kind_of(each.bucket) in able for each in self._future.bookings.values())
 
-    def of_class(self, kind: QueueClass) -> tuple[int, Promise] | None:
+    def of_class(self, kind: QueueClass) -> tuple[int, ReservedStart] | None:
         """The plan of the cycle before for a job of the class to which this one has not come yet."""
-        for job_id, promise in self.promises.items():
-            if job_id not in self.confirmed and kind_of(promise.bucket) == kind:
-                return job_id, promise
+        for job_id, reserved in self.reserved_starts.items():
+            if job_id not in self.confirmed and kind_of(reserved.bucket) == kind:
+                return job_id, reserved
         return None
 
     # -- who keeps a place ----------------------------------------------------------------------------------------
 
-    def own(self, job_id: int, bucket: Bucket) -> tuple[int, Promise] | None:
+    def own(self, job_id: int, bucket: Bucket) -> tuple[int, ReservedStart] | None:
         """The plan that the job has, or takes over from another of its class that was to come before it."""
-        promise = self.promises.get(job_id)
-        if promise is not None:
-            if kind_of(promise.bucket) == kind_of(bucket):
-                return job_id, promise
+        reserved = self.reserved_starts.get(job_id)
+        if reserved is not None:
+            if kind_of(reserved.bucket) == kind_of(bucket):
+                return job_id, reserved
             self.forget(job_id)
         found = self.of_class(kind_of(bucket))
         if found is not None and found[1].allocation is not None and self.lacking:
@@ -115,16 +115,16 @@ class ReservationTable:
 
     def forget(self, job_id: int) -> None:
         """Drop its plan."""
-        self.promises.pop(job_id, None)
+        self.reserved_starts.pop(job_id, None)
         self.confirmed.discard(job_id)
         if job_id in self._future.bookings:
             self._future.unbook(job_id)
 
-    def confirm(self, job_id: int, promise: Promise) -> None:
+    def confirm(self, job_id: int, reserved: ReservedStart) -> None:
         """This is the plan of this cycle; words alone are kept only for so many."""
-        if promise.allocation is None and len(self.confirmed) >= MOST_PLANNED and job_id not in self.confirmed:
+        if reserved.allocation is None and len(self.confirmed) >= MOST_PLANNED and job_id not in self.confirmed:
             return
-        self.promises[job_id] = promise
+        self.reserved_starts[job_id] = reserved
         self.confirmed.add(job_id)
 
     def settle(self, host: str) -> None:
@@ -139,7 +139,7 @@ class ReservationTable:
             self.forget(settled.job_id)
             bookings = self._future.booked(host)
 
-    def set_aside(self, bucket: Bucket) -> list[tuple[Booking, Promise]]:
+    def set_aside(self, bucket: Bucket) -> list[tuple[Booking, ReservedStart]]:
         """Take out the plans of the cycle before that jobs of the bucket need not respect."""
         priority = self._future.priority(bucket)
         lower = [
@@ -147,48 +147,48 @@ class ReservationTable:
             for job_id, each in self._future.bookings.items()
             if job_id not in self.confirmed and each.priority < priority
         ]
-        aside = [(each, self.promises[each.job_id]) for each in lower]
+        aside = [(each, self.reserved_starts[each.job_id]) for each in lower]
         for booking, _ in aside:
             self.forget(booking.job_id)
         return aside
 
-    def put_back(self, aside: list[tuple[Booking, Promise]]) -> None:
+    def put_back(self, aside: list[tuple[Booking, ReservedStart]]) -> None:
         """Enter them again where they still fit, those of higher queues first, while there is room."""
-        for booking, promise in sorted(aside, key=lambda each: (-each[0].priority, each[0].start, each[0].job_id)):
+        for booking, reserved in sorted(aside, key=lambda each: (-each[0].priority, each[0].start, each[0].job_id)):
             if self._may_hold(booking) and self._planner.fits(booking):
                 self._future.book(booking)
-                self.promises[booking.job_id] = promise
+                self.reserved_starts[booking.job_id] = reserved
 
     def _enter_old(self) -> None:
         planned = self._snapshot.planned
-        old = [(job_id, each) for job_id, each in planned.items() if isinstance(each, Promise)]
-        for job_id, promise in sorted(old, key=lambda item: (start_of(item[1]), item[0])):
-            queue = self._snapshot.queues.get(promise.bucket.queue)
-            if queue is None or not self._waits(promise.bucket):
+        old = [(job_id, each) for job_id, each in planned.items() if isinstance(each, ReservedStart)]
+        for job_id, reserved in sorted(old, key=lambda item: (start_of(item[1]), item[0])):
+            queue = self._snapshot.queues.get(reserved.bucket.queue)
+            if queue is None or not self._waits(reserved.bucket):
                 continue
-            if promise.allocation is None:
-                self.promises[job_id] = promise
-            elif queue.reserve_s is not None and self._future.now - promise.since >= queue.reserve_s:
+            if reserved.allocation is None:
+                self.reserved_starts[job_id] = reserved
+            elif queue.reserve_s is not None and self._future.now - reserved.since >= queue.reserve_s:
                 self.paused.add(job_id)
             else:
-                self._enter_again(job_id, promise)
+                self._enter_again(job_id, reserved)
 
     def _waits(self, bucket: Bucket) -> bool:
         """Whether there is still a job that a plan of the bucket's class can be for."""
         buckets = self._snapshot.pending.get(bucket.requirement, {})
         return bucket in buckets or any(each.queue == bucket.queue for each in buckets)
 
-    def _enter_again(self, job_id: int, promise: Promise) -> None:
-        hosts, allocation = self._snapshot.hosts, promise.allocation
+    def _enter_again(self, job_id: int, reserved: ReservedStart) -> None:
+        hosts, allocation = self._snapshot.hosts, reserved.allocation
         assert allocation is not None
         if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
             return
-        start = max(start_of(promise), self._future.soon)
-        before = self._planner.booking(job_id, promise.bucket, allocation, start)
-        booking = self._planner.slipped(replace(before, since=promise.since))
+        start = max(start_of(reserved), self._future.soon)
+        before = self._planner.booking(job_id, reserved.bucket, allocation, start)
+        booking = self._planner.slipped(replace(before, since=reserved.since))
         if booking is not None:
             self._future.book(booking)
-            self.promises[job_id] = promise
+            self.reserved_starts[job_id] = reserved
 
     # -- who lacks one --------------------------------------------------------------------------------------------
 
@@ -196,13 +196,13 @@ class ReservationTable:
         """The job gets no place for now."""
         self.lacking[job_id] = Lacking(job_id, bucket, demand, obstacles)
 
-    def look_at(self, each: Lacking, promise: Promise) -> None:
+    def look_at(self, each: Lacking, reserved: ReservedStart) -> None:
         """A job that lacked a place has been looked at again, with this to say."""
-        if promise.lacks_place:
-            self.lacking[each.job_id] = each._replace(obstacles=promise.obstacles)
+        if reserved.lacks_place:
+            self.lacking[each.job_id] = each._replace(obstacles=reserved.obstacles)
         else:
             del self.lacking[each.job_id]
-        self.confirm(each.job_id, promise)
+        self.confirm(each.job_id, reserved)
 
     def is_blocked(self, obstacles: Obstacles) -> bool:
         """Whether all still stands that left no place to a job."""

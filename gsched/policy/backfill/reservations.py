@@ -21,7 +21,7 @@ from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
 from gsched.policy.backfill.backfill_check import Respect
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
-from gsched.policy.backfill.planned_start import NOT_LOOKED_AT, Obstacles, Promise, start_of
+from gsched.policy.backfill.planned_start import NOT_LOOKED_AT, Obstacles, ReservedStart, start_of
 from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import Lacking, ReservationTable
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
@@ -86,9 +86,9 @@ class Reservations:
         Another place of the same job could be refused for the sake of those who are planned beside this one.
         """
         kind = kind_of(bucket)
-        for job_id, promise in self._places.promises.items():
+        for job_id, reserved in self._places.reserved_starts.items():
             booking = self.future.bookings.get(job_id)
-            if booking is None or job_id in self._places.confirmed or kind_of(promise.bucket) != kind:
+            if booking is None or job_id in self._places.confirmed or kind_of(reserved.bucket) != kind:
                 continue
             host_ledger = self._snapshot.ledger.host
             parts = [self.future.refit(part, host_ledger(part.host)) for part in booking.allocation.parts]
@@ -107,7 +107,7 @@ class Reservations:
         may use it until the job starts.
         """
         return not self.ahead.is_stopped(bucket) and any(
-            each.bucket == bucket and each.allocation is not None for each in self._places.promises.values()
+            each.bucket == bucket and each.allocation is not None for each in self._places.reserved_starts.values()
         )
 
     def wanting_plans(self, kinds: Iterable[QueueClass], able: Collection[QueueClass]) -> set[QueueClass]:
@@ -159,18 +159,18 @@ class Reservations:
         """
         kind = kind_of(bucket)
         if kind in self._served:
-            return self._places.promises.get(job_id)
+            return self._places.reserved_starts.get(job_id)
         self._served.add(kind)
         if job_id in self._places.paused or bucket.requirement.reservation:
             return None
         aside = self._places.set_aside(bucket)
-        promise = self._plan(job_id, bucket, demand, self._places.own(job_id, bucket))
+        reserved = self._plan(job_id, bucket, demand, self._places.own(job_id, bucket))
         self._places.put_back(aside)
-        if promise is None or promise.lacks_place:
-            self._places.turn_away(job_id, bucket, demand, None if promise is None else promise.obstacles)
-        if promise is not None:
-            self._places.confirm(job_id, promise)
-        return promise
+        if reserved is None or reserved.lacks_place:
+            self._places.turn_away(job_id, bucket, demand, None if reserved is None else reserved.obstacles)
+        if reserved is not None:
+            self._places.confirm(job_id, reserved)
+        return reserved
 
     def reserve_rest(
         self,
@@ -186,18 +186,18 @@ class Reservations:
         are kept, and of the first jobs of classes while more may be reserved for.
         """
         rest = [kind for kind in waiting if kind not in self._served]
-        known = {kind_of(each.bucket): (job_id, each) for job_id, each in self._places.promises.items()}
+        known = {kind_of(each.bucket): (job_id, each) for job_id, each in self._places.reserved_starts.items()}
         handed_on = []
         for kind in rest:
             if kind not in known:
                 continue
-            job_id, promise = known[kind]
-            if not is_first(self._snapshot, job_id, promise.bucket):
+            job_id, reserved = known[kind]
+            if not is_first(self._snapshot, job_id, reserved.bucket):
                 handed_on.append(kind)
                 continue
-            demand = demand_of(promise.bucket)
+            demand = demand_of(reserved.bucket)
             if demand is not None:
-                self.reserve(job_id, promise.bucket, demand)
+                self.reserve(job_id, reserved.bucket, demand)
         self._plan_those_before()
         held = sum(known[kind][0] in self.future.bookings for kind in handed_on)
         if self._places.is_room() or held:
@@ -216,16 +216,16 @@ class Reservations:
             self._places.forget(old[0])
         aside = self._places.set_aside(bucket)
         booking = self._planner.booking(job_id, bucket, allocation, at)
-        promise = self._enter(booking, at, "", self._now, self._now) if self._planner.fits(booking) else None
+        reserved = self._enter(booking, at, "", self._now, self._now) if self._planner.fits(booking) else None
         self._places.put_back(aside)
-        if promise is not None:
+        if reserved is not None:
             self._served.add(kind_of(bucket))
-        return promise
+        return reserved
 
     def victims_sought_at(self, job_id: int, bucket: Bucket) -> float:
         """When it was last looked in vain for jobs to displace for the job; before all time if it was not."""
         planned = self._snapshot.planned.get(job_id)
-        return planned.victims_at if isinstance(planned, Promise) and planned.bucket == bucket else -math.inf
+        return planned.victims_at if isinstance(planned, ReservedStart) and planned.bucket == bucket else -math.inf
 
     def sought_victims(self, bucket: Bucket) -> None:
         """It was looked in vain in this cycle for jobs to displace."""
@@ -237,11 +237,15 @@ class Reservations:
         `truncated`: the cycle did not come to all jobs; the plans of those stay.
         """
         places = self._places
-        return {job_id: each for job_id, each in places.promises.items() if truncated or job_id in places.confirmed}
+        return {
+            job_id: each for job_id, each in places.reserved_starts.items() if truncated or job_id in places.confirmed
+        }
 
     # -- making and keeping plans ---------------------------------------------------------------------------------
 
-    def _plan(self, job_id: int, bucket: Bucket, demand: Demand, old: tuple[int, Promise] | None) -> Promise | None:
+    def _plan(
+        self, job_id: int, bucket: Bucket, demand: Demand, old: tuple[int, ReservedStart] | None
+    ) -> ReservedStart | None:
         """The plan of a class: the old one while it holds, else (or now and then) what a search finds.
 
         None when there is no place to look for.
@@ -269,7 +273,7 @@ class Reservations:
                 return None
         return self._search(job_id, bucket, demand, kept, before)
 
-    def _is_answered(self, before: Promise) -> bool:
+    def _is_answered(self, before: ReservedStart) -> bool:
         """Whether nothing was found by a search, and nothing has changed that it depended on."""
         return (
             before.allocation is None
@@ -283,9 +287,9 @@ class Reservations:
         bucket: Bucket,
         demand: Demand,
         kept: Booking | None,
-        before: Promise | None,
+        before: ReservedStart | None,
         others: Iterable[Lacking] | None = None,
-    ) -> Promise:
+    ) -> ReservedStart:
         """What a search finds that is better than `kept`, if it may still be made.
 
         `others`: who comes before the job and has no place yet; None: all who lack one.
@@ -319,9 +323,9 @@ class Reservations:
             if not self._may_search() or not self._places.is_room():
                 return
             if each.obstacles is None or not self._places.is_blocked(each.obstacles):
-                old = self._places.promises.get(each.job_id)
-                promise = self._search(each.job_id, each.bucket, each.demand, None, old, others)
-                self._places.look_at(each, promise)
+                old = self._places.reserved_starts.get(each.job_id)
+                reserved = self._search(each.job_id, each.bucket, each.demand, None, old, others)
+                self._places.look_at(each, reserved)
             if each.job_id in self._places.lacking:
                 others.append(self._places.lacking[each.job_id])
 
@@ -336,9 +340,9 @@ class Reservations:
 
     def _answer(
         self, job_id: int, bucket: Bucket, text: AnyText, searched_at: float, open_hosts: int, obstacles: Obstacles
-    ) -> Promise:
+    ) -> ReservedStart:
         """Why nothing is reserved."""
-        return Promise(
+        return ReservedStart(
             text=text,
             bucket=bucket,
             allocation=None,
@@ -349,19 +353,19 @@ class Reservations:
             obstacles=obstacles,
         )
 
-    def _keep(self, kept: Booking, before: Promise | None, text: AnyText, searched_at: float) -> Promise:
+    def _keep(self, kept: Booking, before: ReservedStart | None, text: AnyText, searched_at: float) -> ReservedStart:
         since = self._now if before is None or before.allocation is None else before.since
         is_overdue = before is not None and start_of(before) <= self._now and kept.start <= self.future.soon
         at = start_of(before) if before is not None and is_overdue else kept.start
         return self._enter(kept, at, text, since, searched_at)
 
-    def _enter(self, booking: Booking, at: float, text: AnyText, since: float, searched_at: float) -> Promise:
+    def _enter(self, booking: Booking, at: float, text: AnyText, since: float, searched_at: float) -> ReservedStart:
         """`at`: the time that is told; it may have passed."""
         self.future.book(replace(booking, since=since))
         for part in booking.allocation.parts:
             self._places.settle(part.host)
         hosts = tuple(part.host for part in booking.allocation.hosts)
-        promise = Promise(
+        reserved = ReservedStart(
             at=None if math.isinf(at) else at,
             hosts=hosts,
             text=text if math.isinf(at) else "",
@@ -371,8 +375,8 @@ class Reservations:
             searched_at=searched_at,
             victims_at=self._victims_at(booking.job_id, booking.bucket),
         )
-        self._places.confirm(booking.job_id, promise)
-        return promise
+        self._places.confirm(booking.job_id, reserved)
+        return reserved
 
     @cached_property
     def _open_hosts(self) -> int:

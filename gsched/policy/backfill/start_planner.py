@@ -20,7 +20,7 @@ from gsched.model.host_ledger import HostLedger
 from gsched.model.reason import NEVER, UNKNOWN
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
-from gsched.policy.backfill.future_limits import LimitsAhead, Standing
+from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
@@ -69,7 +69,12 @@ class AsksFit(Protocol):
         ...
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], host_ledger: LedgerOf, then: Standing | None = None
+        self,
+        bucket: Bucket,
+        demand: Demand,
+        hosts: Sequence[str],
+        host_ledger: LedgerOf,
+        then: LimitsThen | None = None,
     ) -> Allocation | Reason:
         """What one job would hold on some of `hosts` if they had these ledgers; earlier ones are preferred if alike.
 

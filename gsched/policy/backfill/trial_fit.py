@@ -13,7 +13,7 @@ from gsched.model.column_part import Flags
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
-from gsched.policy.backfill.future_limits import Standing
+from gsched.policy.backfill.future_limits import LimitsThen
 from gsched.policy.backfill.releases import Need, needs_of
 from gsched.policy.backfill.start_planner import LedgerOf
 from gsched.policy.devices import cpu_affinity
@@ -38,7 +38,7 @@ class _Asked(NamedTuple):
 
     demand: Demand
     host_ledger: LedgerOf
-    then: Standing | None
+    then: LimitsThen | None
 
     @property
     def most_slots(self) -> int:
@@ -97,7 +97,12 @@ class TrialFit:
         return needs_of(demand)
 
     def place(
-        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], host_ledger: LedgerOf, then: Standing | None = None
+        self,
+        bucket: Bucket,
+        demand: Demand,
+        hosts: Sequence[str],
+        host_ledger: LedgerOf,
+        then: LimitsThen | None = None,
     ) -> Allocation | Reason:
         """What one job would hold on some of `hosts` if they had these ledgers; earlier ones are preferred if alike.
 

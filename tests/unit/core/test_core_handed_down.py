@@ -6,7 +6,7 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.model.host import HostConfig
-from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.planned_start import ReservedStart
 from gsched.policy.backfill.reservation_table import MOST_RESERVED
 
 
@@ -21,7 +21,7 @@ def end(world: World, job_id: int) -> None:
 def reserved(world: World) -> set[int]:
     """Jobs that something is reserved for."""
     plans = world.engine.planned.items()
-    return {job_id for job_id, plan in plans if isinstance(plan, Promise) and plan.allocation is not None}
+    return {job_id for job_id, plan in plans if isinstance(plan, ReservedStart) and plan.allocation is not None}
 
 
 @pytest.mark.parametrize("old_plan", [True, False])

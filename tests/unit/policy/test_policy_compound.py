@@ -16,7 +16,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
-from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.planned_start import ReservedStart
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
@@ -188,9 +188,9 @@ def test_parts_never_share_a_device_with_each_other(others: int) -> None:
     if others == 1:
         found: Allocation | None = plan.placements[0].allocation
     else:
-        promise = plan.planned[job]
-        assert isinstance(promise, Promise) and promise.at == NOW + 50.0
-        found = promise.allocation
+        reserved = plan.planned[job]
+        assert isinstance(reserved, ReservedStart) and reserved.at == NOW + 50.0
+        found = reserved.allocation
     assert found is not None and [gpu.index for gpu in found.hosts[0].gpus] == [0, 1, 2]
 
 
@@ -207,9 +207,9 @@ def test_parts_that_a_limit_of_a_host_lets_in_one_by_one_but_not_together_go_els
     (job,) = cluster.add(kind("1*{select[mem>0]} + 1*{select[mem>0]}", slots=2, run_s=9.0))
     plan = cluster.plan()
     if held:
-        promise = plan.planned[job]
-        assert isinstance(promise, Promise) and promise.allocation is not None, promise
-        found = promise.allocation
+        reserved = plan.planned[job]
+        assert isinstance(reserved, ReservedStart) and reserved.allocation is not None, reserved
+        found = reserved.allocation
     else:
         (placed,) = plan.placements
         found = placed.allocation

@@ -17,7 +17,7 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Running
-from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.planned_start import ReservedStart
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.host_now import FitRules
@@ -149,7 +149,7 @@ def test_blocks_and_stripes_are_planned_for(text: str, slots: int, expected: dic
     cluster.running[9000] = Running(9000, 1, kind(), held, "RUN", 0.0, NOW + 100)
     (job,) = cluster.add(kind(f"span[{text}]", slots=slots))
     planned = cluster.plan().planned[job]
-    assert isinstance(planned, Promise)
+    assert isinstance(planned, ReservedStart)
     assert planned.at == NOW + 100
     assert {part.host: part.slots for part in planned.allocation.hosts} == expected
 
