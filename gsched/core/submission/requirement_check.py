@@ -122,9 +122,9 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         check_requirement(requirement, config)
     defaults = _over(of_profile, of_queue, config)
     combined = _combined(_with_methods(asked, config), _with_methods(defaults, config), config)
-    queue_gpu = (profile.gpu_req if profile is not None else "") or below.gpu_req
     check_units(combined.whole, queue, config)
-    gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(asked))
+    below_job = ("" if profile is None else profile.gpu_req, below.gpu_req)
+    gpu = _gpu(gpu_req, below_job, config, _gpu_claims(asked))
     gpu_text = print_gpu(gpu) if gpu is not None else ""
     COMBINED.keep(combined.text, combined.whole)
     if gpu is not None:
@@ -195,20 +195,20 @@ def _gpu_claims(whole: AnyRequirement) -> list[tuple[Reservation, str]]:
 
 
 def _gpu(
-    job: str, queue: str, config: ClusterConfig, claims: Sequence[tuple[Reservation, str]]
+    job: str, below: tuple[str, str], config: ClusterConfig, claims: Sequence[tuple[Reservation, str]]
 ) -> GpuRequirement | None:
-    """What -gpu, GPU_REQ of the queue and of the cluster ask together; None when nobody asks by them.
+    """What -gpu and GPU_REQ of profile and queue (`below`) and of the cluster ask together; None when none is asked.
 
     As in LSF a job whose -R claims GPUs itself (`claims`) is given none by GPU_REQ; with -gpu beside it, it has both.
     """
     params = config.params
-    if not job and (not queue or claims):
+    if not job and (not any(below) or claims):
         return None
     for item, source in claims:
         if canonical(item.name) == GPUS_OF_LSF:
             detail = f"-gpu says how many GPUs are wanted and {item.name} does, too: give one of them"
             refuse(detail, source, item.position, BAD_SYNTAX)
-    levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
+    levels = [parse_gpu(text) if text else None for text in (job, *below, params.gpu_req)]
     gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
     check_gpu(gpu)
     return gpu

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from core_world import World, make_config, spec
+from core_world import SHARED, World, gpus, make_config, spec
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
 from gsched.model.application import Application
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, Params
 from gsched.model.event import JobNoted, JobRequeued
 from gsched.model.job import JobState
-from gsched.model.queue import RunLimits
+from gsched.model.queue import Queue, RunLimits
 
 CARE = Application(
     name="care",
@@ -253,3 +253,24 @@ def test_an_orphan_from_the_start_is_taken_and_ends(end_invalid: bool) -> None:
     result = world.job(orphan).result
     assert result is not None and result.term_reason == "TERM_ORPHAN_SYSTEM"
     world.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("merge", "asked", "shown"),
+    [
+        (False, "num=2:mode=shared", "num=2:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia"),
+        (False, "", "num=1:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia:gmem=2G"),
+        (True, "num=2:mode=shared", "num=2:mode=shared:mps=no:j_exclusive=yes:gvendor=nvidia:gmem=2G"),
+        (True, "", "num=1:mode=shared:mps=no:j_exclusive=yes:gvendor=nvidia:gmem=2G"),
+    ],
+)
+def test_gpu_options_of_a_profile_and_its_queue_are_merged_where_merging_is_on(
+    merge: bool, asked: str, shown: str
+) -> None:
+    queue = Queue(name="normal", priority=30, gpu_req="num=1:j_exclusive=yes")
+    profile = Application(name="sim", gpu_req="num=1:gmem=2G")
+    params = Params(gpu_req_merge=merge)
+    here = World(make_config(queues=[queue], applications={"sim": profile}, params=params), connect=False)
+    here.connect("a", gpus(4, SHARED, memory_mib=8192))
+    (job,) = here.submit(spec(gpu_req=asked, application="sim"))
+    assert here.job(job).spec.combined_gpu_req == shown
