@@ -26,6 +26,7 @@ from private_cluster import BIN, client_of, private_cluster, report, set_plain, 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.app.clusters.daemons import running_pid
+from gsched.base.coded_text import has_code, sentence
 from gsched.wire.calls.client import Client
 from tests.fakenvml.build import NoCompiler, build
 
@@ -62,7 +63,7 @@ class Agent:
         host = client.hosts()[0]
         pid = running_pid(f"{Path(environment['GSCHED_ENVDIR']).parent}/run", f"agent-{host.name}")
         self.client = client
-        self.unfenced = next((note for note in host.notes if "no fence" in note), "")
+        self.unfenced = next((sentence(note) for note in host.notes if has_code(note, "remark.not_fenced")), "")
         self.process = psutil.Process(pid)
 
     def parts(self) -> dict[str, list[psutil.Process]]:

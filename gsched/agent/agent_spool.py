@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from gsched.base.atomic_write import replace_file
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class SpoolFolder:
         self._mark = mark
         self._running = running
         self._rewrite = rewrite
-        self._problem = ""
+        self._problem: AnyText = ""
         self._unrecorded: set[str] = set()
         """Attempts that ran when their records were removed."""
         self._descriptor = -1
@@ -77,7 +78,7 @@ class SpoolFolder:
                 return
             self._make()
         except OSError as error:
-            problem = f"the spool folder {self._spool} is gone and cannot be made again: {error.strerror or error}"
+            problem = coded("remark.spool_gone", str(self._spool), str(error.strerror or error))
             if problem != self._problem:
                 log.error("%s", problem)
             self._problem = problem
@@ -106,12 +107,12 @@ class SpoolFolder:
             os.close(self._descriptor)
         self._descriptor = descriptor
 
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[AnyText, ...]:
         """For the notes about the host."""
         if self._problem:
-            return (f"{self._problem}; no job can start here",)
+            return (self._problem,)
         self._unrecorded &= set(self._running())
         if not self._unrecorded:
             return ()
         names = ", ".join(sorted(self._unrecorded))
-        return (f"the spool folder {self._spool} was removed and made again: how runs {names} end may not be known",)
+        return (coded("remark.spool_made", str(self._spool), names),)

@@ -33,6 +33,7 @@ from gsched.agent.tasks.launch_server import LaunchDoor
 from gsched.agent.tasks.launch_socket import listen, socket_path
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import Conflict
 from gsched.base.gpu_lock import places
 from gsched.base.ids import attempt_name
@@ -102,7 +103,7 @@ class Agent:
     """The pieces of one agent and how they are wired."""
 
     def __init__(
-        self, config: ClusterConfig, host: str, spool: Path, ground: Ground | str, manager: ServiceManager
+        self, config: ClusterConfig, host: str, spool: Path, ground: Ground | AnyText, manager: ServiceManager
     ) -> None:
         self._config = config
         self._ground = ground

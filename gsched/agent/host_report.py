@@ -17,6 +17,7 @@ from gsched.agent.gpu.gpu_owners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
+from gsched.base.coded_text import AnyText
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.devices import offer_of
 from gsched.model.host import GpuReport, LoadReport
@@ -56,7 +57,7 @@ class HostReporter:
         given: Given = dict,
         held: Held = any_gpu,
         locks: GpuLockFolders | None = None,
-        may_run: Callable[[str], str] | None = None,
+        may_run: Callable[[str], AnyText] | None = None,
     ) -> None:
         """`may_run` says why an elim must not be run; empty when it may."""
         self._host = host
@@ -70,7 +71,7 @@ class HostReporter:
         self._sent: tuple[int, GpuReport | None] = (0, None)
         """In which turn, and what the master was told of the GPUs last."""
         self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus, locks=locks)
-        self.remarks: list[Callable[[], tuple[str, ...]]] = []
+        self.remarks: list[Callable[[], tuple[AnyText, ...]]] = []
         """What else is to be said of the host, asked at each report of the load."""
         self._tasks: list[asyncio.Task[None]] = []
         self._configuring = asyncio.Lock()

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import GschedError
 from gsched.base.root_owned import problem_below, who_may_change
 
@@ -43,7 +44,7 @@ def check_spool(spool: str) -> None:
     _check(spool, lambda: _problem_of_spool(f"{spool}/{ATTEMPTS}"))
 
 
-def _check(what: str, look: Callable[[], str]) -> None:
+def _check(what: str, look: Callable[[], AnyText]) -> None:
     try:
         problem = look()
     except OSError as error:
@@ -52,14 +53,14 @@ def _check(what: str, look: Callable[[], str]) -> None:
         raise Changeable(f"{problem}; what root's agent runs and reads must be for root alone to change")
 
 
-def _problem_of_spool(attempts: str) -> str:
+def _problem_of_spool(attempts: str) -> AnyText:
     problem = who_may_change(attempts)
     if problem or not os.path.isdir(attempts):
         return problem
     return problem_below(attempts, deep=False)  # what lies in an attempt's folder may be its user's: no order does
 
 
-def _first_problem(conf_dir: str, read: Iterable[str]) -> str:
+def _first_problem(conf_dir: str, read: Iterable[str]) -> AnyText:
     seen: set[str] = set()
     folders = [os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)]
     library, *imported = packages()

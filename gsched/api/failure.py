@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.model.job import FINISHED, TERM_TEXTS, JobState
@@ -27,7 +28,7 @@ def story_of(end: JobEnd) -> str:
     text = TERM_TEXTS.get(end.result.term_reason, "")
     reason = f": {end.result.term_reason}{f', {text}' if text else ''}" if end.result.term_reason else ""
     if end.result.problem:
-        reason += f" ({end.result.problem})"
+        reason += f" ({sentence(end.result.problem)})"
     if not end.result.started and not end.host:
         return f"{job} was ended before it started{reason}"
     if end.result.signal is not None:

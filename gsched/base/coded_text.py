@@ -32,12 +32,16 @@ def coded(code: str, *values: CodedValue) -> CodedText:
     return CodedText(code, values)
 
 
-def listed(texts: Sequence[CodedText]) -> AnyText:
-    """All of them, with commas between; empty for none."""
-    found: AnyText = texts[0] if texts else ""
-    for text in texts[1:]:
-        found = coded("list.comma", found, text)
-    return found
+def listed(texts: Sequence[AnyText], between: str = "list.comma") -> AnyText:
+    """All that are not empty, with commas between, or what the code `between` has.
+
+    The first half and the rest are each a list in turn, for no text is nested deeply.
+    """
+    texts = [text for text in texts if text]
+    if len(texts) < 2:
+        return texts[0] if texts else ""
+    half = (len(texts) + 1) // 2
+    return coded(between, listed(texts[:half], between), listed(texts[half:], between))
 
 
 def order_of(text: AnyText) -> tuple[str, str]:

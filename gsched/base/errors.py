@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # commands that start fast import errors, and not what a text with a code is made of
+    from gsched.base.coded_text import AnyText
 
 LSF_FAILURE = 255
 """Exit code of LSF's commands for a refused request (C's -1)."""
@@ -18,15 +22,16 @@ class GschedError(Exception):
 
     `status` is the name of a gRPC status code; `exit_code` what a command that hits the error exits with; `about` the
     fields of the request that it finds wrong, where that is known: who made the request can tell where they stand.
+    `said` is what travels on where the error becomes a fact (why a job was not started, say), `text` its sentence.
     """
 
     status = "UNKNOWN"
     exit_code = LSF_FAILURE
     about: tuple[str, ...] = ()
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
+    def __init__(self, text: AnyText) -> None:
+        self.said, self.text = text, str(text)
+        super().__init__(self.text)
 
 
 class BadRequest(GschedError):

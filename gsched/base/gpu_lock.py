@@ -24,6 +24,8 @@ import stat
 import time
 from collections.abc import Iterable
 
+from gsched.base.coded_text import AnyText, coded
+
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:")
 _OPEN_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _OWNER_BYTES = 255
@@ -31,11 +33,15 @@ ROOTS_FOLDER = "/run/gsched-gpu"
 """The locks of shared clusters of root's; its parent is root's on every system."""
 SINCE_BOOT = "since-boot"
 """A file in there that is made as the machine boots, before any user's process: no user's cluster came first."""
-CLAIMED = "the GPUs of this host belong to the system's cluster"
+CLAIMED = coded("lock.of_root")
 
 
 class GpuLockError(OSError):
-    """A GPU that cannot be locked; the text names the GPU and says why."""
+    """A GPU that cannot be locked; the text names the GPU and says why. `said` is what travels on."""
+
+    def __init__(self, text: AnyText) -> None:
+        super().__init__(str(text))
+        self.said = text
 
 
 class GpuLockFolders:
@@ -89,7 +95,7 @@ def lock_gpus(uuids: Iterable[str], owner: str, where: GpuLockFolders, patience_
         raise
     except OSError as error:
         release(held)
-        raise GpuLockError(f"cannot lock GPU {names[len(held)]} in {folder}: {error.strerror}") from error
+        raise GpuLockError(coded("lock.failed", names[len(held)], folder, str(error.strerror))) from error
     return held
 
 
@@ -207,13 +213,13 @@ def _open_roots(path: str) -> int:
     found = os.fstat(fd)
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:
         os.close(fd)
-        raise GpuLockError(f"{path}: it must be root's alone (mode 0700)")
+        raise GpuLockError(coded("lock.not_roots", path))
     return fd
 
 
 def _check_name(uuid: str) -> None:
     if not uuid or not _NAME_CHARACTERS.issuperset(uuid) or uuid.startswith(".") or uuid == SINCE_BOOT:
-        raise GpuLockError(f"'{uuid}' is not the UUID of a GPU")
+        raise GpuLockError(coded("lock.no_uuid", uuid))
 
 
 def _lock_one(folder_fd: int, uuid: str, owner: str, mode: int, deadline: float) -> int:
@@ -235,7 +241,7 @@ def _lock_one(folder_fd: int, uuid: str, owner: str, mode: int, deadline: float)
             raise
         os.close(fd)
         if time.monotonic() >= deadline:
-            raise GpuLockError(f"GPU {uuid} is in use by another cluster")
+            raise GpuLockError(coded("lock.other_cluster", uuid))
         time.sleep(0.002)
 
 
@@ -251,12 +257,12 @@ def _open_lock(folder_fd: int, uuid: str, mode: int) -> int:
             fd = os.open(uuid, _OPEN_FLAGS, dir_fd=folder_fd)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise GpuLockError(f"the lock of GPU {uuid} is not a plain file") from error
+            raise GpuLockError(coded("lock.no_file", uuid)) from error
         raise
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(fd)
-        raise GpuLockError(f"the lock of GPU {uuid} is not a plain file")
+        raise GpuLockError(coded("lock.no_file", uuid))
     return fd
 
 

@@ -9,11 +9,13 @@ import os
 import stat
 from collections.abc import Iterator
 
+from gsched.base.coded_text import AnyText, coded
+
 _MOST_STEPS = 400
 """Of one path; links may lead in a circle."""
 
 
-def who_may_change(path: str, seen: set[str] | None = None) -> str:
+def who_may_change(path: str, seen: set[str] | None = None) -> AnyText:
     """Why others than root can change what lies at the absolute path; empty when nobody can, or nothing lies there.
 
     `seen` holds steps that were found good before; they are not looked at again. Raises OSError when that cannot be
@@ -33,22 +35,22 @@ def who_may_change(path: str, seen: set[str] | None = None) -> str:
     return ""
 
 
-def problem_of(path: str, status: os.stat_result) -> str:
+def problem_of(path: str, status: os.stat_result) -> AnyText:
     """The same of one file, folder or link by itself; `status` is what lstat(2) says of it."""
     if status.st_uid != 0:
-        return f"{path}: belongs to uid {status.st_uid}"
+        return coded("owner.other", path, status.st_uid)
     if stat.S_ISLNK(status.st_mode):
         return ""
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return ""  # what is root's there stays where it is
     if status.st_mode & stat.S_IWOTH:
-        return f"{path}: may be written by everybody (mode {stat.S_IMODE(status.st_mode):04o})"
+        return coded("owner.everybody", path, f"{stat.S_IMODE(status.st_mode):04o}")
     if status.st_mode & stat.S_IWGRP and status.st_gid != 0:
-        return f"{path}: may be written by group {status.st_gid} (mode {stat.S_IMODE(status.st_mode):04o})"
+        return coded("owner.group", path, status.st_gid, f"{stat.S_IMODE(status.st_mode):04o}")
     return ""
 
 
-def problem_below(folder: str, *, deep: bool = True, without: frozenset[str] = frozenset()) -> str:
+def problem_below(folder: str, *, deep: bool = True, without: frozenset[str] = frozenset()) -> AnyText:
     """The first problem of what lies in the folder, `deep`: at any depth; links are followed. Folders of a name in
     `without` are left out. Raises OSError.
     """

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from gsched.base.coded_text import AnyText, coded
+
 LOGIN_DEFS = "/etc/login.defs"
 DEFAULT_UID_MIN = 1000
 """What useradd(8) takes where nothing is set."""
@@ -23,11 +25,8 @@ def first_ordinary(path: str = LOGIN_DEFS) -> int:
     return int(found[-1]) if found else DEFAULT_UID_MIN
 
 
-def why_system(name: str, uid: int, named: tuple[str, ...], first: int) -> str:
+def why_system(name: str, uid: int, named: tuple[str, ...], first: int) -> AnyText:
     """Why no job runs as this account; empty when it is an ordinary one, or `named` (GSCHED_SYSTEM_USERS)."""
     if uid >= first or name in named:
         return ""
-    return (
-        f"a system account (uid {uid}, below UID_MIN {first}); "
-        "GSCHED_SYSTEM_USERS of lsf.conf names those that may have jobs"
-    )
+    return coded("account.of_system", uid, first)

@@ -16,6 +16,7 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.clock import SystemClock
+from gsched.base.coded_text import coded
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import Loaded, load
@@ -260,7 +261,7 @@ class Master:
             return
         key = (instruction.job_id, instruction.attempt)
         if any(isinstance(event, JobDispatched) and (event.job_id, event.attempt) == key for event in events):
-            result = AttemptResult(started=False, problem=f"the start order could not be made: {why}")
+            result = AttemptResult(started=False, problem=coded("attempt.no_order", why))
             self._loop.put(InboxItem(AttemptEnded(*key, instruction.host, result)))
 
     def _fatal(self, text: str) -> None:

@@ -162,7 +162,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mode_given: ComputeMode | None = None
     """The mode in which its jobs were given it, where somebody has changed it since; None: it is as it was."""
 
-    fault: str = ""
+    fault: AnyText = ""
     """What has failed on it: the GPU is closed, and jobs on it cannot go on. A GPU with a fault has a `problem`."""
     hit: tuple[str, ...] = ()
     """Attempts (`17.1`) that held it when it failed."""
@@ -194,17 +194,17 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
 
     gpus: tuple[Gpu, ...] = ()
     known: bool = True
-    reason: str = ""
+    reason: AnyText = ""
     provider: str = ""
     """"nvml", "simulated" or "none"."""
     driver: str = ""
-    unfenced: str = ""
+    unfenced: AnyText = ""
     """Why jobs could open GPUs of the host that are not theirs; empty when they cannot, or when nobody said."""
     sets_modes: bool = False
     """Whether the agent sets compute modes for jobs by -gpu, see Gpu.mode_settable."""
-    modes_note: str = ""
+    modes_note: AnyText = ""
     """Why it sets none; empty when it does, or when nobody said."""
-    unheard: str = ""
+    unheard: AnyText = ""
     """Why the driver does not tell of errors (XIDs) of some GPUs; empty when it does."""
 
 
@@ -227,7 +227,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     osrel: str = ""
     osver: str = ""
     machine: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[AnyText, ...] = ()
     """Lines for `ghosts -l`: an elim that died, a value that was rubbish."""
 
 

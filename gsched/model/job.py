@@ -240,7 +240,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Seconds from start to end on the host's monotonic clock."""
     usage: Usage = Usage()
     term_reason: str = ""
-    problem: str = ""
+    problem: AnyText = ""
     started: bool = True
     """False when the job's command was never executed."""
     pre_failed: bool = False

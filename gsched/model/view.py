@@ -213,7 +213,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuView, ...] = ()
     gpu_provider: str = ""
     gpu_driver: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[AnyText, ...] = ()
     """Lines that explain: why there are no GPUs, an elim that died, a disagreement about a count."""
     comment: str = ""
     closed_by: str = ""

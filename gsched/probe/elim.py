@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.base.clock import Clock, SystemClock
+from gsched.base.coded_text import AnyText, coded
 from gsched.probe.elim_format import Report, quote
 from gsched.probe.elim_program import ABORT_CODE, ElimProgram, ElimRules
 from gsched.probe.elim_silence import Silence
@@ -65,7 +66,7 @@ class ElimRunner:
         rules: ElimRules = ElimRules(),  # noqa: B008 - immutable
         clock: Clock | None = None,
         on_change: Callable[[], None] | None = None,
-        may_run: Callable[[str], str] | None = None,
+        may_run: Callable[[str], AnyText] | None = None,
     ) -> None:
         self._server_dir = Path(server_dir)
         self._conf_dir = conf_dir
@@ -79,8 +80,8 @@ class ElimRunner:
         self._silence = Silence({})
         self._guard = ProcessGroupGuard()
         self._programs: dict[Path, tuple[ElimProgram, object]] = {}
-        self._failures: dict[str, str] = {}
-        self._refused: dict[str, str] = {}
+        self._failures: dict[str, AnyText] = {}
+        self._refused: dict[str, AnyText] = {}
         self._shown: object = ({}, {}, ())
         self._expiry: asyncio.TimerHandle | None = None
         self._changing = asyncio.Lock()
@@ -125,7 +126,7 @@ class ElimRunner:
         """Values that elims report for built-in load indices (`mem`, `tmp` …), which then hold in place of gsched's."""
         return self._table.overrides(self._clock.monotonic())
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[AnyText, ...]:
         """One line for each thing that is wrong now, beginning with the program's name."""
         begun = {program.name: program.pending for program, _ in self._programs.values()}
         silent = self._silence.notes(self._clock.monotonic(), begun)
@@ -156,7 +157,7 @@ class ElimRunner:
                 log.info("%s reports %s", name, quote(" ".join(word for pair in report for word in pair), MOST_LOGGED))
         self._update()
 
-    def failed(self, name: str, note: str, *, distrust: bool) -> None:
+    def failed(self, name: str, note: AnyText, *, distrust: bool) -> None:
         self._failures.pop(name, None)
         self._silence.ended(name)
         if note:
@@ -165,18 +166,18 @@ class ElimRunner:
             self._table.forget(name)
         self._update()
 
-    def _judged(self, paths: list[Path]) -> dict[str, str]:
+    def _judged(self, paths: list[Path]) -> dict[str, AnyText]:
         """Those that are not run, by name, with a note that says why."""
         if self._may_run is None:
             return {}
-        refused = {}
+        refused: dict[str, AnyText] = {}
         for path in paths:
             try:
                 problem = self._may_run(str(path))
             except OSError as error:
-                problem = f"{path}: cannot be looked at: {error.strerror or error}"
+                problem = coded("elim.not_looked_at", str(path), str(error.strerror or error))
             if problem:
-                refused[path.name] = f"{path.name}: not run as root: {problem}"
+                refused[path.name] = coded("elim.not_run", path.name, problem)
         return refused
 
     def _start(self, path: Path) -> ElimProgram:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import GschedError
 
 MAX_WORD = 4096
@@ -81,12 +82,12 @@ _BLANKS_SET = frozenset(_BLANKS[place : place + 1] for place in range(len(_BLANK
 
 
 def parse_number(text: str) -> float:
-    """The number of a word. Raises ValueError for words, NaN, and what is beyond INFINITE_LOAD."""
+    """The number of a word. Raises ElimFormatError for words, NaN, and what is beyond INFINITE_LOAD."""
     if _NUMBER.fullmatch(text) is None:
-        raise ValueError(f"{quote(text)} is no number")
+        raise ElimFormatError(coded("elim.no_number", quote(text)))
     value = float(text)
     if not -INFINITE_LOAD < value < INFINITE_LOAD:
-        raise ValueError(f"{quote(text)} is out of range")
+        raise ElimFormatError(coded("elim.out_of_range", quote(text)))
     return value
 
 
@@ -98,12 +99,12 @@ def quote(text: str, most: int = 40) -> str:
 
 def _number_of_pairs(word: str) -> int:
     if not (word.isascii() and word.isdigit()) or len(word) > 9:
-        raise ElimFormatError(f"{quote(word)} stands where the number of pairs is wanted")
+        raise ElimFormatError(coded("elim.no_count", quote(word)))
     if int(word) > MAX_PAIRS:
-        raise ElimFormatError(f"{word} pairs are announced, more than {MAX_PAIRS}")
+        raise ElimFormatError(coded("elim.too_many_pairs", word, MAX_PAIRS))
     return int(word)
 
 
 def _too_long(word: bytes) -> ElimFormatError:
     start = word[:60].decode("utf-8", "backslashreplace")
-    return ElimFormatError(f"a word of more than {MAX_WORD} bytes, beginning {quote(start)}")
+    return ElimFormatError(coded("elim.word_too_long", MAX_WORD, quote(start)))

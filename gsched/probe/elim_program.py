@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from gsched.base.clock import Clock
+from gsched.base.coded_text import AnyText, coded
 from gsched.probe.elim_format import ElimFormatError, ElimParser, Report, quote
 from gsched.probe.process_guard import ProcessGroupGuard
 
@@ -62,7 +63,7 @@ class ElimListener(Protocol):
         """Complete reports, in order."""
         ...
 
-    def failed(self, name: str, note: str, *, distrust: bool) -> None:
+    def failed(self, name: str, note: AnyText, *, distrust: bool) -> None:
         """The elim ended or was ended; `distrust` says that its last values must not be used any more."""
         ...
 
@@ -70,7 +71,7 @@ class ElimListener(Protocol):
 class _Ending(NamedTuple):
     """How one run ended: in words, with which exit code (None: it was ended here), whether its values are void."""
 
-    text: str
+    text: AnyText
     code: int | None
     distrust: bool
 
@@ -133,12 +134,13 @@ class ElimProgram:
             lived = self._clock.monotonic() - started
             failures = 0 if run.has_reported and lived >= restart_s else failures + 1
             wait_s = pause_before_start(restart_s, failures, lived)
-            words = f" ({quote(run.last_words)})" if run.last_words else ""
+            words = coded("elim.said_last", quote(run.last_words)) if run.last_words else ""
             self.has_given_up = most is not None and starts > most
-            again = f"started again {f'in {wait_s:.0f} s' if wait_s >= 1 else 'now'}"
-            if self.has_given_up:
-                again = f"not started again before a reconfig (LSF_ELIM_RESTARTS is {most})"
-            self._listener.failed(self.name, f"{self.name}: {ending.text}{words}; {again}", distrust=ending.distrust)
+            again = coded("elim.again_in", wait_s) if wait_s >= 1 else coded("elim.again_now")
+            if most is not None and self.has_given_up:
+                again = coded("elim.not_again", most)
+            note = coded("elim.failed", self.name, ending.text, words, again)
+            self._listener.failed(self.name, note, distrust=ending.distrust)
             if self.has_given_up:
                 return
             with contextlib.suppress(TimeoutError):
@@ -151,7 +153,7 @@ class ElimProgram:
         try:
             transport = await self._spawn(run)
         except OSError as problem:
-            return _Ending(f"cannot be started: {problem.strerror or problem}", 0, True)
+            return _Ending(coded("elim.no_start", str(problem.strerror or problem)), 0, True)
         group = transport.get_pid()
         try:
             with contextlib.suppress(OSError):  # no process for the guard: the elim is worth more
@@ -215,7 +217,7 @@ class _Run(asyncio.SubprocessProtocol):
         """When the report was begun that is not complete."""
         self.exited: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
-        self.broken: asyncio.Future[str] = loop.create_future()
+        self.broken: asyncio.Future[AnyText] = loop.create_future()
         self.has_reported = False
         self.last_words = ""
         self._take = take
@@ -230,14 +232,14 @@ class _Run(asyncio.SubprocessProtocol):
         """What has been begun to be reported and is not complete; empty for nothing."""
         return self._parser.pending
 
-    async def blocked(self, rules: ElimRules) -> str:
+    async def blocked(self, rules: ElimRules) -> AnyText:
         """Wait until it has taken too long for a report; says so."""
         while True:
             due = self._due(rules)
             if due is not None and self._clock.monotonic() >= due:
-                begun = f", only {quote(self.pending)}" if self.pending else ""
+                begun = coded("elim.only", quote(self.pending)) if self.pending else ""
                 name = "LSF_ELIM_BLOCKTIME" if rules.block_s is not None else "LSF_ELIM_DEBUG"
-                return f"has completed no report for {rules.block_s or DEBUG_BLOCK_S:g} s{begun} ({name})"
+                return coded("elim.blocked", rules.block_s or DEBUG_BLOCK_S, begun, name)
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(0.001, due - self._clock.monotonic())):
@@ -273,7 +275,7 @@ class _Run(asyncio.SubprocessProtocol):
         try:
             reports = self._parser.feed(data)
         except ElimFormatError as problem:
-            self.broken.set_result(problem.text)
+            self.broken.set_result(problem.said)
             return
         now = self._clock.monotonic()
         if not self.pending:
@@ -310,9 +312,9 @@ def _ending(run: _Run, code: int | None) -> _Ending:
     if run.broken.done():
         return _Ending(run.broken.result(), None, True)
     if code is None or code < 0:
-        return _Ending(f"was ended by signal {-(code or 0)}", code, True)
+        return _Ending(coded("elim.signalled", -(code or 0)), code, True)
     # One that leaves in peace meant what it said: that holds as long as any value does.
-    return _Ending(f"ended with exit code {code}", code, code != 0)
+    return _Ending(coded("elim.ended", code), code, code != 0)
 
 
 def _signal(group: int, number: signal.Signals) -> None:

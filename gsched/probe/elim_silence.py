@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gsched.base.coded_text import CodedText, coded, listed
 from gsched.probe.elim_format import Report, quote
 from gsched.probe.elim_table import ElimResource
 
@@ -41,7 +42,7 @@ class Silence:
         """It does not run: that is another matter."""
         self._heard.pop(elim, None)
 
-    def notes(self, now: float, incomplete: Mapping[str, str]) -> tuple[str, ...]:
+    def notes(self, now: float, incomplete: Mapping[str, str]) -> tuple[CodedText, ...]:
         """A line for each silent elim; `incomplete`: by elim what it has begun to say."""
         return tuple(
             self._note(elim, incomplete.get(elim, "")) for elim in self._heard if now >= self._silent_from(elim)
@@ -51,12 +52,12 @@ class Silence:
         """When the next elim becomes silent, None if none will."""
         return min((at for elim in self._heard if (at := self._silent_from(elim)) > now), default=None)
 
-    def _note(self, elim: str, begun: str) -> str:
+    def _note(self, elim: str, begun: str) -> CodedText:
         names = self._heard[elim].names
-        since = " since it was started" if names is None else ""
-        what = f", so {' and '.join(sorted(names))} may be unknown" if names else ""
-        rest = f"; its last report is incomplete: {quote(begun)}" if begun else ""
-        return f"{elim}: has said nothing{since} for more than {self._patience_s(elim):g} s{what}{rest}"
+        what = coded("elim.so_unknown", listed(sorted(names), "list.and")) if names else ""
+        rest = coded("elim.incomplete", quote(begun)) if begun else ""
+        code = "elim.silent_since_start" if names is None else "elim.silent"
+        return coded(code, elim, self._patience_s(elim), what, rest)
 
     def _silent_from(self, elim: str) -> float:
         return self._heard[elim].since + self._patience_s(elim)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES
-from gsched.probe.elim_format import UNKNOWN, Report, parse_number, quote
+from gsched.probe.elim_format import UNKNOWN, ElimFormatError, Report, parse_number, quote
 
 DEFAULT_INTERVAL_S = 60.0
 """Interval of a resource that gives none."""
@@ -53,7 +54,7 @@ class ElimTable:
     def __init__(self, wanted: Mapping[str, ElimResource]) -> None:
         self._wanted = dict(wanted)
         self._values: dict[str, _Value] = {}
-        self._notes: dict[tuple[str, str], str] = {}
+        self._notes: dict[tuple[str, str], CodedText] = {}
 
     def take(self, elim: str, reports: Iterable[Report], now: float) -> None:
         """Enter what the elim called `elim` reported at `now` (seconds of a monotonic clock)."""
@@ -63,7 +64,7 @@ class ElimTable:
                 if resource is not None:
                     self._enter(elim, name, word, resource, now)
                 elif name not in GPU_COUNTERS:  # elim.gpu always reports four of them, mapped or not
-                    self._note(elim, name, f"{elim}: {quote(name)} is not a resource of this host, ignored")
+                    self._note(elim, name, coded("elim.no_resource", elim, quote(name)))
 
     def forget(self, elim: str) -> None:
         """Drop what `elim` said last: it is known to be wrong, or not cared for any more."""
@@ -94,7 +95,7 @@ class ElimTable:
         times = [entry.good_until for entry in self._values.values() if now < entry.good_until]
         return min(times, default=None)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[CodedText, ...]:
         """One line per name or value that could not be used."""
         return tuple(self._notes.values())
 
@@ -103,19 +104,19 @@ class ElimTable:
         try:
             value = None if word == UNKNOWN else _string(word) if resource.is_string else parse_number(word)
             if name not in self._wanted and isinstance(value, float) and value < 0:
-                raise ValueError(f"{quote(word)} is less than 0")
-        except ValueError as problem:
-            self._note(elim, name, f"{elim}: {name}: {problem}, ignored")
+                raise ElimFormatError(coded("elim.below_zero", quote(word)))
+        except ElimFormatError as problem:
+            self._note(elim, name, coded("elim.bad_value", elim, name, problem.said))
             return
         self._values[name] = _Value(value, now + resource.lifetime_s, elim)
         self._notes.pop((elim, name), None)
 
-    def _note(self, elim: str, name: str, text: str) -> None:
+    def _note(self, elim: str, name: str, text: CodedText) -> None:
         if (elim, name) in self._notes or len(self._notes) < MAX_NOTES:
             self._notes[elim, name] = text
 
 
 def _string(word: str) -> str:
     if not word.isprintable():
-        raise ValueError(f"{quote(word)} is not printable")
+        raise ElimFormatError(coded("elim.not_printable", quote(word)))
     return word

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
 from gsched.model.resource import GPU_COUNTERS
@@ -30,7 +31,7 @@ class GpuProbe(Protocol):
         """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
         ...
 
-    def why_no_modes(self) -> str:
+    def why_no_modes(self) -> AnyText:
         """Why no compute mode can be set, as far as is known before it is tried; empty when one may be."""
         ...
 
@@ -43,14 +44,14 @@ class NullProbe:
     """A host without GPUs by decision: nothing is looked for."""
 
     async def sample(self) -> GpuReport:
-        return GpuReport(provider="none", reason="GSCHED_GPU_PROVIDER is none: no GPUs are looked for")
+        return GpuReport(provider="none", reason=coded("probe.off_so_none"))
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         if indexes:
-            raise Conflict("no compute mode can be set: GSCHED_GPU_PROVIDER is none")
+            raise Conflict(coded("probe.none_set"))
 
-    def why_no_modes(self) -> str:
-        return "GSCHED_GPU_PROVIDER is none"
+    def why_no_modes(self) -> AnyText:
+        return coded("probe.off")
 
     async def close(self) -> None:
         return None
@@ -69,17 +70,17 @@ class SimulatedProbe:
         try:
             gpus = inventory.read_inventory(self._path, self._host)
         except GschedError as problem:
-            return GpuReport(provider="simulated", known=False, reason=problem.text)
+            return GpuReport(provider="simulated", known=False, reason=problem.said)
         before, self._told = self._told, {gpu.uuid: gpu.xids for gpu in gpus}
         gpus = tuple(_with_new_xids(gpu, before.get(gpu.uuid, gpu.xids)) for gpu in gpus)
-        return GpuReport(gpus=gpus, provider="simulated", reason=f"simulated by {self._path}")
+        return GpuReport(gpus=gpus, provider="simulated", reason=coded("probe.simulated", str(self._path)))
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         inventory.change(self._path, self._host, indexes, {"compute_mode": mode.value})
 
-    def why_no_modes(self) -> str:
+    def why_no_modes(self) -> AnyText:
         folder = self._path.parent  # files are replaced whole
-        return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
+        return "" if os.access(folder, os.W_OK | os.X_OK) else coded("mode.not_written", str(folder))
 
     async def close(self) -> None:
         return None
@@ -114,7 +115,7 @@ def probe_for(provider: str, host: str, stirred: Callable[[], None] = lambda: No
         return NvmlProbe(stirred=stirred)
     path = inventory_path(provider, host)
     if path is None:
-        raise BadRequest(f"GSCHED_GPU_PROVIDER: '{provider}' is not known (known: nvml, none, sim:FOLDER)")
+        raise BadRequest(coded("probe.unknown", provider))
     return SimulatedProbe(path, host)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.nvml_events import Events
 from gsched.probe.nvml_facts import DeviceFacts, processes_of, read_facts, read_links, read_memory_fault, read_mig
@@ -41,7 +42,7 @@ MODES: dict[int, ComputeMode] = {
 
 MOST_GPUS = 1024
 GPU_LIMIT_S = 2.0
-SILENT = "NVML does not answer for this GPU: a call into the driver hangs"
+SILENT = coded("gpu.silent")
 
 _MIB = 1024 * 1024
 _UNCORRECTED = 1
@@ -54,7 +55,7 @@ class NvmlAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One line of the process. `error` says why a mode could not be set; `denied` that it takes more rights."""
 
     report: GpuReport | None = None
-    error: str = ""
+    error: AnyText = ""
     denied: bool = False
     stirred: bool = False
     """Unasked: the driver has told of something."""
@@ -76,7 +77,7 @@ class Nvml:
         self._facts: dict[str, DeviceFacts] = {}
         """UUID -> what cannot change while the driver is loaded."""
         self._links: dict[str, tuple[str, ...]] = {}
-        self._worn: dict[str, tuple[int | None, str]] = {}
+        self._worn: dict[str, tuple[int | None, AnyText]] = {}
         """UUID -> memory errors, and what has failed about the memory when there were so many."""
 
     def sample(self) -> GpuReport:
@@ -84,7 +85,7 @@ class Nvml:
         try:
             import pynvml
         except ImportError as problem:
-            return _no_gpus(f"the Python bindings of NVML are missing ({problem})")
+            return _no_gpus(coded("nvml.no_bindings", str(problem)))
         try:
             self._begin(pynvml)
             count = pynvml.nvmlDeviceGetCount()
@@ -95,8 +96,8 @@ class Nvml:
         seen = self._patience.seen(indexes)
         gpus = tuple(seen[index] if index in seen else self._silent(index, SILENT) for index in indexes)
         gpus = self._with_news(self._linked(gpus))
-        reason = "" if gpus else "the driver sees no GPU"
-        unheard = "" if self._events is None else self._events.unheard
+        reason: AnyText = "" if gpus else coded("nvml.no_gpu")
+        unheard: AnyText = "" if self._events is None else self._events.unheard
         return GpuReport(gpus=gpus, reason=reason, provider="nvml", driver=driver, unheard=unheard)
 
     def _with_news(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -110,7 +111,7 @@ class Nvml:
 
         number = next(number for number, known in MODES.items() if known is mode)
         denied = False
-        failed: dict[str, list[int]] = {}
+        failed: dict[AnyText, list[int]] = {}
         try:
             self._begin(pynvml)
         except pynvml.NVMLError as problem:
@@ -121,8 +122,8 @@ class Nvml:
             except pynvml.NVMLError as problem:
                 denied = denied or isinstance(problem, pynvml.NVMLError_NoPermission)
                 failed.setdefault(_mode_error(pynvml, problem, mode), []).append(index)
-        parts = [f"GPU {', '.join(map(str, where))}: {why}" for why, where in failed.items()]
-        return NvmlAnswer(error="; ".join(parts), denied=denied)
+        parts = [coded("nvml.of_gpus", ", ".join(map(str, where)), why) for why, where in failed.items()]
+        return NvmlAnswer(error=listed(parts, "list.semicolon"), denied=denied)
 
     def _begin(self, pynvml: Any) -> None:
         if self._api is None:
@@ -141,10 +142,10 @@ class Nvml:
         if isinstance(problem, pynvml.NVMLError_LibraryNotFound):
             reason = _library_problem()
             absent = reason.startswith(f"{LIBRARY}: ") and "No such file" in reason
-            return _no_gpus(f"no NVIDIA driver library: {reason}") if absent else _unknown(reason)
+            return _no_gpus(coded("nvml.no_library", reason)) if absent else _unknown(reason)
         if isinstance(problem, pynvml.NVMLError_DriverNotLoaded):
-            return _no_gpus("the NVIDIA driver is not loaded")
-        return _unknown(f"NVML failed: {problem}")
+            return _no_gpus(coded("nvml.no_driver"))
+        return _unknown(coded("nvml.failed", str(problem)))
 
     def _gpu(self, index: int) -> Gpu:
         """One GPU; whatever is wrong with it, its slot stays."""
@@ -153,7 +154,7 @@ class Nvml:
             handle = api.nvmlDeviceGetHandleByIndex(index)
             uuid = one_line(api.nvmlDeviceGetUUID(handle))
         except api.NVMLError as problem:
-            text = f"NVML: {problem}"
+            text = coded("nvml.error", str(problem))
             return self._silent(index, text, text if problem.value in lost_errors(api) else "")
         events = self._events
         if events is not None:
@@ -208,14 +209,14 @@ class Nvml:
             events.forget(uuid)
         return gpu
 
-    def _silent(self, index: int, problem: str, fault: str = "") -> Gpu:
+    def _silent(self, index: int, problem: AnyText, fault: AnyText = "") -> Gpu:
         """A GPU that cannot be read: what it was, without readings."""
         before = self._seen.get(index, Gpu(uuid=f"GPU-unknown-{index}", index=index))
         if fault and self._events is not None:
             self._events.forget(before.uuid)
         return msgspec.structs.replace(before, mode=None, problem=problem, fault=fault, **_NO_READINGS)
 
-    def _memory_fault(self, uuid: str, errors: int | None, read: GpuReader) -> str:
+    def _memory_fault(self, uuid: str, errors: int | None, read: GpuReader) -> AnyText:
         """Whether parts of its memory could not be set aside; asked for when the number of errors has changed."""
         if uuid not in self._worn or self._worn[uuid][0] != errors:
             self._worn[uuid] = (errors, read_memory_fault(read))
@@ -257,21 +258,21 @@ def _library_problem() -> str:
     return f"{LIBRARY} could not be loaded a moment ago"
 
 
-def _mode_error(pynvml: Any, problem: Exception, mode: ComputeMode) -> str:
+def _mode_error(pynvml: Any, problem: Exception, mode: ComputeMode) -> AnyText:
     if isinstance(problem, pynvml.NVMLError_NoPermission):
-        return "setting a compute mode needs root"
+        return coded("mode.needs_root")
     if isinstance(problem, pynvml.NVMLError_NotSupported):
-        return f"the driver does not support compute mode {mode.value}"
+        return coded("mode.not_supported", mode.value)
     if isinstance(problem, (pynvml.NVMLError_InvalidArgument, pynvml.NVMLError_NotFound)):
-        return "there is no such GPU"
+        return coded("nvml.no_such_gpu")
     return str(problem)
 
 
-def _no_gpus(reason: str) -> GpuReport:
+def _no_gpus(reason: AnyText) -> GpuReport:
     return GpuReport(reason=reason, provider="nvml")
 
 
-def _unknown(reason: str) -> GpuReport:
+def _unknown(reason: AnyText) -> GpuReport:
     return GpuReport(known=False, reason=reason, provider="nvml")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.clock import Clock, SystemClock
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.host import ComputeMode, GpuReport
 from gsched.probe.nvml import NvmlAnswer
@@ -56,9 +57,9 @@ class NvmlProbe:
         self._clock = clock or SystemClock()
         self._pause_s = first_pause_s
         self._not_before = 0.0
-        self._reason = ""
+        self._reason: AnyText = ""
         self._stirred = stirred
-        self._no_modes = ""
+        self._no_modes: AnyText = ""
         self._child: Process | None = None
         self._answers: asyncio.Queue[bytes | ValueError] = asyncio.Queue()
         self._reader: asyncio.Task[None] | None = None
@@ -79,7 +80,7 @@ class NvmlProbe:
             try:
                 reply = await self._ask("sample")
             except Unavailable as problem:
-                self._fail(problem.text)
+                self._fail(problem.said)
                 return self._unknown()
             report = reply.report or GpuReport(known=False, reason=reply.error, provider="nvml")
             if not report.known:
@@ -96,17 +97,17 @@ class NvmlProbe:
             try:
                 reply = await self._ask(f"set-mode {','.join(map(str, indexes))} {mode.value}")
             except Unavailable as problem:
-                self._fail(problem.text)
+                self._fail(problem.said)
                 raise
         if reply.error:
-            text = f"compute mode {mode.value} is not set: {reply.error}"
+            text = coded("mode.not_set", mode.value, reply.error)
             if reply.denied:
-                self._no_modes = "the driver does not let this agent set compute modes"
+                self._no_modes = coded("mode.denied")
                 raise PermissionDenied(text)
             raise Conflict(text)
 
-    def why_no_modes(self) -> str:
-        return "setting a compute mode needs root" if os.geteuid() != 0 else self._no_modes
+    def why_no_modes(self) -> AnyText:
+        return coded("mode.needs_root") if os.geteuid() != 0 else self._no_modes
 
     async def close(self) -> None:
         async with self._lock:
@@ -125,13 +126,13 @@ class NvmlProbe:
             self._drop()  # its answer would be taken for that of the next request
             raise
         except TimeoutError:
-            raise Unavailable(f"NVML did not answer within {self._time_limit_s:g} s") from None
+            raise Unavailable(coded("nvml.no_answer", self._time_limit_s)) from None
         except (OSError, ValueError) as problem:  # no process could be started; a line without end
-            raise Unavailable(f"the NVML probe failed: {problem}") from None
+            raise Unavailable(coded("nvml.probe_failed", str(problem))) from None
         try:
             return self._decoder.decode(line)
         except msgspec.DecodeError as problem:
-            raise Unavailable(f"the NVML probe answered something else: {problem}") from None
+            raise Unavailable(coded("nvml.probe_unreadable", str(problem))) from None
 
     async def _exchange(self, request: str) -> bytes:
         child = self._child
@@ -150,7 +151,7 @@ class NvmlProbe:
         if isinstance(line, ValueError):
             raise line
         if not line.endswith(b"\n"):
-            raise Unavailable(f"the NVML probe ended without an answer{await self._ending(child)}")
+            raise Unavailable(await self._ending(child))
         return line
 
     async def _read(self, child: Process, answers: asyncio.Queue[bytes | ValueError]) -> None:
@@ -170,7 +171,7 @@ class NvmlProbe:
 
     async def _start(self) -> Process:
         if self._dying:
-            raise Unavailable("the last NVML probe still hangs in the driver and cannot be killed")
+            raise Unavailable(coded("nvml.probe_hangs"))
         path = os.pathsep.join(part for part in (_PACKAGE_ROOT, os.environ.get("PYTHONPATH", "")) if part)
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "gsched.probe.nvml", str(os.getpid()), str(GPU_SHARE * self._time_limit_s)),
@@ -181,11 +182,11 @@ class NvmlProbe:
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    async def _ending(self, child: Process) -> str:
+    async def _ending(self, child: Process) -> AnyText:
         code = await child.wait()
-        return f" (signal {-code})" if code < 0 else f" (exit code {code})"
+        return coded("nvml.probe_signalled", -code) if code < 0 else coded("nvml.probe_ended", code)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: AnyText) -> None:
         """Let the child go and remember not to start another too soon."""
         self._drop()
         self._reason = reason

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from gsched.base.coded_text import AnyText, coded, listed, order_of
 from gsched.model.host import MOST_XIDS, GpuXid
 from gsched.probe.nvml_read import one_line, value_of
 
@@ -33,10 +34,10 @@ class Events:
         self._api = api
         self._notify = notify
         self._set: Any = None
-        self._why = ""
+        self._why: AnyText = ""
         self._registered: dict[str, int] = {}
         """UUID -> index of those that are listened to, or cannot be."""
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, AnyText] = {}
         self._uuids: dict[int, str] = {}
         """Address of a handle -> UUID."""
         self._lock = threading.Lock()
@@ -72,15 +73,16 @@ class Events:
         return {uuid: tuple(numbers.values())[-MOST_XIDS:] for uuid, numbers in found.items()}
 
     @property
-    def unheard(self) -> str:
+    def unheard(self) -> AnyText:
         """Of which GPUs nothing is heard, and why."""
-        indexes: dict[str, list[int]] = {}
+        indexes: dict[AnyText, list[int]] = {}
         for uuid, why in self._refused.items():
             indexes.setdefault(why, []).append(self._registered.get(uuid, -1))
-        return "; ".join(
-            f"GPU {', '.join(str(index) for index in sorted(found) if index >= 0)}: {why}"
-            for why, found in sorted(indexes.items())
-        )
+        told = [
+            coded("nvml.of_gpus", ", ".join(str(index) for index in sorted(indexes[why]) if index >= 0), why)
+            for why in sorted(indexes, key=order_of)
+        ]
+        return listed(told, "list.semicolon")
 
     def end(self) -> None:
         """The library is shut down."""
@@ -90,11 +92,11 @@ class Events:
         try:
             self._set = self._api.nvmlEventSetCreate()
         except (AttributeError, self._api.NVMLError) as problem:
-            self._why = f"no events: {problem}"
+            self._why = coded("nvml.no_events", str(problem))
             return
         threading.Thread(target=self._listen, name="events", daemon=True).start()
 
-    def _register(self, handle: Any) -> str:
+    def _register(self, handle: Any) -> AnyText:
         """Why nothing can be heard of the GPU; empty when it can."""
         api = self._api
         wanted = XID | DOUBLE_BIT_ECC
@@ -102,7 +104,7 @@ class Events:
         if supported is not None:
             wanted &= supported
         if not wanted & XID:
-            return "it tells of no XIDs"
+            return coded("nvml.no_xids")
         try:
             api.nvmlDeviceRegisterEvents(handle, wanted, self._set)
         except (AttributeError, api.NVMLError) as problem:

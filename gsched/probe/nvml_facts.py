@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
 from gsched.probe.nvml_read import GpuReader, one_line, value_of
 
@@ -69,12 +70,12 @@ def _factor(capability: Any) -> float | None:
     return None if not capability else float(f"{capability[0]}.{capability[1]}")
 
 
-def read_memory_fault(read: GpuReader) -> str:
+def read_memory_fault(read: GpuReader) -> AnyText:
     """What of the memory has failed for good; empty when nothing has. Rows and pages that are only waiting to be set
     aside at the next reset do not count: the driver keeps programs off them.
     """
     remapped = read("nvmlDeviceGetRemappedRows")
-    return "a faulty row of its memory could not be set aside" if remapped and remapped[3] else ""
+    return coded("gpu.memory_worn") if remapped and remapped[3] else ""
 
 
 def numa_node(pci_bus_id: str, devices: Path = DEVICES) -> int | None:

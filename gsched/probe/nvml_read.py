@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gsched.base.coded_text import AnyText, coded
+
 T = TypeVar("T")
 
 MOST_CHARACTERS = 200
@@ -21,7 +23,8 @@ class GpuReader:
     def __init__(self, api: Any, handle: Any) -> None:
         self._api = api
         self.handle = handle
-        self.problem = self.fault = ""
+        self.problem: AnyText = ""
+        self.fault: AnyText = ""
 
     def __call__(self, function: str, *arguments: object) -> Any:
         """What the NVML function called `function` says, None if it cannot."""
@@ -34,10 +37,10 @@ class GpuReader:
             if isinstance(error, (api.NVMLError_NotSupported, api.NVMLError_FunctionNotFound)):
                 return None
             if error.value in lost_errors(api):
-                self.problem = self.fault = f"NVML: {error}"
+                self.problem = self.fault = coded("nvml.error", str(error))
             elif function == "nvmlDeviceGetComputeMode":
                 # The one value without which a GPU cannot be offered: say why.
-                self.problem = self.problem or f"NVML: compute mode cannot be read: {error}"
+                self.problem = self.problem or coded("gpu.mode_unreadable", str(error))
             return None
 
 

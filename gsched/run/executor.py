@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.clock import Clock, SystemClock
+from gsched.base.coded_text import coded
 from gsched.base.errors import Conflict, ResourceExhausted
 from gsched.base.gpu_lock import GpuLockFolders, places
 from gsched.base.ids import attempt_name, parse_attempt_name
@@ -110,7 +111,8 @@ class ProcessExecutor:
         try:
             record_again(self._spool, self._cluster)
         except OSError as error:
-            raise ResourceExhausted(f"{self._spool.attempts}: {error.strerror or error}") from error
+            why = coded("attempt.of_path", str(self._spool.attempts), str(error.strerror or error))
+            raise ResourceExhausted(why) from error
         for name in self._spool.names():
             if name in self._held or self._following.take_up(name):
                 keys.append(parse_attempt_name(name))

@@ -127,7 +127,7 @@ class _Server:
         try:
             pid = os.fork()
         except OSError as error:
-            self._requests.send(f"{name} - cannot start a process: {error.strerror}".encode())
+            self._requests.send(f"{name} - {error.strerror}".encode())
             return -1
         if pid == 0:
             for fd in self._own:

@@ -19,6 +19,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
 from gsched.run.account import FIRST_PERSON, UnixAccount, acting_as
 from gsched.run.order import Fence
@@ -64,7 +65,7 @@ class MpsDaemon:
         """
         path = shutil.which(program)
         if path is None:
-            raise ResourceExhausted(f"MPS cannot be had: there is no {program} on this host")
+            raise ResourceExhausted(coded("mps.no_program", program))
         shutil.rmtree(self.pipes, ignore_errors=True)  # of one that is gone
         for folder in (self.pipes, self.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,12 +74,12 @@ class MpsDaemon:
         try:
             ended = await run(self._program(path, "-d", fence=fence, CUDA_VISIBLE_DEVICES=",".join(uuids)), START_S)
         except TimeoutError:
-            why = "it has not started in time"
+            why: AnyText = coded("mps.too_slow")
         else:
             if ended.status == 0 and await self._listens():
                 return
-            why = ended.last_line or f"exit code {ended.exit_code}, and no daemon"
-        raise ResourceExhausted(f"the MPS control daemon of {', '.join(uuids)} does not start: {why}")
+            why = ended.last_line or coded("mps.no_daemon", ended.exit_code)
+        raise ResourceExhausted(coded("mps.not_started", ", ".join(uuids), why))
 
     def pid(self) -> int | None:
         """Its process; None when it does not run."""

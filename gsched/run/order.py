@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import AttemptResult
 from gsched.run.account import UnixAccount
@@ -22,8 +23,8 @@ class JobStep(msgspec.Struct, frozen=True, kw_only=True):
     """A command that runs before or after the job, by /bin/sh, without input and output."""
 
     command: str
-    what: str
-    """What people call it: "the queue's pre-execution command"."""
+    what: AnyText = ""
+    """What people call it, where `level` does not say it: "the queue's post-exec command"."""
     level: str = ""
     """Whose pre-execution command it is: `job`, `queue` or `application`; empty: none."""
     is_site: bool = False

@@ -21,6 +21,7 @@ from typing import TypeVar
 import msgspec
 
 from gsched.base.atomic_write import replace_file, write_file
+from gsched.base.coded_text import coded
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult
@@ -85,7 +86,7 @@ class Spool:
             if os.geteuid() or stat.S_IMODE(self.attempts.stat().st_mode) != PASSABLE:  # jobs of others may run there
                 self.attempts.chmod(0o700)
         except OSError as error:
-            raise ResourceExhausted(f"spool folder {self.attempts}: {error.strerror}") from error
+            raise ResourceExhausted(coded("attempt.spool_folder", str(self.attempts), str(error.strerror))) from error
 
     def folder(self, name: str) -> Path:
         return self.attempts / name
@@ -123,7 +124,7 @@ class Spool:
             replace_file(f"{folder}/{attempt_files.ORDER}", written_order(order))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
+            raise ResourceExhausted(coded("attempt.spool_folder", str(folder), str(error.strerror or error))) from error
         return True
 
     def put_back(self, name: str, files: Mapping[str, bytes], *, is_passed: bool) -> bool:
@@ -149,7 +150,7 @@ class Spool:
         except FileExistsError:
             return False
         except OSError as error:
-            raise ResourceExhausted(f"spool folder {folder}: {error.strerror}") from error
+            raise ResourceExhausted(coded("attempt.spool_folder", str(folder), str(error.strerror))) from error
         return True
 
     def order(self, name: str) -> Order | None:
@@ -214,7 +215,7 @@ class Spool:
         try:
             replace_file(str(path), msgspec.json.encode(limits))
         except OSError as error:
-            raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
+            raise ResourceExhausted(coded("attempt.of_path", str(path), str(error.strerror or error))) from error
 
     def read_output(self, name: str, stream: str, offset: int, limit: int, account: UnixAccount | None = None) -> bytes:
         """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one.

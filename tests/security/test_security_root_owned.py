@@ -15,6 +15,7 @@ from gsched.agent import daemon as agent_daemon
 from gsched.agent import trusted_files
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.trusted_files import Changeable
+from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.base.root_owned import problem_below, who_may_change
 from gsched.config.template import NewConfiguration, private_texts
@@ -238,7 +239,9 @@ def test_an_elim_that_another_can_change_is_not_run_as_root(folder: Path) -> Non
                 while runner.values() != {"good": 7.0}:
                     await changed.wait()
                     changed.clear()
-                assert runner.notes() == (f"elim.bad: not run as root: {folder}/elim.bad: belongs to uid {STRANGER}",)
+                assert tuple(map(sentence, runner.notes())) == (
+                    f"elim.bad: not run as root: {folder}/elim.bad: belongs to uid {STRANGER}",
+                )
                 assert not (folder / "ran.elim.bad").exists()
                 os.chown(folder / "elim.bad", 0, 0)
                 await runner.reconfigure(wanted)

@@ -27,6 +27,7 @@ from fault_tools import (
 )
 from live_cluster import PATIENCE_S, Cluster
 
+from gsched.base.coded_text import sentence
 from gsched.model.view import JobFilter
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
@@ -59,7 +60,7 @@ def kill_agent(cluster: Cluster) -> None:
 
 def notes(cluster: Cluster) -> tuple[str, ...]:
     with cluster.client() as client:
-        return client.hosts()[0].notes
+        return tuple(map(sentence, client.hosts()[0].notes))
 
 
 def host_status(cluster: Cluster) -> str:

@@ -94,7 +94,7 @@ def person() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 def notes(cluster: Cluster) -> str:
     """NOTES of ghosts -l."""
     with cluster.client() as client:
-        return "; ".join(client.hosts()[0].notes)
+        return "; ".join(map(sentence, client.hosts()[0].notes))
 
 
 def problems(cluster: Cluster) -> list[str]:
@@ -169,7 +169,7 @@ def test_a_stranger_between_cycle_and_start(
         events = [decode_event(record.payload.encode()) for record in history.events]
         (event,) = [each for each in events if isinstance(each, JobRequeued)]
         name = f"foreign({user_of(stranger.pid)},{stranger.pid},700)"
-        assert event.reason == f"GPU {index} ({machine.uuids[index]}) must not be used: {name}"
+        assert sentence(event.reason) == f"GPU {index} ({machine.uuids[index]}) must not be used: {name}"
         assert event.not_before == 0.0
         assert problems(cluster) == [name]
         both = cluster.submit(*BOTH, "true")

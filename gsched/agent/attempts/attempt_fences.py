@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
@@ -32,7 +33,7 @@ class Fencing:
     def __init__(
         self,
         wanted: GpuFence,
-        ground: Ground | str,
+        ground: Ground | AnyText,
         watch: GpuWatch,
         others: Callable[[], Collection[str]] = tuple,
     ) -> None:
@@ -54,7 +55,7 @@ class Fencing:
         """The fence of the attempt called `name`; None on a host without. Raises ResourceExhausted."""
         if not isinstance(self._ground, Ground):
             if self._wanted is GpuFence.REQUIRED and part.gpus:
-                raise ResourceExhausted(f"GSCHED_GPU_FENCE is required, but cannot be had: {self._ground}")
+                raise ResourceExhausted(coded("fence.required", self._ground))
             return None
         if not part.gpus and gpu_unrequested == GpuUnrequested.ALLOW:
             return Fence(kind=self._ground.kind, folders=self._ground.folders(name))
@@ -81,20 +82,20 @@ class Fencing:
             async with asyncio.timeout(_PATIENCE_S):
                 return await self._watch.first_gpus()
         except TimeoutError:
-            raise ResourceExhausted("the GPUs have not been probed yet, so the job cannot be fenced") from None
+            raise ResourceExhausted(coded("fence.no_look")) from None
 
 
-def standing_note(wanted: GpuFence, ground: Ground | str) -> str:
+def standing_note(wanted: GpuFence, ground: Ground | AnyText) -> AnyText:
     """Why jobs are not fenced, for the admin; empty when they are."""
-    return "" if isinstance(ground, Ground) else "GSCHED_GPU_FENCE=N" if wanted is GpuFence.OFF else ground
+    return "" if isinstance(ground, Ground) else coded("fence.off") if wanted is GpuFence.OFF else ground
 
 
 def _minor(held: HeldGpu, report: GpuReport | None) -> int:
     """The device minor of a GPU: not its index, which is NVML's order."""
     gpu = next((gpu for gpu in report.gpus if gpu.uuid == held.board), None) if report is not None else None
     if gpu is None or gpu.minor is None:
-        what = "this host has no such GPU any more" if gpu is None else "the driver does not tell its device"
-        raise ResourceExhausted(f"the job cannot be fenced in with GPU {held.index} ({held.board}): {what}")
+        code = "fence.no_gpu" if gpu is None else "fence.no_device"
+        raise ResourceExhausted(coded(code, held.index, held.board))
     return gpu.minor
 
 
@@ -119,7 +120,7 @@ def _other_parts(gpu: Gpu, part: HostAllocation, provider: str) -> list[tuple[in
     for held in own:
         instance, compute = instances.get(held.uuid, (None, None))
         if instance is None or compute is None:
-            raise ResourceExhausted(f"the job cannot be fenced in with {held.uuid}: GPU {gpu.index} has no such part")
+            raise ResourceExhausted(coded("fence.no_part", held.uuid, gpu.index))
         may |= {known.get((instance, None)), known.get((instance, compute))}
     return [device for device in known.values() if device not in may]
 

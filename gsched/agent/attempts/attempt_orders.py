@@ -28,6 +28,7 @@ from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import Letters
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Internal
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.base.ids import attempt_name
@@ -84,7 +85,7 @@ class Attempts:
         """Whose store has ordered an attempt, where that is known."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
-        self._blames: dict[AttemptKey, str] = {}
+        self._blames: dict[AttemptKey, AnyText] = {}
         """What was on the GPUs of attempts that have failed."""
         self._unwritten: set[AttemptKey] = set()
         """Attempts that have ended, and about which something is being written."""
@@ -170,7 +171,7 @@ class Attempts:
                 log.exception("attempt %s.%s cannot be started", *key)
             if key in self._executor.running():
                 return  # the order is in the journal: it may run, now or after a restart
-            problem = str(error) or type(error).__name__
+            problem = error.said if isinstance(error, GschedError) else str(error) or type(error).__name__
             result = AttemptResult(
                 started=False,
                 ended_at=self._clock.now(),
@@ -187,7 +188,7 @@ class Attempts:
     def _refuse(self, key: AttemptKey) -> None:
         """Tell that it was not started; nothing is noted, for the name stands for another attempt here."""
         message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
-        problem = f"an attempt {attempt_name(*key)} that another store had ordered is on {self._host} (gadmin orphans)"
+        problem = coded("attempt.other_store", attempt_name(*key), self._host)
         fill(message.result, AttemptResult(started=False, ended_at=self._clock.now(), problem=problem))
         self._send(agent_pb2.AgentMessage(ended=message))
 
@@ -196,7 +197,7 @@ class Attempts:
         allocation = from_proto(message.allocation, Allocation)
         part = next((part for part in allocation.hosts if part.host == self._host), None)
         if part is None:
-            raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
+            raise Internal(coded("attempt.not_for_host", attempt_name(*key), self._host))
         self.holdings.take(key, part)
         self._stores[key] = message.store
         if allocation.first_host != self._host:
@@ -405,7 +406,7 @@ class Attempts:
         is_part, store = key in self._elsewhere, self._stores.get(key)
         message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=is_part, store=store)
         result = self._ended[key]
-        told = "; ".join(text for text in (result.problem, self._blames.get(key, "")) if text)
+        told = listed([result.problem, self._blames.get(key, "")], "list.semicolon")
         fill(message.result, msgspec.structs.replace(result, problem=told))
         return message
 

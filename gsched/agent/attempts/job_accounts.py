@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gsched.agent.attempts.pam_limits import Granted, PamLimits
 from gsched.agent.blocking_pool import Aside
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, NotFound, ResourceExhausted
 from gsched.base.system_users import first_ordinary, why_system
 from gsched.run.account import UnixAccount, acting_as, look_up
@@ -46,7 +47,7 @@ class FoundAccount(NamedTuple):
     """An account of this host; `barred`: why no job runs as it."""
 
     account: UnixAccount
-    barred: str = ""
+    barred: AnyText = ""
 
 
 class HostAccounts:
@@ -97,16 +98,16 @@ class HostAccounts:
         """For an attempt of that user's job. Raises GschedError when it must not start."""
         if self._uid:
             if user != self._own:
-                raise Conflict(f"the agent of {self._host} is not root's: it starts jobs of {self._own}, not of {user}")
+                raise Conflict(coded("account.other_user", self._host, self._own, user))
             return Login()
         account, barred = await self._account(user)
         site = (await self._account(self._site_user)).account if self._site_user else None
         if account.uid == 0:
             if not self._root_may_run:
-                raise Conflict(f"jobs of root are not started on {self._host} (LSF_ROOT_USER)")
+                raise Conflict(coded("account.root", self._host))
             return Login(site=site)
         if barred:
-            raise Conflict(f"jobs of {user} are not started on {self._host}: {barred}")
+            raise Conflict(coded("account.barred", user, self._host, barred))
         granted = await self._pam.of(account.name) if self._pam is not None else ()
         return Login(account, granted, site)
 
@@ -123,13 +124,13 @@ class HostAccounts:
             found = await self._aside.run(name, lambda: self._look_up(name), PATIENCE_S)
         except LookupError:
             self._known.pop(name, None)
-            raise NotFound(f"there is no user {name} on host {self._host}") from None
+            raise NotFound(coded("account.unknown", name, self._host)) from None
         except (OSError, TimeoutError) as error:
             if known is not None and now - at < STALE_S:
                 log.warning("the directory of users does not answer: %s is taken to be as before", name)
                 return known
-            why = error if str(error) else "the directory of users does not answer"
-            raise ResourceExhausted(f"user {name} cannot be looked up on host {self._host}: {why}") from None
+            why = str(error) or coded("account.no_answer")
+            raise ResourceExhausted(coded("account.not_looked_up", name, self._host, why)) from None
         self._known[name] = (now, found)
         return found
 
@@ -140,10 +141,10 @@ class HostAccounts:
             return FoundAccount(account)  # of root LSF_ROOT_USER decides; a private cluster has one user, and no keys
         service = owned_by(account, self._services)
         if service:
-            return FoundAccount(account, f"daemons of the cluster run as that account ({service} belongs to it)")
+            return FoundAccount(account, coded("account.of_daemons", service))
         key = key_open_to(account, self._tls_dir, self._host)
         if key:
-            return FoundAccount(account, f"that account can read {key}, by which a host is known")
+            return FoundAccount(account, coded("account.reads_key", key))
         return FoundAccount(account, why_system(name, account.uid, self._system_users, self._first()))
 
 

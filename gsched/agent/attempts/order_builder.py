@@ -27,6 +27,7 @@ from gsched.agent.attempts.job_environment import (
 from gsched.agent.attempts.path_expansion import copies, settled
 from gsched.agent.tasks.launch_environment import launch_variables
 from gsched.base.clock import Clock
+from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
@@ -56,10 +57,12 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
     for each in message.pre_exec:
         first.append(JobStep(command=each.command, what=each.what, level=each.level, is_site=True))
     if spec.pre_exec:
-        first.append(JobStep(command=spec.pre_exec, what="the job's pre-exec command", level="job"))
+        first.append(JobStep(command=spec.pre_exec, level="job"))
     if spec.post_exec:
-        last.append(JobStep(command=spec.post_exec, what="the job's post-exec command"))
-    last += [JobStep(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
+        last.append(JobStep(command=spec.post_exec, what=coded("step.post_exec", "job")))
+    for each in message.post_exec:
+        what = coded("step.post_exec", each.level) if each.level else each.what  # a master of before says no level
+        last.append(JobStep(command=each.command, what=what, is_site=True))
     return tuple(first), tuple(last)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
@@ -34,10 +35,10 @@ class Unkillables:
         for key in self._known:
             self._tell(key)
 
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[AnyText, ...]:
         """What is to be said of the host: who hangs there."""
         return tuple(
-            f"UNKILLABLE pid {pid} ({name}) of job {show_job(key[0])}"
+            coded("remark.unkillable", pid, name, show_job(key[0]))
             for key, processes in sorted(self._known.items())
             for pid, name in sorted(processes.items())
         )

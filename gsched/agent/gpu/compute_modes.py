@@ -16,7 +16,7 @@ import msgspec
 from gsched.agent.gpu.compute_mode_records import ModeRecords, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HeldGpu, HostAllocation
@@ -44,7 +44,7 @@ class Modes:
         """UUID -> the mode in which they got it."""
         self._stuck: dict[str, float] = {}
         """UUID -> until when (monotonic) its mode is not tried to be set."""
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, AnyText] = {}
         """UUID -> why its mode could not be set back."""
         self._returning: set[str] = set()
         """GPUs whose attempt has ended, and is not told to have."""
@@ -78,7 +78,7 @@ class Modes:
             report, gpus=gpus, sets_modes=bool(report.gpus) and not fixed, modes_note=fixed if report.gpus else ""
         )
 
-    def _judged(self, gpu: Gpu, fixed: str, provider: str) -> Gpu:
+    def _judged(self, gpu: Gpu, fixed: AnyText, provider: str) -> Gpu:
         if gpu.mode is None:
             return gpu
         found: dict[str, Any] = {}
@@ -95,8 +95,8 @@ class Modes:
             standing = found["standing_mode"] = setting.standing
             if not (setting.attempts or gpu.problem or gpu.uuid in self._returning):
                 modes, why = (str(gpu.mode), str(standing)), self._failed.get(gpu.uuid, "")
-                code = "gpu.mode_not_restored" if why else "gpu.mode_to_restore"
-                found["problem"] = coded(code, *modes, *filter(None, (why,)))
+                left = coded("gpu.mode_not_restored", *modes, why) if why else coded("gpu.mode_to_restore", *modes)
+                found["problem"] = left
         is_free = bool(holders or setting) or not _why_used(gpu, provider)
         is_stuck = self._clock.monotonic() < self._stuck.get(gpu.uuid, 0.0)
         if standing in SETTABLE_MODES and not (_why_never(gpu) or fixed or is_stuck) and is_free:
@@ -122,7 +122,7 @@ class Modes:
             if set(others) & set(self._records.due()):
                 await self._set_back()
                 if left := sorted(set(others) & set(self._records.due())):
-                    raise ResourceExhausted(f"the compute mode of GPU {left[0]} is not set back yet")
+                    raise ResourceExhausted(coded("mode.not_back", left[0]))
             wanted = [held for held in part.gpus if held.claim in MODE_BY_OPTION]
             if wanted:
                 await self._set_for(attempt_name(*key), wanted)
@@ -158,13 +158,13 @@ class Modes:
         if any(held.uuid not in seen or _needs(seen[held.uuid], held) for held in wanted):
             report = await self._watch.look()
             if not report.known:
-                raise ResourceExhausted(f"the GPUs are unknown: {report.reason}")
+                raise ResourceExhausted(coded("gpus.unknown", report.reason))
             seen = _by_uuid(report)
         changes: dict[ComputeMode, list[Gpu]] = {}
         for held in wanted:
             gpu = seen.get(held.uuid)
             if gpu is None:
-                raise ResourceExhausted(f"GPU {held.index} ({held.uuid}) is not there any more")
+                raise ResourceExhausted(coded("gpu.gone", held.index, held.uuid))
             if self._enter(name, gpu, MODE_OF_CLAIM[held.claim]):
                 changes.setdefault(MODE_OF_CLAIM[held.claim], []).append(gpu)
         await self._store()
@@ -180,20 +180,20 @@ class Modes:
         if gpu.mode is mode:
             return False
         if why := self._why_not(gpu):
-            raise ResourceExhausted(f"GPU {gpu.index} ({gpu.uuid}) is in compute mode {gpu.mode}, not {mode}: {why}")
+            raise ResourceExhausted(coded("mode.other", gpu.index, gpu.uuid, str(gpu.mode), str(mode), why))
         assert gpu.mode is not None
         standing = gpu.mode if setting is None else setting.standing
         self._records.gpus[gpu.uuid] = ModeSetting(standing=standing, given=mode, attempts=[name])
         self._records.touch()
         return True
 
-    def _why_not(self, gpu: Gpu) -> str:
+    def _why_not(self, gpu: Gpu) -> AnyText:
         """Why its mode must not be changed now; empty when it may be."""
         setting = self._records.gpus.get(gpu.uuid)
         if self._holders.get(gpu.uuid) or (setting is not None and setting.attempts):
-            return "another job has it"
+            return coded("mode.other_job")
         if self._clock.monotonic() < self._stuck.get(gpu.uuid, 0.0):
-            return "it could not be set a while ago"
+            return coded("mode.failed_lately")
         provider = self._watch.gpus.provider if self._watch.gpus is not None else ""
         why_kept = self._watch.why_no_modes or self._watch.why_locked(gpu.uuid)
         return _why_never(gpu) or why_kept or _why_used(gpu, provider)
@@ -203,17 +203,15 @@ class Modes:
             await self._watch.set_mode([gpu.index for gpu in gpus], mode)
         except Conflict as error:
             self._stuck.update((gpu.uuid, self._clock.monotonic() + STUCK_S) for gpu in gpus)
-            raise ResourceExhausted(error.text) from None
+            raise ResourceExhausted(error.said) from None
         except GschedError as error:
-            raise ResourceExhausted(error.text) from None
+            raise ResourceExhausted(error.said) from None
         seen = _by_uuid(await self._watch.look())
         for gpu in gpus:
             now = seen.get(gpu.uuid)
             if now is None or now.mode is not mode:
-                shown = "unknown" if now is None or now.mode is None else now.mode
-                raise ResourceExhausted(
-                    f"GPU {gpu.index} ({gpu.uuid}) was put into compute mode {mode} and is in {shown}"
-                )
+                shown = coded("mode.unknown") if now is None or now.mode is None else str(now.mode)
+                raise ResourceExhausted(coded("mode.put_in_vain", gpu.index, gpu.uuid, str(mode), shown))
 
     async def _set_back(self) -> None:
         """All GPUs that no attempt has, as far as it can be done now; then the records are on disk."""
@@ -234,20 +232,20 @@ class Modes:
 
     async def _set_one_back(self, gpu: Gpu, setting: ModeSetting) -> bool:
         """Whether its mode was set."""
-        why = ""
+        why: AnyText = ""
         if gpu.mode is setting.given is not setting.standing:
             users = _users(gpu)
             if users and setting.standing in EXCLUSIVE_MODES:
-                why = f"{users} on it"
+                why = coded("gpu.used_by", users)
             elif locked := self._watch.why_locked(gpu.uuid):
                 why = locked
             else:
                 try:
                     await self._watch.set_mode([gpu.index], setting.standing)
                 except GschedError as error:
-                    why = error.text
+                    why = error.said
         elif gpu.mode is None:
-            why = "its mode cannot be read"
+            why = coded("gpu.mode_unknown")
         if why:
             if why != self._failed.get(gpu.uuid):
                 mode = setting.standing
@@ -264,7 +262,7 @@ class Modes:
         try:
             await asyncio.to_thread(self._records.store)
         except OSError as error:
-            raise ResourceExhausted(f"which compute modes to set back cannot be written: {error}") from None
+            raise ResourceExhausted(coded("mode.not_stored", str(error))) from None
 
     # -- GPU_MODE, and what is told -------------------------------------------------------------------------------
 
@@ -298,23 +296,27 @@ def _needs(gpu: Gpu, held: HeldGpu) -> bool:
     return gpu.mode is not MODE_OF_CLAIM[held.claim]
 
 
-def _why_never(gpu: Gpu) -> str:
+def _why_never(gpu: Gpu) -> AnyText:
     if gpu.mode not in SETTABLE_MODES:
-        return "that mode is an administrator's"
-    return "it is split by MIG" if gpu.mig else ""
+        return coded("mode.of_administrator")
+    return coded("gpu.is_split") if gpu.mig else ""
 
 
-def _why_used(gpu: Gpu, provider: str) -> str:
+def _why_used(gpu: Gpu, provider: str) -> AnyText:
     """Why another mode would be felt by somebody; empty when nobody is on the GPU."""
     if gpu.process_count is None:
-        return "" if provider == "simulated" else "nobody can see what runs on it"
+        return "" if provider == "simulated" else coded("gpu.processes_unseen")
     users = _users(gpu)
-    return f"{users} on it" if users else ""
+    return coded("gpu.used_by", users) if users else ""
 
 
-def _users(gpu: Gpu) -> str:
+def _users(gpu: Gpu) -> AnyText:
     """The processes on a GPU; empty when there are none."""
-    found = [f"pid {each.pid}" + (each.user and f" of {each.user}") for each in gpu.processes]
-    if not found and gpu.process_count:
-        return f"{gpu.process_count} processes"
-    return ", ".join(found)
+    if not gpu.processes and gpu.process_count:
+        return coded("gpu.processes", gpu.process_count)
+    return listed(
+        [
+            coded("gpu.pid_of", each.pid, each.user) if each.user else coded("gpu.pid", each.pid)
+            for each in gpu.processes
+        ]
+    )

@@ -12,7 +12,7 @@ import msgspec
 
 from gsched.agent.gpu.foreign_processes import named, takes
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.base.coded_text import CodedText
+from gsched.base.coded_text import AnyText, CodedText, coded, listed
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess, GpuReport
@@ -30,7 +30,7 @@ class DeviceBusy:
         self._busy: dict[str, CodedText] = {}
         """UUID -> `busy(USER,PID,MIB)`: the GPUs that have failed an attempt and have not been seen free since."""
 
-    async def blame(self, key: AttemptKey, part: HostAllocation) -> str:
+    async def blame(self, key: AttemptKey, part: HostAllocation) -> AnyText:
         """Of an attempt that has failed: who else is on its GPUs that take one process alone; empty when nobody is."""
         before = _by_uuid(self._watch.gpus)
         if not any(held.uuid in before and before[held.uuid].mode in EXCLUSIVE_MODES for held in part.gpus):
@@ -41,13 +41,14 @@ class DeviceBusy:
             gpu = seen.get(held.uuid)
             others = [] if gpu is None else _occupants(gpu, but=attempt_name(*key))
             if gpu is not None and others:
-                users = ", ".join(map(_shown, others))
-                found.append(f"GPU {gpu.index} ({gpu.uuid}), in mode {gpu.mode}, is held by {users}")
+                users = listed([_shown(each) for each in others])
+                found.append(coded("gpu.held_by", gpu.index, gpu.uuid, str(gpu.mode), users))
                 self._busy[gpu.uuid] = named("gpu.busy", others[0].user or "?", others)
         if not found:
             return ""
-        log.warning("attempt %s has failed: %s", attempt_name(*key), "; ".join(found))
-        return f"device busy: {'; '.join(found)}"
+        holders = listed(found, "list.semicolon")
+        log.warning("attempt %s has failed: %s", attempt_name(*key), holders)
+        return coded("gpu.device_busy", holders)
 
     def judge(self, report: GpuReport) -> GpuReport:
         """The report with the GPUs closed that are still in somebody's hands."""
@@ -83,6 +84,8 @@ def _serves_jobs(process: GpuProcess) -> bool:
     return serves_host(process.pid) or bool(process.job and pipes_of(process.pid))
 
 
-def _shown(process: GpuProcess) -> str:
-    memory = "" if process.used_mib is None else f" ({process.used_mib} MiB)"
-    return f"pid {process.pid}" + (process.user and f" of {process.user}") + memory
+def _shown(process: GpuProcess) -> AnyText:
+    who = (process.pid, process.user) if process.user else (process.pid,)
+    if process.used_mib is None:
+        return coded("gpu.pid_of" if process.user else "gpu.pid", *who)
+    return coded("gpu.pid_of_with" if process.user else "gpu.pid_with", *who, process.used_mib)

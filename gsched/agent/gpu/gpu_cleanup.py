@@ -29,7 +29,7 @@ from gsched.agent.gpu.foreign_processes import (
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
-from gsched.base.coded_text import coded, has_code, sentence
+from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
@@ -181,7 +181,7 @@ class GpuCare:
             async with asyncio.timeout(FIRST_LOOK_S):
                 report = await self._watch.first_gpus()
         except TimeoutError:
-            raise self._refusal(key, "the GPUs have not been probed yet") from None
+            raise self._refusal(key, coded("gpus.not_probed")) from None
         if not any(shows_processes(gpu) for gpu in _of(report, part)):
             problem = _unfit(report, part)
             if problem:
@@ -197,7 +197,7 @@ class GpuCare:
                 break
         raise self._refusal(key, problem)
 
-    def _refusal(self, key: AttemptKey, problem: str) -> GpusUnfit:
+    def _refusal(self, key: AttemptKey, problem: AnyText) -> GpusUnfit:
         self._refused.add(key)
         return GpusUnfit(problem)
 
@@ -264,7 +264,7 @@ def _end(left: Iterable[GpuProcess], number: signal.Signals) -> None:
         process = process_tree.read_process(each.pid)
         problem = process_tree.send(process, number) if process is not None and not process.is_dead else ""
         if problem:
-            log.warning("%s", problem)
+            log.warning("process %s: %s", process, problem)
 
 
 def _passed(gpu: Gpu) -> tuple[int, ...]:
@@ -293,14 +293,14 @@ def _strangers(report: GpuReport) -> list[GpuProcess]:
     return [each for gpu in report.gpus for each in gpu.processes if each.pid in gpu.foreign_pids]
 
 
-def _unfit(report: GpuReport, part: HostAllocation) -> str:
+def _unfit(report: GpuReport, part: HostAllocation) -> AnyText:
     """Why a GPU of the attempt must not be used; empty when all of them may be."""
     if not report.known:
-        return f"the GPUs are unknown: {report.reason}"
+        return coded("gpus.unknown", report.reason)
     seen = devices_of(report)
     for held in part.gpus:
         gpu = seen.get(held.uuid)
         problem = coded("gpu.not_there") if gpu is None else gpu.problem
         if problem:
-            return f"GPU {held.index} ({held.uuid}) must not be used: {sentence(problem)}"
+            return coded("gpu.unfit", held.index, held.uuid, problem)
     return ""

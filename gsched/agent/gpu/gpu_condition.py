@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.base.coded_text import AnyText, coded
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.host import MOST_XIDS, Gpu, GpuXid
 from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, describe_xid
 
@@ -35,7 +35,7 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Uncorrected memory errors that are accounted for."""
     risen: int = 0
     """Further ones, seen at the last look: whether the GPU has contained them an XID may still say."""
-    fault: str = ""
+    fault: AnyText = ""
     hit: tuple[str, ...] = ()
     faults: int = 0
     """How many there were."""
@@ -63,7 +63,7 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
                 self.fault, self.hit, self.clean = "", (), 0
         return self.fault or self._too_hot(gpu, rules)
 
-    def _evidence(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules) -> str:
+    def _evidence(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules) -> AnyText:
         """What is wrong now; empty when nothing is."""
         numbers = [xid.number for xid in gpu.xids]
         fatal = [describe_xid(number) for number in dict.fromkeys(numbers) if number in rules.fatal_xids]
@@ -71,13 +71,13 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             if self.fault or number not in rules.fatal_xids:  # else it is the fault, and told as that
                 self._keep(GpuXid(number=number, jobs=holders or self.hit))
         memory = self._memory_errors(gpu, numbers)
-        return ", ".join(fatal) or gpu.fault or memory
+        return listed(fatal) or gpu.fault or memory
 
     def _keep(self, xid: GpuXid) -> None:
         if xid not in self.xids:
             self.xids = [*self.xids, xid][-MOST_XIDS:]
 
-    def _memory_errors(self, gpu: Gpu, xids: list[int]) -> str:
+    def _memory_errors(self, gpu: Gpu, xids: list[int]) -> AnyText:
         """Uncorrected errors that have come since the last look but one, unless the GPU has contained them."""
         risen, self.risen = self.risen, 0
         if CONTAINED_XIDS.intersection(xids):
@@ -89,7 +89,7 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
                 self.risen = more
         if not risen:
             return ""
-        return f"{risen} memory error{'s' if risen > 1 else ''} that could not be corrected (ECC)"
+        return coded("gpu.memory_errors", risen) if risen > 1 else coded("gpu.memory_error", risen)
 
     def _too_hot(self, gpu: Gpu, rules: HealthRules) -> AnyText:
         limit = gpu.slowdown_c if rules.max_temperature_c is None else rules.max_temperature_c

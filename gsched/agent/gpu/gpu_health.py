@@ -19,6 +19,7 @@ from gsched.agent.gpu.foreign_processes import shows_processes
 from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, is_placeholder, still_of
 from gsched.base.atomic_write import replace_file
 from gsched.base.clock import Clock
+from gsched.base.coded_text import coded
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 HeldParts = Callable[[], Mapping[AttemptKey, HostAllocation]]
 """What the attempts of this host have, those that have ended and not given it back among them."""
 
-GONE = "the driver no longer lists it"
+GONE = coded("gpu.not_listed")
 LOOK_PATIENCE_S = 2.0
 """How long the end of an attempt may wait for a look at its GPUs."""
 
@@ -140,7 +141,7 @@ class GpuHealth:
         for held in part.gpus:
             record = self._records.get(held.board)
             if record is not None and record.fault:
-                raise ResourceExhausted(f"GPU {held.index} ({held.board}) has failed: {record.fault}")
+                raise ResourceExhausted(coded("gpu.failed", held.index, held.board, record.fault))
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """Look once more: a program may notice that its GPU is lost before any probe does.

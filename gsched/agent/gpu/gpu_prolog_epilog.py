@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
@@ -38,7 +39,7 @@ class Keeper(Protocol):
         ...
 
 
-Blame = Callable[[AttemptKey, HostAllocation], Awaitable[str]]
+Blame = Callable[[AttemptKey, HostAllocation], Awaitable[AnyText]]
 """What of its GPUs may have made an attempt fail; empty: nothing that is known."""
 
 
@@ -58,7 +59,7 @@ class PrologEpilog:
         for keeper in self._keepers if part.gpus else ():
             await keeper.before(key, part, spec)
 
-    async def blame(self, key: AttemptKey, part: HostAllocation) -> str:
+    async def blame(self, key: AttemptKey, part: HostAllocation) -> AnyText:
         """What of its GPUs may have made an attempt fail, whose processes are gone. Never raises."""
         if self._blame is None or not part.gpus:
             return ""

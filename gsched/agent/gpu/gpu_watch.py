@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Unavailable
 from gsched.base.gpu_lock import GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.model.host import ComputeMode, Gpu, GpuReport
@@ -68,15 +69,15 @@ class GpuWatch:
         self._next: asyncio.Task[GpuReport] | None = None
         self._stirred = False
         self._stirring: asyncio.Task[None] | None = None
-        self.unfenced = ""
+        self.unfenced: AnyText = ""
         """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[AnyText, ...] = ()
         """What is wrong with the probe and with GPU_MODE."""
-        self.remarks: list[Callable[[], Sequence[str]]] = []
+        self.remarks: list[Callable[[], Sequence[AnyText]]] = []
         """What else is to be said in `ghosts -l`."""
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
+    def all_notes(self) -> tuple[AnyText, ...]:
         """Lines for `ghosts -l`."""
         return (*self.notes, *(line for remarks in self.remarks for line in remarks()))
 
@@ -118,7 +119,7 @@ class GpuWatch:
             self._probe = probe_for(provider, self._host, self._notify)
             self.notes = ()
         except GschedError as error:
-            self._probe, self.notes = None, (error.text,)
+            self._probe, self.notes = None, (error.said,)
 
     async def _set_due_mode(self) -> None:
         """Once; where the GPUs are unknown, after the first look that sees them."""
@@ -133,18 +134,19 @@ class GpuWatch:
             wrong = await self.may_be_set(report, ComputeMode(mode))
             await self._probe.set_mode(wrong, ComputeMode(mode))
         except (GschedError, ValueError) as error:
-            self.notes = (*self.notes, f"GPU_MODE {mode} could not be set: {error}")
+            why = error.said if isinstance(error, GschedError) else str(error)
+            self.notes = (*self.notes, coded("remark.gpu_mode", mode, why))
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
         if self._probe is None:
-            raise Unavailable("the GPUs are not probed yet")
+            raise Unavailable(coded("probe.not_yet"))
         await self._probe.set_mode(indexes, mode)
 
     @property
-    def why_no_modes(self) -> str:
+    def why_no_modes(self) -> AnyText:
         """Why no compute mode can be set; empty when one may be."""
-        return self._probe.why_no_modes() if self._probe is not None else "the GPUs are not probed"
+        return self._probe.why_no_modes() if self._probe is not None else coded("probe.no_look")
 
     async def look(self) -> GpuReport:
         """What is seen by a look that begins from now on: all who ask while one is under way share the next."""
@@ -157,12 +159,12 @@ class GpuWatch:
             await asyncio.wait([before])
         self._now, self._next = self._next, None
         if not self._chosen.is_set():  # that is no look: whoever waits for the first one waits on
-            return GpuReport(known=False, reason="nobody has said yet how to probe")
+            return GpuReport(known=False, reason=coded("probe.not_chosen"))
         try:
             report = await self._report()
         except Exception as error:  # unknown, not zero and not the end of reporting
             log.exception("the GPUs cannot be probed")
-            report = GpuReport(known=False, reason=f"the probe failed: {error}")
+            report = GpuReport(known=False, reason=coded("probe.failed", str(error)))
         self._last = report = msgspec.structs.replace(report, unfenced=self.unfenced)
         self._looked.set()
         self._on_look(report)
@@ -176,7 +178,7 @@ class GpuWatch:
 
     async def _report(self) -> GpuReport:
         if self._probe is None:
-            return GpuReport(known=False, reason="; ".join(self.notes) or "no probe")
+            return GpuReport(known=False, reason=listed(self.notes, "list.semicolon") or coded("probe.none"))
         report = await self._probe.sample()
         if report.provider == "nvml" and report.known:
             report = msgspec.structs.replace(report, gpus=tuple(self._unlocked(gpu) for gpu in report.gpus))
@@ -202,14 +204,14 @@ class GpuWatch:
         why = self._why_locked(gpu.uuid)
         return msgspec.structs.replace(gpu, problem=gpu.problem or why) if why else gpu
 
-    def _why_locked(self, uuid: str) -> str:
+    def _why_locked(self, uuid: str) -> AnyText:
         try:
             release(lock_gpus([uuid], self._cluster, self._locks, patience_s=0.0))
         except GpuLockError as error:
-            return str(error)
+            return error.said
         return ""
 
-    def why_locked(self, uuid: str) -> str:
+    def why_locked(self, uuid: str) -> AnyText:
         """Why another cluster on this machine keeps the GPU; empty when none does. Simulated ones are nobody else's."""
         return self._why_locked(uuid) if self.has_real_gpus else ""
 

@@ -33,7 +33,7 @@ class MigLayouts:
         self._capabilities_of = capabilities_of
         self._known: dict[str, _Layout] = {}
         """UUID of a GPU -> its layout when it was seen last."""
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[AnyText, ...] = ()
         """What an administrator should know, for `ghosts -l`."""
 
     def __call__(self, report: GpuReport) -> GpuReport:
@@ -46,7 +46,7 @@ class MigLayouts:
         self.notes = tuple(self._open_parts(report))
         return msgspec.structs.replace(report, gpus=tuple(self._judged(gpu, lost) for gpu in report.gpus))
 
-    def _judged(self, gpu: Gpu, lost: Mapping[str, str]) -> Gpu:
+    def _judged(self, gpu: Gpu, lost: Mapping[str, AnyText]) -> Gpu:
         layout = _layout_of(gpu)
         before = self._known.get(gpu.uuid, layout)
         self._known[gpu.uuid] = layout
@@ -55,21 +55,22 @@ class MigLayouts:
             problem = coded("gpu.mig_changed", _text(before), _text(layout))
         return msgspec.structs.replace(gpu, problem=problem) if problem and not gpu.problem else gpu
 
-    def _lost(self, report: GpuReport) -> dict[str, str]:
+    def _lost(self, report: GpuReport) -> dict[str, AnyText]:
         """UUID of a GPU -> which job holds something of it that its layout does not have."""
         devices = devices_of(report)
-        found: dict[str, str] = {}
+        found: dict[str, AnyText] = {}
         for (job_id, _), part in self._holdings().items():
             for held in part.gpus:
                 if held.board in devices and is_astray(held, devices):
-                    what = f"its part {held.uuid}, which is gone" if held.parent else "all of it, and it is split"
-                    found.setdefault(held.board, f"MIG was changed below job {show_job(job_id)}, which holds {what}")
+                    job = show_job(job_id)
+                    part_lost, whole_lost = coded("gpu.mig_part_lost", job, held.uuid), coded("gpu.mig_whole_lost", job)
+                    found.setdefault(held.board, part_lost if held.parent else whole_lost)
         return found
 
-    def _open_parts(self, report: GpuReport) -> Iterable[str]:
+    def _open_parts(self, report: GpuReport) -> Iterable[AnyText]:
         for gpu in report.gpus if report.provider == "nvml" else ():
             if gpu.mig_devices and (gpu.minor is None or self._capabilities_of(gpu.minor) is None):
-                yield f"GPU {gpu.index}: jobs could use others' parts of it, for the driver does not name their devices"
+                yield coded("remark.mig_open", gpu.index)
 
 
 def _layout_of(gpu: Gpu) -> _Layout:

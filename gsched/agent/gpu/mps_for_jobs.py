@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.atomic_write import replace_file
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.model.allocation import HostAllocation
@@ -115,7 +116,7 @@ class Mps:
         *,
         run: RunsPrograms,
         fence: FenceOf = _unfenced,
-        may_run: Callable[[str], str] | None = None,
+        may_run: Callable[[str], AnyText] | None = None,
     ) -> None:
         """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others.
 
@@ -144,9 +145,10 @@ class Mps:
             self._check_overlap(uuids)
             service = self._services.get(uuids)
             if service is not None and service.daemon.account != account:
-                jobs, owner = _jobs(service), service.daemon.account
-                whose = f" of user {owner.name}" if owner is not None else ""
-                raise ResourceExhausted(f"MPS serves {', '.join(uuids)} to job {jobs}{whose}, and one user at a time")
+                served, owner = (", ".join(uuids), _jobs(service)), service.daemon.account
+                if owner is None:
+                    raise ResourceExhausted(coded("mps.other_user", *served))
+                raise ResourceExhausted(coded("mps.of_other_user", *served, owner.name))
             if service is None:
                 state = _State(uuids=uuids, holders=set(), account=account.fields() if account is not None else None)
                 service = self._services[uuids] = _Service(self._folder(uuids), state, is_up=False)
@@ -162,8 +164,10 @@ class Mps:
                     service.is_up = True
                     log.info("MPS control daemon %s of %s", service.daemon.pid(), ", ".join(uuids))
             except OSError as error:
-                where = f"{error.filename}: " if error.filename else ""
-                raise ResourceExhausted(f"MPS cannot be had: {where}{error.strerror or error}") from error
+                why: AnyText = str(error.strerror or error)
+                if error.filename:
+                    why = coded("attempt.of_path", str(error.filename), why)
+                raise ResourceExhausted(coded("mps.failed", why)) from error
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """It needs its daemon no longer; the last one takes it with it."""
@@ -204,9 +208,7 @@ class Mps:
         path = shutil.which(self._program)
         problem = self._may_run(os.path.abspath(path)) if path is not None and self._may_run is not None else ""
         if problem:
-            raise ResourceExhausted(
-                f"MPS cannot be had: {path} is not run, for others than root can change it: {problem}"
-            )
+            raise ResourceExhausted(coded("mps.not_run", str(path), problem))
 
     async def _make_group(self, service: _Service, part: HostAllocation) -> Fence | None:
         """Its group, made and fenced to the GPUs of its jobs: clients have their work done by it, behind whatever
@@ -230,8 +232,7 @@ class Mps:
         """Two daemons of one user on a GPU would take turns on it, or fail where its compute mode is exclusive."""
         for others, service in self._services.items():
             if others != uuids and not set(others).isdisjoint(uuids):
-                told = f"MPS serves {', '.join(others)} together to job {_jobs(service)}, which is not the same"
-                raise ResourceExhausted(told)
+                raise ResourceExhausted(coded("mps.other_gpus", ", ".join(others), _jobs(service)))
 
     def _folder(self, uuids: tuple[str, ...]) -> Path:
         return self._root / hashlib.sha256(",".join(uuids).encode()).hexdigest()[:12]
@@ -326,7 +327,7 @@ def _make_private(root: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = os.lstat(folder)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise ResourceExhausted(f"MPS cannot be had: {folder} is not a folder that this user alone may change")
+            raise ResourceExhausted(coded("mps.open_folder", str(folder)))
 
 
 def _found(root: Path) -> Iterator[_Service]:

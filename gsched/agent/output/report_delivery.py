@@ -14,6 +14,7 @@ import msgspec
 
 from gsched.agent.blocking_pool import Aside
 from gsched.agent.output.mail import send
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import attempt_name
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult
@@ -103,14 +104,14 @@ class Letters:
             key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result), account
         )
         if problem:
-            told = "; ".join(text for text in (result.problem, problem) if text)
+            told = listed([result.problem, problem], "list.semicolon")
             result = msgspec.structs.replace(result, problem=told)
         where = f"not mailed: {problem}" if problem else f"mailed to {mail.to}"
         await self._instead(key, mail.facts, result, f"The report on job <{mail.facts.job}> was {where}.")
 
     async def _mailed(
         self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str], account: UnixAccount | None
-    ) -> str:
+    ) -> AnyText:
         """Send it unless an earlier agent has begun to; what is wrong is the answer."""
 
         loop = asyncio.get_running_loop()
@@ -125,7 +126,7 @@ class Letters:
         try:
             await self._aside.run(mail.facts.user, work, MAIL_PATIENCE_S)
         except (OSError, TimeoutError) as error:
-            problem = f"no mail to {mail.to}: {error or 'it takes too long'}"
+            problem = coded("attempt.not_mailed", mail.to, str(error) or coded("attempt.mail_too_long"))
             log.warning("%s: %s", attempt_name(*key), problem)
             return problem
         return ""

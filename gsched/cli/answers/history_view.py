@@ -207,7 +207,7 @@ class _Teller:
         if left := left_running_text(result, most=MOST_LEFT_NAMED):
             yield Remark(at=event.at, text=left)
         if result.problem and not result.started:
-            yield Remark(at=event.at, text=result.problem)
+            yield Remark(at=event.at, text=sentence(result.problem))
 
 
 def _how(result: AttemptResult) -> str:

@@ -6,7 +6,7 @@ never repeated unnoticed.
 
 from __future__ import annotations
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts.attempt_results import (
     SYSTEM,
     AnotherRun,
@@ -156,7 +156,7 @@ def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> Non
     """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
     now = decision.now
     rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
-    problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
+    problem: AnyText = coded("attempt.host_restarted" if rebooted else "attempt.not_in_journal")
     if job.started_at is None:
         problem = ""  # killed before its order arrived: nothing is unknown
     result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
@@ -284,11 +284,10 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
         if job.state in (JobState.UNKWN, JobState.ZOMBI) or has_none:
             continue
         if job.spec.rerunnable and not job.kill_by:
-            result = AttemptResult(
-                ended_at=now, problem=f"{host} no longer answers", started=job.started_at is not None
-            )
+            silent = coded("attempt.silent_host", host)
+            result = AttemptResult(ended_at=now, problem=silent, started=job.started_at is not None)
             allocation, key = job.allocation, job.key
-            reason = coded("requeue.rerunnable", result.problem)
+            reason = coded("requeue.rerunnable", silent)
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
             run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
             if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle

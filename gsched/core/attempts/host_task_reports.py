@@ -6,7 +6,7 @@ ends unasked ends its job. What an attempt that was given up has left on any hos
 
 from __future__ import annotations
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.orphaned_attempts import keep_stray
@@ -49,7 +49,7 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
     if not is_ordered(job):  # nothing of the job has run
         attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, is_part=True)
         return
-    why = result.problem or result.term_reason or "it ended"
+    why = result.problem or result.term_reason or coded("attempt.part_over")
     if result.host_down and _runs_again(job, host, why, decision):
         return
     regain(job, host, decision)
@@ -64,7 +64,7 @@ def _record_end(job: JobRecord, host: str, usage: Usage, decision: Decision) -> 
     )
 
 
-def _end_without(job: JobRecord, host: str, why: str, keyword: str, decision: Decision) -> None:
+def _end_without(job: JobRecord, host: str, why: AnyText, keyword: str, decision: Decision) -> None:
     """A part is over that the job still wants: the job ends, unless it is ending already."""
     if job.kill_by or job.requeue_by or job.allocation is None:
         return
@@ -123,7 +123,7 @@ def _repeat_orders(job: JobRecord, host: str, is_open: bool, decision: Decision)
 
 def _lost(job: JobRecord, host: str, rebooted: bool, decision: Decision) -> None:
     """It was open, and its agent knows nothing of it."""
-    why = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has it"
+    why = coded("attempt.host_restarted" if rebooted else "attempt.part_not_in_journal")
     decision.over.add((host, job.key))
     if not is_ordered(job):
         result = AttemptResult(started=False, ended_at=decision.now, problem=why)
@@ -135,11 +135,12 @@ def _lost(job: JobRecord, host: str, rebooted: bool, decision: Decision) -> None
         _end_without(job, host, why, LOST_PART, decision)
 
 
-def _runs_again(job: JobRecord, host: str, why: str, decision: Decision) -> bool:
+def _runs_again(job: JobRecord, host: str, why: AnyText, decision: Decision) -> bool:
     """A rerunnable job that has lost a host waits again; whether it is one, and nobody has it end."""
     if not job.spec.rerunnable or job.kill_by or job.requeue_by:
         return False
-    result = AttemptResult(ended_at=decision.now, problem=f"host {host}: {why}", started=job.started_at is not None)
+    problem = coded("attempt.on_host", host, why)
+    result = AttemptResult(ended_at=decision.now, problem=problem, started=job.started_at is not None)
     again = attempt_results.AnotherRun(coded("requeue.lost_part", host, why))
     attempt_results.run_again(job, result, decision.now, again, decision)
     return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.orphaned_attempts import keep_stray
 from gsched.core.command import JobCommand, KillJobs, SignalJobs
@@ -61,7 +61,7 @@ def _end(
     return ""
 
 
-def end_pending(job: JobRecord, term_reason: str, decision: Decision, problem: str = "") -> None:
+def end_pending(job: JobRecord, term_reason: str, decision: Decision, problem: AnyText = "") -> None:
     """A job that has not started is over."""
     now = decision.now
     result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
@@ -69,7 +69,7 @@ def end_pending(job: JobRecord, term_reason: str, decision: Decision, problem: s
     decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
 
 
-def end_waiting(array: JobArray, term_reason: str, decision: Decision, problem: str = "") -> None:
+def end_waiting(array: JobArray, term_reason: str, decision: Decision, problem: AnyText = "") -> None:
     """The elements of the array that have not started are over."""
     result = AttemptResult(started=False, ended_at=decision.now, term_reason=term_reason, problem=problem)
     indices = str(array.remaining())
@@ -128,7 +128,7 @@ def _remove(context: ControlContext[SignalJobs], job: JobRecord) -> None:
         started=job.started_at is not None,
         ended_at=context.now,
         term_reason=_ended_by("TERM_FORCE", context.command, job.spec.user),
-        problem=f"removed while {_silent(context, allocation)} did not answer; how the job ended is not known",
+        problem=coded("attempt.removed", _silent(context, allocation)),
     )
     context.decision.record(JobFinished(at=context.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:

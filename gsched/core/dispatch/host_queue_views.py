@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from gsched.base.coded_text import AnyText, coded
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
 from gsched.core.dispatch.load_control import beyond
@@ -15,7 +15,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import MIG_CLAIMS
-from gsched.model.host import COUNTER_OF_MODE, Gpu, GpuReport, HostConfig, HostState
+from gsched.model.host import COUNTER_OF_MODE, Gpu, GpuProcess, GpuReport, HostConfig, HostState
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
@@ -137,12 +137,13 @@ def _orphans(seen: Observation) -> Iterable[OrphanView]:
         yield OrphanView(name=attempt_name(*key), slots=slots, gpus=gpus, over=part is None)
 
 
-def _orphan_note(orphan: OrphanView) -> str:
+def _orphan_note(orphan: OrphanView) -> AnyText:
     if orphan.over:
-        return f"run {orphan.name}, of which the store has no record, is over (gadmin orphans)"
-    gpus = f", GPU {' '.join(map(str, orphan.gpus))}" if orphan.gpus else ""
-    what = f"{orphan.slots} slot{'' if orphan.slots == 1 else 's'}{gpus}"
-    return f"run {orphan.name}, of which the store has no record, goes on here and holds {what} (gadmin orphans)"
+        return coded("remark.unrecorded_over", orphan.name)
+    holds = coded("remark.slot" if orphan.slots == 1 else "remark.slots", orphan.slots)
+    if orphan.gpus:
+        holds = coded("remark.with_gpus", holds, " ".join(map(str, orphan.gpus)))
+    return coded("remark.unrecorded", orphan.name, holds)
 
 
 def _holders(ledger: HostLedger) -> dict[str, set[AttemptKey]]:
@@ -199,16 +200,16 @@ def _external(name: str, config: ClusterConfig, ledger: HostLedger, value: objec
     return ResourceValue(name=name, total=max(0.0, float(value) - held), reserved=held, consumable=resource.consumable)
 
 
-def _set_modes(report: GpuReport) -> Iterable[str]:
+def _set_modes(report: GpuReport) -> Iterable[AnyText]:
     """What is done about compute modes for jobs."""
     for gpu in report.gpus:
         if gpu.standing_mode is not None:
-            yield f"GPU {gpu.index} is in compute mode {gpu.mode} for its jobs, and goes back to {gpu.standing_mode}"
+            yield coded("remark.mode_set", gpu.index, str(gpu.mode), str(gpu.standing_mode))
     if report.gpus and report.modes_note:
-        yield f"compute modes are not set for jobs: {report.modes_note}"
+        yield coded("remark.modes_not_set", report.modes_note)
 
 
-def _changed_modes(ledger: HostLedger) -> Iterable[str]:
+def _changed_modes(ledger: HostLedger) -> Iterable[AnyText]:
     """GPUs whose mode somebody changed under the job that holds them."""
     for uuid, holders in ledger.holders.items():
         gpu = ledger.gpus.get(uuid)
@@ -218,57 +219,62 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
             # Of modes that are set for jobs the agent knows which is meant; before it is set it is another.
             is_meant = claim in MIG_CLAIMS or (gpu.mode_settable and gpu.mode_given is None)
             if not is_meant and COUNTER_OF_CLAIM.get(claim, claim) not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
-                yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
+                yield coded("remark.mode_changed", gpu.index, claim, job_id, gpu.mode.value)
 
 
-def _used_by(gpu: Gpu) -> str:
+def _used_by(gpu: Gpu) -> AnyText:
     """GPU_FOREIGN=warn: foreign processes on a GPU that is offered all the same."""
-    foreign_pids = [each for each in gpu.processes if each.pid in gpu.foreign_pids]
-    names = ", ".join(
-        f"{each.pid} of {each.user or '?'} ({'?' if each.used_mib is None else each.used_mib} MiB)"
-        for each in foreign_pids
-    )
-    return f"GPU {gpu.index} ({gpu.uuid}) is used by processes of no job: {names}"
+    found = [_process(each) for each in gpu.processes if each.pid in gpu.foreign_pids]
+    return coded("remark.foreign", gpu.index, gpu.uuid, listed(found))
 
 
-def _not_offered(report: GpuReport) -> Iterable[str]:
+def _process(process: GpuProcess) -> AnyText:
+    user = process.user or "?"
+    if process.used_mib is None:
+        return coded("remark.process_unseen", process.pid, user)
+    return coded("remark.process", process.pid, user, process.used_mib)
+
+
+def _not_offered(report: GpuReport) -> Iterable[AnyText]:
     """One line for each GPU; a single one where all have the same problem."""
     problems = {gpu.problem for gpu in report.gpus}
     if len(report.gpus) > 1 and len(problems) == 1 and "" not in problems:
-        yield f"no GPU of this host is offered: {problems.pop()}"
+        yield coded("remark.no_gpu_offered", problems.pop())
     else:
-        yield from (f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in report.gpus if gpu.problem)
+        for gpu in report.gpus:
+            if gpu.problem:
+                yield coded("remark.gpu_not_offered", gpu.index, gpu.uuid, gpu.problem)
 
 
-def _gpu_notes(report: GpuReport) -> Iterable[str]:
+def _gpu_notes(report: GpuReport) -> Iterable[AnyText]:
     if not report.known:
-        yield f"GPUs unknown: {report.reason}"
+        yield coded("remark.gpus_unknown", report.reason)
     elif report.provider == "simulated":
-        yield f"the {len(report.gpus)} GPUs of this host are simulated"
+        yield coded("remark.gpus_simulated", len(report.gpus))
     elif not report.gpus:
-        yield f"no GPUs: {report.reason}" if report.reason else "no GPUs"
+        yield coded("remark.no_gpus_why", report.reason) if report.reason else coded("remark.no_gpus")
     if report.gpus and report.unfenced:
-        yield f"jobs are told their GPUs, but could use others (no fence: {report.unfenced})"
+        yield coded("remark.not_fenced", report.unfenced)
     yield from _not_offered(report)
     yield from _set_modes(report)
     yield from (_used_by(gpu) for gpu in report.gpus if gpu.foreign_pids and not gpu.problem)
     if report.unheard:
-        yield f"errors (XIDs) are not heard: {report.unheard}"
+        yield coded("remark.xids_unheard", report.unheard)
 
 
 def _notes(
     host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation, closed_by: str
-) -> Iterable[str]:
+) -> Iterable[AnyText]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
-        yield f"no agent of {host.name} is connected"
+        yield coded("remark.no_agent", host.name)
         if closed_by:
-            yield f"the host is closed by {closed_by}"
+            yield coded("remark.closed_by", closed_by)
         return
     if seen.only_user and config.is_shared:
-        yield f"the agent is not root's: it runs only jobs of user {seen.only_user}"
+        yield coded("remark.only_user", seen.only_user)
     yield from islice(map(_orphan_note, _orphans(seen)), MOST_NOTED)
-    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else ("the GPUs have not been probed yet",)
+    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else (coded("remark.not_probed"),)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes
@@ -278,4 +284,4 @@ def _notes(
                 there = ledger.devices_in_mode(name)
                 is_set = any(gpu.standing_mode is not None for gpu in ledger.gpus.values())
                 if claimed != there and not is_set:  # an elim sees the modes that are set for jobs
-                    yield f"an elim reports {name} {claimed:g}, the devices say {there}; the devices count"
+                    yield coded("remark.elim_disagrees", name, claimed, there)

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
@@ -316,7 +317,7 @@ class _Inventory(NamedTuple):
     modes: list[ComputeMode]
     sets_modes: bool
     """Whether default and exclusive_process are as good as each other for -gpu."""
-    why_not: str
+    why_not: AnyText
 
 
 def _inventory(report: GpuReport) -> _Inventory:

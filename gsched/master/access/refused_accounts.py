@@ -75,7 +75,7 @@ class JobAccounts:
             return "" if is_owners else "the master runs as that account, so it is a way to everything"
         if status is not None and _reads(account, status):
             return f"that account can read {key}, by which a host is known"
-        return why_system(user, account.uid, config.system_users, first)
+        return str(why_system(user, account.uid, config.system_users, first))
 
 
 def _reads(account: UnixAccount, status: os.stat_result) -> bool:

@@ -338,7 +338,7 @@ class AgentSessions:
         own = "" if spec.post_exec else profile.post_exec
         for level, command in (("application", own), ("queue", queue.post_exec)):
             if command:
-                start.post_exec.add(command=command, what=f"the {level}'s post-exec command")
+                start.post_exec.add(command=command, what=f"the {level}'s post-exec command", level=level)
         notifies = spec.notify_begin or spec.notify_end or spec.notify_error
         params = self._board.config.params
         if notifies and (params.mail_program or params.mail_server):

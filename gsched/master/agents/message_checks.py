@@ -111,6 +111,7 @@ def _check_ended(ended: agent_pb2.Ended) -> None:
     _number(result.run_s, "run time", _TIMES)
     _at_most(len(result.term_reason), LONGEST_NAME, "characters of a reason")
     _at_most(len(result.problem), 1 << 14, "characters of a problem")
+    _at_most(result.coded_problem.ByteSize(), 1 << 15, "bytes of a problem")
     _at_most(len(result.left_running), MOST_LEFT, "processes left running")
     for process in result.left_running:
         _at_most(len(process.name), LONGEST_NAME, "characters of a process's name")

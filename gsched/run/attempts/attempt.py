@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from gsched.base.coded_text import AnyText
 from gsched.run.attempts.orphaned_job import OrphanedJob
 from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
@@ -46,7 +47,7 @@ class Attempt:
         self.ending: asyncio.Task[None] | None = None
         self.is_swept = False
         """Its supervisor was killed and the job is over: what it left is being ended, and what follows it run."""
-        self.problem = ""
+        self.problem: AnyText = ""
         self.unkillable: set[Unkillable] = set()
         """Processes that were told to be so."""
         self.usage = Sampler()

@@ -10,11 +10,13 @@ import signal
 import time
 from collections.abc import Iterable
 
+from gsched.base.coded_text import AnyText
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import OnUnkillable, Unkillable
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.spool import Spool
 from gsched.run.supervisor import host_parts
+from gsched.run.supervisor.children import refused_text
 
 BEGIN_S = 5.0
 """How long an order about an attempt waits for the job to begin."""
@@ -109,7 +111,7 @@ class AttemptEndings:
             return False
         return True
 
-    async def sweep(self, held: Attempt) -> str:
+    async def sweep(self, held: Attempt) -> AnyText:
         """End what a job has left whose supervisor was killed; the text names what is not ours to end."""
         if held.group is not None:
             held.group.kill()
@@ -118,7 +120,7 @@ class AttemptEndings:
             reached, refused = process_tree.send_each(left, signal.SIGKILL)
             is_helpless = time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S
             if is_helpless and not reached:
-                return refused
+                return refused_text(refused)
             if is_helpless:
                 self.note_unkillable(held, named(reached))
             await asyncio.sleep(_KILL_AGAIN_S if is_helpless else _SWEEP_LOOK_S)

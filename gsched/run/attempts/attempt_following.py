@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 import msgspec
 
 from gsched.base.clock import Clock
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run.attempts.attempt import Attempt
@@ -72,15 +73,14 @@ class Following:
     def request(self, held: Attempt) -> None:
         """Ask for its supervisor."""
         if held.tries >= _MAX_TRIES:
-            where = self._spool.attempts
-            self._finish(held, _not_started(f"no supervisor could claim the attempt (can {where} be written?)"))
+            self._finish(held, _not_started(coded("attempt.no_supervisor", str(self._spool.attempts))))
             return
         held.tries += 1
         held.awaits_answer = True
         try:
             self.forks.ask(held.name)
         except OSError as error:
-            self._finish(held, _not_started(f"cannot start a process: {error.strerror}"))
+            self._finish(held, _not_started(coded("attempt.no_process", str(error.strerror))))
 
     def _forked(self, name: str, pid: int, pidfd: int) -> None:
         held = self._held.get(name)
@@ -98,7 +98,7 @@ class Following:
     def _refused(self, name: str, why: str) -> None:
         held = self._held.get(name)
         if held is not None and not held.ended.is_set():
-            self._finish(held, _not_started(why))
+            self._finish(held, _not_started(coded("attempt.no_process", why)))
 
     def _fork_server_lost(self) -> None:
         for held in list(self._held.values()):
@@ -159,7 +159,7 @@ class Following:
             self._examine_unclaimed(held)
         elif claim.boot_id != self._boot_id:
             self._note_started(held)
-            lost = self._unknown_end(held, "the host restarted while the job ran")
+            lost = self._unknown_end(held, coded("attempt.host_restarted"))
             self._finish(held, msgspec.structs.replace(lost, host_down=lost.started))
         elif is_alive:
             self._follow(held, claim)
@@ -203,7 +203,7 @@ class Following:
         self._note_started(held)
         started = held.started
         if started is None:  # the gate never opened, so the command was never executed
-            self._finish(held, _not_started("its supervisor was killed before the job started"))
+            self._finish(held, _not_started(coded("attempt.killed_early")))
             return
         if process_tree.is_alive(started.pid, started.start):
             held.was_seen = True
@@ -243,17 +243,15 @@ class Following:
 
     async def _sweep_orphans(self, held: Attempt) -> None:
         held.problem = await self._endings.sweep(held)
-        what = "the job's supervisor was killed, so its exit status is not known"
-        if held.is_part:
-            what = "the supervisor of this part of the job was killed"
+        what = coded("attempt.part_killed" if held.is_part else "attempt.supervisor_killed")
         order = self._spool.order(held.name)
-        code, told = None, list[str]()
+        code, told = None, list[AnyText]()
         if order is not None:
             code, told = await run_last(order, self._spool.folder(held.name), held.group, self.forks.run)
-        result = self._unknown_end(held, "; ".join(text for text in (what, held.problem, *told) if text))
+        result = self._unknown_end(held, listed([what, held.problem, *told], "list.semicolon"))
         self._finish(held, msgspec.structs.replace(result, post_code=code))
 
-    def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
+    def _unknown_end(self, held: Attempt, problem: AnyText) -> AttemptResult:
         now = self._clock.now()
         run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
         term_reason = held.orphan.term_reason if held.orphan is not None else ""
@@ -312,5 +310,5 @@ class Following:
         return task
 
 
-def _not_started(problem: str) -> AttemptResult:
+def _not_started(problem: AnyText) -> AttemptResult:
     return AttemptResult(started=False, problem=problem)

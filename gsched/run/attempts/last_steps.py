@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gsched.base.atomic_write import write_file
+from gsched.base.coded_text import AnyText, coded
 from gsched.run import attempt_files
 from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order
@@ -19,28 +20,28 @@ from gsched.run.supervisor.job_rights import Rights
 
 async def run_last(
     order: Order, folder: Path, group: FenceGroup | None, run: RunsPrograms
-) -> tuple[int | None, list[str]]:
+) -> tuple[int | None, list[AnyText]]:
     """Exit code of the first step that failed (0 when none did, None when none was run), and what is to be told."""
     if not order.last:
         return None, []
     if (folder / attempt_files.LAST).exists():
-        return None, ["of the commands that follow it, some may not have been run"]
-    code, told = 0, []
+        return None, [coded("step.maybe_not_run")]
+    code, told = 0, list[AnyText]()
     try:
         write_file(f"{folder}/{attempt_files.LAST}", b"")
         if group is not None and order.fence is not None:
             make_fenced(group, order.fence.minors, order.fence.denied)
     except OSError as error:
-        return None, [f"the commands that follow it were not run: {error.strerror or error}"]
+        return None, [coded("step.none_run", str(error.strerror or error))]
     for step in order.last:
         try:
             ended_with = (await run(_program(step, order))).exit_code
         except OSError as error:
-            told.append(f"{step.what}: {error.strerror or error}")
+            told.append(coded("step.not_run", step.what, str(error.strerror or error)))
             ended_with = 126
         else:
             if ended_with:
-                told.append(f"{step.what} exited with non-zero status ({ended_with})")
+                told.append(coded("step.failed", step.what, ended_with))
         code = code or ended_with
     return code, told
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.atomic_write import replace_file
+from gsched.base.coded_text import coded
 from gsched.model.job import AttemptResult
 
-PROBLEM = "the host was shut down while the job ran"
+PROBLEM = coded("attempt.host_shut_down")
 _FILE = "going-down"
 _ASK_S = 3.0
 

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.fence import tree, trial
 from gsched.run.fence.group import V1, V2, FenceGroup, group_of, make_fenced
 from gsched.run.fence.v1 import MINORS
@@ -25,8 +26,8 @@ _TRIAL_MINOR = MINORS - 1
 """One that is denied whatever is known of the machine's GPUs, and that hardly any has."""
 _UNTOLD = -1
 _PROBLEMS = {
-    trial.OPEN: "the kernel takes the rules, but a device that they deny can be opened",
-    trial.OUTSIDE: "a process cannot be put into a group",
+    trial.OPEN: coded("fence.device_opened"),
+    trial.OUTSIDE: coded("fence.not_entered"),
 }
 
 
@@ -72,20 +73,20 @@ def tag_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
-def find_ground(key: str, scratch: Path) -> Ground | str:
+def find_ground(key: str, scratch: Path) -> Ground | AnyText:
     """Where groups can be made and fences hold, version 2 before version 1; else the reason why nowhere.
 
     `key` is unique to the cluster and host; in the folder `scratch` a device node is made and removed again.
     """
     if os.geteuid() != 0:
-        return "the agent does not run as root"
+        return coded("fence.no_root")
     problems = []
     for kind, bases in _candidates(tag_of(key)):
         problem = _try(Ground(kind, bases), scratch)
         if not problem:
             return Ground(kind, bases)
-        problems.append(f"{kind}: {problem}")
-    return "; ".join(problems) or "no hierarchy of control groups is mounted"
+        problems.append(coded("fence.of_kind", kind, problem))
+    return listed(problems, "list.semicolon") or coded("fence.no_groups")
 
 
 def _candidates(tag: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -129,7 +130,7 @@ def _inside(own: str, root: str) -> str:
     return own.removeprefix(root.rstrip("/")) if own.startswith(root) else own
 
 
-def _try(ground: Ground, scratch: Path) -> str:
+def _try(ground: Ground, scratch: Path) -> AnyText:
     """Make a group, fence it and see whether the fence holds; empty when it does."""
     group = ground.group(_TRIAL)
     try:

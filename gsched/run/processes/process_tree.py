@@ -223,28 +223,29 @@ def send(process: Process, signum: int) -> str:
     except ProcessLookupError:
         return ""
     except OSError as error:
-        return f"process {process}: {error.strerror}"
+        return error.strerror or str(error)
     finally:
         if fd >= 0:
             os.close(fd)
     return ""
 
 
-def send_each(processes: Iterable[Process], signum: int) -> tuple[list[Process], str]:
-    """Signal each of them; those that could be or are gone, and the reasons why others could not be, joined."""
-    reached, problems = [], []
+def send_each(processes: Iterable[Process], signum: int) -> tuple[list[Process], list[tuple[Process, str]]]:
+    """Signal each of them; those that could be or are gone, and those that could not be, each with the reason."""
+    reached: list[Process] = []
+    refused: list[tuple[Process, str]] = []
     for process in processes:
         problem = send(process, signum)
         if problem:
-            problems.append(problem)
+            refused.append((process, problem))
         else:
             reached.append(process)
-    return reached, "; ".join(problems)
+    return reached, refused
 
 
 def send_all(processes: Iterable[Process], signum: int) -> str:
     """Signal each of them; the reasons why some could not be, joined, or empty."""
-    return send_each(processes, signum)[1]
+    return "; ".join(f"process {process}: {why}" for process, why in send_each(processes, signum)[1])
 
 
 def stop(find: Finder) -> str:

@@ -18,6 +18,7 @@ import time
 import msgspec
 
 from gsched.base.atomic_write import replace_file, write_file
+from gsched.base.coded_text import AnyText
 from gsched.run.attempt_files import CLAIM, FAILED, LAST, LIMITS, ORDER, STARTED, STATUS, SUSPENDED, UNKILLABLE, WARNED
 from gsched.run.order import AttemptLimits, Order, read_order
 from gsched.run.processes import process_tree
@@ -115,13 +116,14 @@ class AttemptFolder:
         """From here on who ends the attempt means a step that follows the job, not the job. Raises OSError."""
         write_file(f"{self.path}/{LAST}", b"")
 
-    def failed_step(self) -> str:
-        """Exit code, level (`-`: none) and name of the step that kept the job from running; empty when none did."""
+    def failed_step(self) -> tuple[int, int] | None:
+        """Exit code and place of the step that kept the job from running; None when none did."""
         try:
-            with open(self.failed, encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return ""
+            with open(self.failed, encoding="ascii") as file:
+                code, place = file.read().split()
+        except (OSError, ValueError):
+            return None
+        return int(code), int(place)
 
     def write_unkillable(self, named: list[tuple[int, str]]) -> bool:
         """Who does not end by SIGKILL, number and name of each; False when it could not be written."""
@@ -131,9 +133,10 @@ class AttemptFolder:
             return False
         return True
 
-    def write_status(self, result: dict[str, object], problem: str) -> None:
+    def write_status(self, result: dict[str, object], problem: AnyText) -> None:
         """Write the last word, and do not leave before it is written: nobody else knows it."""
-        data = json.dumps({"ended_at": time.time(), **result, "problem": problem}).encode()
+        status = {"ended_at": time.time(), **result, "problem": problem}
+        data = json.dumps(status, default=msgspec.to_builtins).encode()
         pause_s = 0.1
         while True:
             try:

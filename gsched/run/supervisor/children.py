@@ -1,7 +1,7 @@
 """What a supervisor has forked, and what has come to it from there: their ends, their CPU time, and the end of all.
 
 A supervisor is the subreaper of its job, so all of it is below this process. Runs in the bare interpreter of the fork
-server: standard library only. Never gives a process up that may still end.
+server: standard library and msgspec only. Never gives a process up that may still end.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import process_tree
 
 SWEEP_GRACE_S = 2.0
 """What a finished job left behind gets SIGTERM, and this long to obey."""
+MOST_REFUSED = 20
+"""Of those that are not ours to end so many are named."""
 _LOOK_S = 1.0
 """How often left-overs that do not end by SIGKILL are looked at."""
 
@@ -77,7 +81,7 @@ class Children:
         found = process_tree.descendants(os.getpid(), process_tree.scan())
         return process_tree.joined(found, self.group.pids()) if self.group is not None else found
 
-    def sweep(self, on_unkillable: Callable[[list[process_tree.Process]], None]) -> str:
+    def sweep(self, on_unkillable: Callable[[list[process_tree.Process]], None]) -> AnyText:
         """End whatever the job left running, and wait for it; the text names what is not ours to end.
 
         `on_unkillable` hears, again and again, of those that SIGKILL does not end.
@@ -102,7 +106,7 @@ class Children:
             if self._wait_childless(_LOOK_S if is_helpless else 0.05):
                 return ""
             if is_helpless and not reached:
-                return refused or "processes of the job could not be ended after it"
+                return refused_text(refused) or coded("attempt.left_processes")
             if is_helpless:
                 on_unkillable(reached)
 
@@ -126,3 +130,9 @@ class Children:
         """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
         floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return self._max_rss_kib / 1024 if self._max_rss_kib > floor_kib else None
+
+
+def refused_text(refused: Iterable[tuple[process_tree.Process, str]]) -> AnyText:
+    """What is told of processes that could not be signalled; empty when all could be."""
+    told = [coded("attempt.refused_process", str(process), why) for process, why in islice(refused, MOST_REFUSED)]
+    return listed(told, "list.semicolon")

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gsched.base.coded_text import AnyText
     from gsched.run.order import JobStep, Order
     from gsched.run.supervisor.job_rights import Rights
     from gsched.run.task_files import TaskOrder
@@ -126,10 +127,10 @@ def become_job(
         if os.read(gate, 1) != GO:
             os._exit(code)
         environment = {**program.environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
-        for step in first:
+        for place, step in enumerate(first):
             code = run_step(step, environment, program.rights, program.umask)
             if code:
-                write_failure(failed, step, code)
+                write_failure(failed, place, code)
                 os._exit(code)
         code = execute(program.programs, environment, program.limits, program.rights)
     finally:
@@ -162,10 +163,10 @@ def own_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def write_failure(path: str, step: JobStep, code: int) -> None:
-    """Put down which step failed, and how."""
+def write_failure(path: str, place: int, code: int) -> None:
+    """Put down which step failed, by its place among those before the job, and how."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    os.write(fd, f"{code} {step.level or '-'} {step.what}".encode())
+    os.write(fd, f"{code} {place}".encode())
     os.close(fd)
 
 
@@ -186,6 +187,7 @@ def interpreter(text: str, path: str) -> list[str]:
     return [program or "/bin/sh", *([argument.strip()] if argument.strip() else []), path]
 
 
-def why(error: Exception) -> str:
+def why(error: Exception) -> AnyText:
     """The reason in words, without errno and path, which the sentence around it has."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    said: AnyText = getattr(error, "said", "")
+    return said or (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from gsched.base import gpu_lock
+from gsched.base.coded_text import AnyText, coded
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced
@@ -25,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gsched.run.order import Order
     from gsched.run.supervisor.terminal import Terminal
-
-NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 
 
 class SupervisorSettings:
@@ -57,8 +56,8 @@ class SupervisorSettings:
 class FinalFailure(Exception):
     """The job cannot be executed, here or on a second try."""
 
-    def __init__(self, problem: str, term_reason: str = "") -> None:
-        super().__init__(problem)
+    def __init__(self, problem: AnyText, term_reason: str = "") -> None:
+        super().__init__(str(problem))
         self.problem = problem
         self.term_reason = term_reason
 
@@ -66,11 +65,23 @@ class FinalFailure(Exception):
 class NotStarted(Exception):
     """The attempt cannot start here and now; the same job may start elsewhere or later."""
 
+    def __init__(self, problem: AnyText) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class Refusal(OSError):
+    """Something that the supervisor refuses as the kernel would; `said` is why."""
+
+    def __init__(self, said: AnyText) -> None:
+        super().__init__(str(said))
+        self.said = said
+
 
 class AttemptOpening:
     """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
 
-    def __init__(self, folder: str, settings: SupervisorSettings, note: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, settings: SupervisorSettings, note: Callable[[AnyText], None]) -> None:
         self._order: Order
         self._folder = folder
         self._settings = settings
@@ -113,18 +124,18 @@ class AttemptOpening:
         try:
             self.locks = gpu_lock.lock_gpus(uuids, settings.cluster, settings.locks)
         except gpu_lock.GpuLockError as error:
-            raise NotStarted(str(error)) from error
+            raise NotStarted(error.said) from error
 
     def _enter_folder(self) -> None:
         for folder in self._order.folders:
             try:
                 os.makedirs(folder, exist_ok=True)
             except (OSError, ValueError) as error:
-                self._note(f"folder {folder}: {why(error)}")
+                self._note(coded("attempt.folder", folder, why(error)))
         try:
             os.chdir(self._order.cwd)
         except (OSError, ValueError) as error:
-            problem = f"working directory {self._order.cwd}: {why(error)}"
+            problem = coded("attempt.no_directory", self._order.cwd, why(error))
             raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
 
     def _leave_room(self) -> None:
@@ -138,7 +149,7 @@ class AttemptOpening:
             with acting_as(self.rights.user):
                 output.leave_room(facts.job, size)
         except OSError as error:
-            self._note(f"output file {output.path}: {why(error)}")
+            self._note(coded("attempt.output", output.path, why(error)))
 
     def _make_group(self) -> None:
         """The fence stands before the job does."""
@@ -150,22 +161,22 @@ class AttemptOpening:
         try:
             make_fenced(group, fence.minors, fence.denied)
         except OSError as error:
-            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
+            raise NotStarted(coded("attempt.no_fence", why(error))) from error
 
     def _bind(self) -> None:
         """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
         cpus, nodes = self._order.cpus, self._order.memory_nodes
-        what = f"CPUs {[*cpus]}"
+        what, code = str([*cpus]), "attempt.not_bound"
         try:
             if cpus:
                 os.sched_setaffinity(0, cpus)
                 if os.sched_getaffinity(0) != set(cpus):
-                    raise OSError("some of them are not for this user to have")
-            what = f"memory of NUMA nodes {[*nodes]}"
+                    raise Refusal(coded("attempt.cpus_denied"))
+            what, code = str([*nodes]), "attempt.not_bound_memory"
             if nodes:
                 self._settings.bind_memory(nodes)
         except OSError as error:
-            raise NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
+            raise NotStarted(coded(code, what, why(error))) from error
 
     def _open_streams(self) -> tuple[int, int, int]:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
@@ -178,7 +189,7 @@ class AttemptOpening:
                 stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
             self._check(stdin)
         except (OSError, ValueError) as error:
-            raise FinalFailure(f"input file {source}: {why(error)}") from error
+            raise FinalFailure(coded("attempt.no_input", source, why(error))) from error
         out, err = self._order.output_file, self._order.error_file
         self.output = self._open_output(out, self._order.output_overwrite, STDOUT)
         same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
@@ -195,7 +206,7 @@ class AttemptOpening:
             self.terminal = Terminal(self._folder, is_pty=self._order.interactive == "pty")
             self._hand_over(self.terminal.streams)
         except OSError as error:
-            raise NotStarted(f"no terminal for the job: {why(error)}") from error
+            raise NotStarted(coded("attempt.no_terminal", why(error))) from error
         finally:
             os.umask(mask)
         self.output = Nowhere(f"{self._folder}/{STDOUT}")
@@ -213,9 +224,7 @@ class AttemptOpening:
                 self._check(output.fd)
                 return output
             except (OSError, ValueError) as error:
-                self._note(
-                    f"output file {path}: {why(error)}; the output is kept on the execution host, where gpeek finds it"
-                )
+                self._note(coded("attempt.output_kept", path, why(error)))
         kept = Output(spooled, True, 0o600)
         self._hand_over((kept.fd,))
         return kept
@@ -224,7 +233,7 @@ class AttemptOpening:
         """A process may open more of its own /proc than the job may of its supervisor's. Raises OSError."""
         if self.rights.user is not None and is_of_proc(stream):
             os.close(stream)
-            raise OSError("what lies in /proc is for the job itself to open")
+            raise Refusal(coded("attempt.of_proc"))
 
     def _hand_over(self, streams: Iterable[int]) -> None:
         """They are the user's: programs open /dev/stdout and their terminal by name as well. Raises OSError."""

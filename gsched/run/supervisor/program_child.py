@@ -27,7 +27,7 @@ def become_program(fds: list[int]) -> None:
     try:
         _become(*fds[:-1])
     except BaseException as error:
-        text = why(error) if isinstance(error, Exception) else type(error).__name__
+        text = str(why(error)) if isinstance(error, Exception) else type(error).__name__
         os.pwrite(fds[-1], text.encode(errors="replace")[:4096], 0)
     finally:
         os._exit(_FAILED)

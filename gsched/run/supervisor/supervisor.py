@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import process_tree
@@ -23,7 +24,7 @@ from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
-from gsched.run.supervisor.opening import NO_FENCE, AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
+from gsched.run.supervisor.opening import AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
 from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE, detach
 from gsched.run.task_files import TASKS
@@ -51,7 +52,7 @@ class Supervisor:
         self.settings = settings
         self.name = name
         self.folder = AttemptFolder(f"{settings.spool}/{name}")
-        self.notes: list[str] = []
+        self.notes: list[AnyText] = []
         self.opening = AttemptOpening(self.folder.path, settings, self._note)
         self.order: Order
         self.is_inside = False
@@ -92,9 +93,9 @@ class Supervisor:
             self._leave_group()
             self.folder.write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
         except Exception as error:
-            text = str(error) if isinstance(error, NotStarted) else f"{type(error).__name__}: {error}"
+            unexpected = coded("attempt.unexpected", type(error).__name__, str(error))
             self._leave_group()
-            self.folder.write_status({"started": False}, text)
+            self.folder.write_status({"started": False}, error.problem if isinstance(error, NotStarted) else unexpected)
         else:
             self._watch()
             ended_at, run_s = time.time(), self.clock.since_begin_s()
@@ -103,7 +104,7 @@ class Supervisor:
             if self.terminal is not None:
                 self._finish_terminal(self.terminal)
             self._leave_group()
-            self.folder.write_status(result, "; ".join(self.notes))
+            self.folder.write_status(result, listed(self.notes, "list.semicolon"))
 
     # -- before the job ------------------------------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class Supervisor:
         try:
             self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
-            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
+            raise NotStarted(coded("attempt.not_written", self.folder.path, why(error))) from error
         self.clock.begin()
         tell(self.settings.notify_fd, self.name)
 
@@ -153,7 +154,7 @@ class Supervisor:
         try:
             self.pid = self._fork()
         except OSError as error:
-            raise NotStarted(f"cannot start a process: {why(error)}") from error
+            raise NotStarted(coded("attempt.no_process", why(error))) from error
         if self.pid == 0:
             os.close(gate_out)  # else the gate would never report that the supervisor died
             self._become_job(gate_in)
@@ -182,11 +183,11 @@ class Supervisor:
         try:
             self._enter_group()
         except OSError as error:
-            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
+            raise NotStarted(coded("attempt.no_fence", why(error))) from error
         try:
             self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
-            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
+            raise NotStarted(coded("attempt.not_written", self.folder.path, why(error))) from error
 
     def _fork(self) -> int:
         """Like os.fork; the child is inside from the first where that can be done."""
@@ -297,7 +298,7 @@ class Supervisor:
         try:
             terminal.leave(self.folder.path)
         except OSError as error:
-            self._note(f"what the job printed last could not be kept: {why(error)}")
+            self._note(coded("attempt.last_output", why(error)))
 
     # -- after the job -------------------------------------------------------------------------------------------
 
@@ -306,18 +307,20 @@ class Supervisor:
         failed = self.folder.failed_step()
         more: dict[str, object] = {}
         environment = {**self.order.environment, "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
-        if failed:
-            code, level, what = failed.split(" ", 2)
-            self._note(f"{what[:1].upper()}{what[1:]} exited with non-zero status ({code})")
-            if int(code) != steps.ABORT and not self.term_reason:
+        if failed is not None:
+            code, place = failed
+            step = self.order.first[place]
+            by_level = coded("step.pre_exec_failed", step.level, code)
+            self._note(by_level if step.level else coded("step.failed", step.what, code))
+            if code != steps.ABORT and not self.term_reason:
                 more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
-                more |= {"pre_exec": level, "pre_exec_code": int(code)} if level != "-" else {}
+                more |= {"pre_exec": step.level, "pre_exec_code": code} if step.level else {}
                 environment["LSB_JOBPEND"] = "Y"
         for step in self.order.last:
             ended_with = self._run_last(step, environment)
             more["post_code"] = more.get("post_code") or ended_with
             if ended_with:
-                self._note(f"{step.what} exited with non-zero status ({ended_with})")
+                self._note(coded("step.failed", step.what, ended_with))
         return more
 
     def _run_last(self, step: JobStep, environment: dict[str, str]) -> int:
@@ -330,7 +333,7 @@ class Supervisor:
             pid = steps.fork_step(step, environment, self.opening.rights, self.order.umask, enter)
             self.children.follow(pid)
         except OSError as error:
-            self._note(f"{step.what}: {why(error)}")
+            self._note(coded("step.not_run", step.what, why(error)))
             return 126
         finally:
             os.chdir("/")
@@ -370,7 +373,7 @@ class Supervisor:
         named = [{"pid": pid, "name": each.name, "killed": each.was_killed} for (pid, _), each in left.items()]
         return {"left_running": named[:MOST_LEFT_NAMED], "left_running_count": len(left)}
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: AnyText) -> None:
         if text:
             self.notes.append(text)
 

@@ -85,7 +85,7 @@ def test_the_holder_is_named_and_the_gpu_closed_until_it_is_seen_free(monkeypatc
     async def story(machine: Machine) -> None:
         assert await machine.busy.blame(KEY, PART) == ""
         machine.seen = gpu(STRANGER, OWN)
-        assert await machine.busy.blame(KEY, PART) == BLAME
+        assert sentence(await machine.busy.blame(KEY, PART)) == BLAME
         machine.running, machine.seen = {}, gpu(STRANGER)
         assert await machine.looked() == "foreign(ann,999999999,74)"
         machine.seen = gpu(process_count=None)
@@ -118,7 +118,7 @@ def test_it_is_closed_also_where_strangers_are_only_warned_of(monkeypatch: pytes
     async def story(machine: Machine) -> None:
         machine.care.rules = ForeignRules(action=GpuForeign.WARN)
         assert await machine.looked() == ""
-        assert await machine.busy.blame(KEY, PART) == BLAME
+        assert sentence(await machine.busy.blame(KEY, PART)) == BLAME
         assert await machine.looked() == "busy(ann,999999999,74)"
         machine.seen = gpu()
         assert await machine.looked() == ""
@@ -175,7 +175,7 @@ def test_the_mps_server_of_the_host_serves_jobs_and_a_private_one_does_not(
             folder.mkdir()
             os.chown(folder, 54321, 54321)
         assert await machine.looked() == f"foreign(root,{private.pid},30)"
-        assert f"is held by pid {private.pid} of root (30 MiB)" in await machine.busy.blame(KEY, PART)
+        assert f"is held by pid {private.pid} of root (30 MiB)" in sentence(await machine.busy.blame(KEY, PART))
         machine.seen = server(private)
         machine.seen = msgspec.structs.replace(machine.seen, mode=ComputeMode.DEFAULT)
         assert await machine.looked() == "", "its clients are seen themselves"
@@ -200,7 +200,7 @@ def test_a_users_process_that_calls_itself_the_hosts_mps_server_is_a_stranger(mo
 
         async def story(machine: Machine) -> None:
             assert await machine.looked() == f"foreign({STRANGER_UID},{child.pid},74)"
-            blamed = await machine.busy.blame(KEY, PART)
+            blamed = sentence(await machine.busy.blame(KEY, PART))
             assert f"is held by pid {child.pid} of {STRANGER_UID} (74 MiB)" in blamed
 
         try:

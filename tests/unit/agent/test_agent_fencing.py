@@ -11,6 +11,7 @@ import pytest
 
 from gsched.agent.attempts import attempt_fences
 from gsched.agent.attempts.attempt_fences import Fencing, standing_note
+from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence
@@ -100,7 +101,7 @@ def test_a_host_that_cannot():
     with pytest.raises(ResourceExhausted, match="required, but cannot be had: no root"):
         fence(part(1), "no root", wanted=GpuFence.REQUIRED)
     assert standing_note(GpuFence.ON, "no root") == "no root"
-    assert standing_note(GpuFence.OFF, "it is turned off") == "GSCHED_GPU_FENCE=N"
+    assert sentence(standing_note(GpuFence.OFF, "it is turned off")) == "GSCHED_GPU_FENCE=N"
     assert standing_note(GpuFence.ON, GROUND) == ""
 
 

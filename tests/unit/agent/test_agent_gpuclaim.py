@@ -38,4 +38,4 @@ def test_gpus_of_the_system_are_not_offered(tmp_path: Path, monkeypatch: pytest.
 
     assert asyncio.run(problems("private", is_root=False)) == ["", ""]
     assert asyncio.run(problems("system", is_root=True)) == ["", ""]
-    assert asyncio.run(problems("private", is_root=False)) == [CLAIMED, CLAIMED]
+    assert asyncio.run(problems("private", is_root=False)) == [sentence(CLAIMED)] * 2

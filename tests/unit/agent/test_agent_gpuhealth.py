@@ -81,7 +81,7 @@ def host(tmp_path: Path) -> Host:
 def test_a_gpu_that_is_lost_is_a_fault_of_that_gpu_alone(host: Host) -> None:
     """pains 6: one of several is lost, the others stay as they are."""
     first, second = host.see(mode=None, problem=LOST, fault=LOST).gpus
-    assert (first.fault, first.hit, sentence(first.problem)) == (LOST, ("17.1",), LOST)
+    assert (sentence(first.fault), first.hit, sentence(first.problem)) == (LOST, ("17.1",), LOST)
     assert (second.fault, second.hit, sentence(second.problem)) == ("", (), "")
 
 
@@ -89,7 +89,11 @@ def test_a_gpu_that_is_lost_is_a_fault_of_that_gpu_alone(host: Host) -> None:
 def test_a_fatal_error_closes_it(host: Host, number: int) -> None:
     """pains 6: the table of fatal errors."""
     gpu = host.xid(number)
-    assert gpu.fault.startswith(f"XID {number} (") and sentence(gpu.problem) == gpu.fault and gpu.hit == ("17.1",)
+    assert (
+        sentence(gpu.fault).startswith(f"XID {number} (")
+        and sentence(gpu.problem) == sentence(gpu.fault)
+        and gpu.hit == ("17.1",)
+    )
     host.held = {(18, 1): part_of("GPU-0")}
     assert host.look().gpus[0].hit == ("17.1",)  # whoever comes later was not hit
 
@@ -110,7 +114,7 @@ def test_what_comes_on_top_of_a_fault_is_told_too(host: Host) -> None:
     assert host.xid(79).xids == ()
     host.held = {}
     assert host.xid(48).xids == (GpuXid(number=48, jobs=("17.1",)),)
-    assert host.look().gpus[0].fault.startswith("XID 79")
+    assert sentence(host.look().gpus[0].fault).startswith("XID 79")
 
 
 def test_which_errors_are_fatal_is_configured(tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_it_is_offered_again_after_clean_probes(host: Host) -> None:
 def test_as_long_as_it_does_not_answer_it_is_not_clean(host: Host) -> None:
     host.xid(79)
     for _ in range(10):
-        assert host.see(mode=None, problem=LOST, fault=LOST).gpus[0].fault.startswith("XID 79")
+        assert sentence(host.see(mode=None, problem=LOST, fault=LOST).gpus[0].fault).startswith("XID 79")
     host.see(mode=None, problem="NVML does not answer for this GPU", fault="")
     host.gpus[0] = host.sound(0)
     assert [bool(host.see().gpus[0].fault) for _ in range(3)] == [True, True, False]
@@ -152,7 +156,7 @@ def test_memory_errors_that_rise(host: Host) -> None:
     assert host.see(ecc_errors=2).gpus[0].fault == ""  # first heard of: nobody knows since when
     assert host.see(ecc_errors=2).gpus[0].fault == ""
     assert host.see(ecc_errors=5).gpus[0].fault == ""  # an XID may still say that they are contained
-    assert host.look().gpus[0].fault == "3 memory errors that could not be corrected (ECC)"
+    assert sentence(host.look().gpus[0].fault) == "3 memory errors that could not be corrected (ECC)"
     for _ in range(3):
         gpu = host.see().gpus[0]
     assert gpu.fault == "" and gpu.ecc_errors == 5
@@ -214,7 +218,7 @@ def test_one_that_the_driver_no_longer_lists(host: Host) -> None:
 def test_one_that_no_longer_tells_its_name_keeps_it(host: Host) -> None:
     host.restart()
     host.gpus[0] = Gpu(uuid="GPU-unknown-0", index=0, problem=LOST, fault=LOST)
-    assert [(gpu.uuid, gpu.fault) for gpu in host.look().gpus] == [("GPU-0", LOST), ("GPU-1", "")]
+    assert [(gpu.uuid, sentence(gpu.fault)) for gpu in host.look().gpus] == [("GPU-0", LOST), ("GPU-1", "")]
 
 
 def test_a_host_that_cannot_be_probed_is_neither_sick_nor_well(host: Host) -> None:
@@ -231,7 +235,7 @@ def test_the_next_agent_knows(host: Host) -> None:
     host.xid(79)
     host.restart()
     gpu = host.look().gpus[0]
-    assert gpu.fault.startswith("XID 79") and gpu.hit == ("17.1",)
+    assert sentence(gpu.fault).startswith("XID 79") and gpu.hit == ("17.1",)
     host.restart(boot_id="another")
     assert host.look().gpus[0].fault == ""
 
@@ -243,7 +247,7 @@ def test_a_file_that_cannot_be_written_is_said_once(host: Host, caplog: pytest.L
     host.path.mkdir()  # nothing takes its place, whoever tries
     (host.path / "something").touch()
     for number in (79, 31, 48):
-        assert host.xid(number).fault.startswith("XID 79")
+        assert sentence(host.xid(number).fault).startswith("XID 79")
     assert caplog.text.count(said) == 1
     shutil.rmtree(host.path)
     host.see()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.unkillable_reports import Unkillables
+from gsched.base.coded_text import sentence
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
@@ -49,7 +50,10 @@ def test_who_cannot_be_killed_is_told_once_more_to_a_new_master_until_the_attemp
     unkillable = Unkillables(told.append)
     unkillable.found(7, 1, [(31, "dd")])
     unkillable.found(7, 1, [(30, "cp")])
-    assert unkillable.remarks() == ("UNKILLABLE pid 30 (cp) of job 7", "UNKILLABLE pid 31 (dd) of job 7")
+    assert tuple(map(sentence, unkillable.remarks())) == (
+        "UNKILLABLE pid 30 (cp) of job 7",
+        "UNKILLABLE pid 31 (dd) of job 7",
+    )
     unkillable.tell()
     sent = [[(each.pid, each.name) for each in message.unkillable.processes] for message in told]
     assert sent == [[(31, "dd")], [(31, "dd"), (30, "cp")], [(31, "dd"), (30, "cp")]]

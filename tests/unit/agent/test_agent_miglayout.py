@@ -77,7 +77,9 @@ def test_what_is_worse_is_said_first_and_what_is_unknown_is_no_change() -> None:
 def test_parts_that_cannot_be_fenced_are_named() -> None:
     judged = judge(is_told=False)
     judged(report("1g", "", provider="nvml"))
-    assert judged.notes == ("GPU 0: jobs could use others' parts of it, for the driver does not name their devices",)
+    assert tuple(map(sentence, judged.notes)) == (
+        "GPU 0: jobs could use others' parts of it, for the driver does not name their devices",
+    )
     judged(report("", "", provider="nvml"))
     judged(report("", "", provider="nvml"))
     assert judged.notes == ()

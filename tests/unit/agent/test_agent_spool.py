@@ -9,6 +9,7 @@ import pytest
 
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
 from gsched.agent.store_memory import Memory
+from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict
 from gsched.store.mark import StoreMark, remembered
 from gsched.wire.v1 import agent_pb2
@@ -50,10 +51,10 @@ def test_what_was_removed_is_made_again(agent: Agent, part: str) -> None:
     assert remembered(agent.spool) == StoreMark(cluster_id="c", seq=3, next_job_id=1001)
     assert (agent.spool / "attempts").is_dir() and agent.spool.stat().st_mode & 0o077 == 0
     (note,) = agent.folder.remarks()
-    assert note.endswith("was removed and made again: how runs 7.1, 8.2 end may not be known")
+    assert sentence(note).endswith("was removed and made again: how runs 7.1, 8.2 end may not be known")
     agent.running = ["8.2", "9.1"]
     agent.folder.look()
-    assert "how runs 8.2 end" in agent.folder.remarks()[0]
+    assert "how runs 8.2 end" in sentence(agent.folder.remarks()[0])
     agent.running = ["9.1"]
     assert agent.folder.remarks() == ()
 
@@ -71,8 +72,8 @@ def test_a_folder_that_cannot_be_made_is_said(agent: Agent) -> None:
     agent.spool.write_text("a file in its place")
     agent.folder.look()
     (note,) = agent.folder.remarks()
-    assert note.startswith(f"the spool folder {agent.spool} is gone and cannot be made again: ")
-    assert note.endswith("; no job can start here")
+    assert sentence(note).startswith(f"the spool folder {agent.spool} is gone and cannot be made again: ")
+    assert sentence(note).endswith("; no job can start here")
     agent.spool.unlink()
     agent.folder.look()
-    assert "was removed and made again" in agent.folder.remarks()[0]
+    assert "was removed and made again" in sentence(agent.folder.remarks()[0])

@@ -11,7 +11,9 @@ import pytest
 
 import gsched
 from gsched.base.coded_text import CodedText, coded, has_code, listed, order_of, sentence
+from gsched.base.errors import NotFound
 from gsched.base.sentences import SENTENCES
+from gsched.model.xid import FATAL_XIDS, describe_xid
 
 ROOT = Path(gsched.__file__).parent
 OF_BEFORE = ROOT / "model" / "texts_of_before.py"
@@ -30,6 +32,32 @@ def test_a_sentence_is_made_of_code_and_parameters() -> None:
     assert sentence("told before") == "told before"
     assert has_code(text, "gpu.dirty", "gpu.foreign") and not has_code("gpu.foreign", "gpu.foreign")
     assert sentence(listed([coded("limit.elements")] * 2)) == "elements started, elements started" and listed([]) == ""
+
+
+def test_a_long_list_is_not_nested_deeply() -> None:
+    """What travels may not be (gsched.wire.messages.convert)."""
+    texts = [coded("remark.slots", number) for number in range(1000)]
+    found = listed(["", *texts, ""], "list.semicolon")
+    assert sentence(found) == "; ".join(f"{number} slots" for number in range(1000))
+
+    def depth(text: object) -> int:
+        return 1 + max(map(depth, text.values), default=0) if isinstance(text, CodedText) else 0
+
+    assert depth(found) < 14
+
+
+def test_an_error_keeps_its_code() -> None:
+    error = NotFound(coded("account.unknown", "ann", "h"))
+    assert error.said == coded("account.unknown", "ann", "h")
+    assert str(error) == error.text == "there is no user ann on host h" and NotFound("words").said == "words"
+
+
+def test_errors_of_drivers_have_words_by_their_numbers() -> None:
+    assert sentence(describe_xid(79)) == "XID 79 (it has fallen off the bus)"
+    assert sentence(describe_xid(1000)) == "XID 1000" and describe_xid(79) == coded(
+        "xid.described", 79, coded("xid.79")
+    )
+    assert all(has_code(describe_xid(number), "xid.described") for number in FATAL_XIDS)
 
 
 @pytest.mark.parametrize(

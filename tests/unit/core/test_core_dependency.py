@@ -7,6 +7,7 @@ from core_world import World, make_config, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.core.command import KillJobs
@@ -116,7 +117,7 @@ def test_what_can_never_hold_ends_with_its_parent_and_all_that_hangs_on_it() -> 
     assert {event.at for event in world.events[before:]} == {world.now}
     result = world.job(second).result
     assert result is not None and result.term_reason == "TERM_ORPHAN_SYSTEM"
-    assert "done(1): job 1 is EXIT with exit code 3" in result.problem
+    assert "done(1): job 1 is EXIT with exit code 3" in sentence(result.problem)
     world.settle()
     assert world.state(other) == "RUN"
     world.check_replay()

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
+from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import Conflict
 from gsched.core.command import Submit
 from gsched.core.dispatch.host_queue_views import host_view
@@ -413,13 +414,13 @@ def test_a_host_is_shown_with_what_is_left_and_what_is_reserved() -> None:
     world.report(load=load(mem=500.0), gpus=GpuReport(gpus=(Gpu(uuid="x", index=0, mode=EXCLUSIVE, problem="lost"),)))
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
     assert view.load["mem"] == 0.0
-    assert "GPU 0 (x) is not offered: lost" in view.notes
+    assert "GPU 0 (x) is not offered: lost" in map(sentence, view.notes)
     world.report(gpus=GpuReport(gpus=tuple(Gpu(uuid=f"x{n}", index=n, mode=EXCLUSIVE, problem="lost") for n in (0, 1))))
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
-    assert [note for note in view.notes if "lost" in note] == ["no GPU of this host is offered: lost"]
+    assert [note for note in map(sentence, view.notes) if "lost" in note] == ["no GPU of this host is offered: lost"]
     world.disconnect()
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
-    assert view.status == "unreach" and view.load == {} and view.notes == ("no agent of a is connected",)
+    assert view.status == "unreach" and view.load == {} and view.notes == (coded("remark.no_agent", "a"),)
     assert {value.total for value in view.externals} == {None}
     world.wait(world.config.params.host_lost_after_s)
     assert host_view(host, world.config, world.engine.state, world.engine.observations.of("a")).status == "unavail"
@@ -465,10 +466,10 @@ def test_a_host_says_why_it_has_the_gpus_it_has(report: Any, note: str) -> None:
     world = World()
     world.report(gpus=report, load=load(external={"ngpus": 7.0}))
     view = host_view(world.config.hosts["a"], world.config, world.engine.state, world.engine.observations.of("a"))
-    assert note in view.notes
+    assert note in map(sentence, view.notes)
     there = len(report.gpus)
     disagrees = f"an elim reports ngpus 7, the devices say {there}; the devices count"
-    assert (disagrees in view.notes) is report.known
+    assert (disagrees in map(sentence, view.notes)) is report.known
 
 
 def test_hosts_that_are_full_or_closed_say_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core_world import World, make_config
 
+from gsched.base.coded_text import sentence
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.config import ClusterConfig, Network
 
@@ -22,7 +23,7 @@ def test_others_wait_until_an_agent_of_root_is_there() -> None:
     assert shared.reasons(foreign[0]) == ("Agent runs only jobs of user ann: 1 host (job of user bob, a)",)
     engine, config = shared.engine, shared.config
     view = host_view(config.hosts["a"], config, engine.state, engine.observations.of("a"))
-    assert "the agent is not root's: it runs only jobs of user ann" in view.notes
+    assert "the agent is not root's: it runs only jobs of user ann" in map(sentence, view.notes)
     shared.disconnect("a")
     shared.connect("a", held=[(own[0], 1)])
     shared.settle()

@@ -45,7 +45,8 @@ def shown(world: World) -> tuple[OrphanView, ...]:
 
 def notes(world: World) -> tuple[str, ...]:
     engine = world.engine
-    return host_view(engine.config.hosts["a"], engine.config, engine.state, engine.observations.of("a")).notes
+    view = host_view(engine.config.hosts["a"], engine.config, engine.state, engine.observations.of("a"))
+    return tuple(map(sentence, view.notes))
 
 
 def test_what_the_store_has_no_record_of_runs_on_and_holds_what_it_has() -> None:

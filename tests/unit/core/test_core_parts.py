@@ -405,7 +405,8 @@ def test_killing_by_force_leaves_what_may_still_run_held() -> None:
     since = len(world.instructions)
     assert world.control("signal", job_id, signal=9) == [""]
     job = world.job(job_id)
-    assert job.state == "EXIT" and job.result is not None and job.result.problem.startswith("removed while b did not")
+    assert job.state == "EXIT" and job.result is not None
+    assert sentence(job.result.problem).startswith("removed while b did not")
     assert ends(job_id, *HOSTS) <= orders(world, since) and holding(world) == "abc"
     world.ended(job_id, exit_code=None, signal=9, leaves_parts=True)
     world.part_ended(job_id, "c")

@@ -130,7 +130,7 @@ def test_what_a_job_leaves_is_in_its_history() -> None:
 
 def said_of(world: World) -> tuple[str, ...]:
     seen, config = world.engine.observations.of("a"), world.engine.config
-    return host_view(config.hosts["a"], config, world.engine.state, seen).notes
+    return tuple(map(sentence, host_view(config.hosts["a"], config, world.engine.state, seen).notes))
 
 
 def test_both_are_among_the_notes_of_the_host() -> None:

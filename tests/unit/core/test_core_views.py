@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from core_world import START, World, load, make_config, spec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, has_code, sentence
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.host import GpuReport, HostConfig
 from gsched.model.queue import Queue, Threshold
@@ -31,7 +31,8 @@ def test_a_host_without_a_fence_says_so() -> None:
 
     def notes() -> tuple[str, ...]:
         seen = here.engine.observations.of("a")
-        return host_view(here.engine.config.hosts["a"], here.engine.config, here.engine.state, seen).notes
+        view = host_view(here.engine.config.hosts["a"], here.engine.config, here.engine.state, seen)
+        return tuple(map(sentence, view.notes))
 
     assert not any("fence" in note for note in notes())
     here.report("a", gpus=msgspec.structs.replace(report, unfenced="the agent does not run as root"))
@@ -104,7 +105,7 @@ def test_a_host_that_is_away_says_so_though_it_is_closed() -> None:
     assert (view().status, view().closed_by) == ("closed_Adm", "root")
     here.disconnect("a")
     assert (view().status, view().closed_by, view().comment) == ("unreach", "root", "new fans")
-    assert "the host is closed by root" in view().notes
+    assert coded("remark.closed_by", "root") in view().notes
     here.hosts("open", "a")
     assert (view().status, view().closed_by) == ("unreach", "")
-    assert not any("closed" in note for note in view().notes)
+    assert not any(has_code(note, "remark.closed_by") for note in view().notes)

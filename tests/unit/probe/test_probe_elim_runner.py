@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from bounded_loop import run_async
 
+from gsched.base.coded_text import AnyText, sentence
 from gsched.probe import elim_program
 from gsched.probe.elim import ElimResource, ElimRules, ElimRunner, find_elims
 from gsched.probe.elim_format import ElimParser, Report
@@ -30,7 +31,7 @@ FOREVER = "exec sleep 600\n"
 
 class Seen(NamedTuple):
     values: dict[str, float | str]
-    notes: tuple[str, ...]
+    notes: tuple[AnyText, ...]
 
 
 class Watched:
@@ -92,7 +93,9 @@ def test_values_of_several_elims_are_merged(tmp_path: Path, elim: Make) -> None:
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: len(runner.values()) == 2)
         assert watched.runner.values() == {"temp": 21.5, "rack": "A7"}
-        assert watched.runner.notes() == ("elim.b: 'foo' is not a resource of this host, ignored",)
+        assert tuple(map(sentence, watched.runner.notes())) == (
+            "elim.b: 'foo' is not a resource of this host, ignored",
+        )
 
     with_runner(tmp_path / "server", story)
 
@@ -121,7 +124,7 @@ def test_elim_that_is_killed_makes_its_values_unknown_and_is_started_again(tmp_p
         first = int(runner.values()["temp"])
         os.kill(first, signal.SIGKILL)
         seen = await watched.until(lambda _: not runner.values())
-        assert seen.notes == ("elim.a: was ended by signal 9; started again now",)
+        assert tuple(map(sentence, seen.notes)) == ("elim.a: was ended by signal 9; started again now",)
         seen = await watched.until(lambda _: runner.values())
         assert seen.values["temp"] != first
         assert seen.notes == ()
@@ -135,7 +138,9 @@ def test_elim_that_ends_in_peace_leaves_its_word(tmp_path: Path, elim: Make) -> 
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.notes())
         assert watched.runner.values() == {"temp": 5.0}
-        assert watched.runner.notes() == ("elim.a: ended with exit code 0; started again in 60 s",)
+        assert tuple(map(sentence, watched.runner.notes())) == (
+            "elim.a: ended with exit code 0; started again in 60 s",
+        )
 
     with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
@@ -146,7 +151,9 @@ def test_failing_elim_is_noted_with_its_last_words_and_its_values_are_void(tmp_p
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.notes())
         assert watched.runner.values() == {}
-        assert watched.runner.notes() == ("elim.a: ended with exit code 3 ('no sensor'); started again in 60 s",)
+        assert tuple(map(sentence, watched.runner.notes())) == (
+            "elim.a: ended with exit code 3 ('no sensor'); started again in 60 s",
+        )
 
     with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
@@ -177,9 +184,11 @@ def test_rubbish_ends_the_elim(tmp_path: Path, elim: Make) -> None:
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: len(runner.notes()) == 2)
         assert watched.runner.values() == {}
-        assert watched.runner.notes()[0].startswith("elim.")
-        assert "stands where the number of pairs is wanted; started again in 60 s" in watched.runner.notes()[0]
-        assert any("'x'" in note for note in watched.runner.notes())
+        assert sentence(watched.runner.notes()[0]).startswith("elim.")
+        assert "stands where the number of pairs is wanted; started again in 60 s" in sentence(
+            watched.runner.notes()[0]
+        )
+        assert any("'x'" in sentence(note) for note in watched.runner.notes())
         with pytest.raises(ProcessLookupError):
             os.kill(int(pids.read_text().split()[0]), 0)
 
@@ -194,9 +203,9 @@ def test_an_elim_that_says_nothing_is_named(tmp_path: Path, elim: Make) -> None:
         wanted = {"temp": ElimResource(0.2), "rack": ElimResource(60.0, is_string=True)}
         await watched.runner.reconfigure(wanted)
         begin = "elim.a: has said nothing since it was started for more than 0.4 s"
-        await watched.until(lambda runner: any(note.startswith(begin) for note in runner.notes()))
+        await watched.until(lambda runner: any(sentence(note).startswith(begin) for note in runner.notes()))
         await watched.until(lambda runner: len(runner.notes()) == 1 and runner.values())
-        while "; its last report is incomplete: '2 temp 5'" not in watched.runner.notes()[0]:
+        while "; its last report is incomplete: '2 temp 5'" not in sentence(watched.runner.notes()[0]):
             await asyncio.sleep(0.01)  # what has been begun is no news
 
     with_runner(tmp_path / "server", story)
@@ -213,8 +222,8 @@ def test_an_elim_that_says_nothing_is_started_again_where_that_is_wanted(tmp_pat
             await watched.until(lambda runner, turn=turn: runner.values() == {"temp": turn})
             clock.advance(0.2)
         last = "elim.a: has completed no report for 0.2 s, only '1 te' (LSF_ELIM_BLOCKTIME); not started again before "
-        seen = await watched.until(lambda runner: any(note.startswith(last) for note in runner.notes()))
-        assert seen.notes == (last + "a reconfig (LSF_ELIM_RESTARTS is 2)",)
+        seen = await watched.until(lambda runner: any(sentence(note).startswith(last) for note in runner.notes()))
+        assert tuple(map(sentence, seen.notes)) == (last + "a reconfig (LSF_ELIM_RESTARTS is 2)",)
         assert seen.values == {"temp": 3.0}, "what it said last holds as long as any value"
         await watched.runner.reconfigure(WANTED)
         await watched.until(lambda runner: runner.values() == {"temp": 4.0})
@@ -231,7 +240,9 @@ def test_an_elim_that_goes_on_speaking_is_left_in_peace(tmp_path: Path, elim: Ma
 
     async def story(watched: Watched) -> None:
         seen = await watched.until(lambda runner: runner.notes() and runner.values())
-        assert seen.notes[0].startswith("elim.b: has completed no report for 0.1 s, only '1 rack' (LSF_ELIM_DEBUG)")
+        assert sentence(seen.notes[0]).startswith(
+            "elim.b: has completed no report for 0.1 s, only '1 rack' (LSF_ELIM_DEBUG)"
+        )
         assert starts.read_text() == "x\n"
 
     with pytest.MonkeyPatch.context() as patch:
@@ -285,7 +296,7 @@ def test_program_that_cannot_run_is_noted(tmp_path: Path, elim: Make) -> None:
 
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.notes())
-        assert watched.runner.notes() == (
+        assert tuple(map(sentence, watched.runner.notes())) == (
             "elim.a: cannot be started: No such file or directory; started again in 60 s",
         )
 
@@ -432,7 +443,7 @@ def test_child_that_keeps_the_pipe_open_does_not_hide_the_end(tmp_path: Path, el
 
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.notes())
-        assert "ended with exit code 1" in watched.runner.notes()[0]
+        assert "ended with exit code 1" in sentence(watched.runner.notes()[0])
 
     with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gsched.base.coded_text import sentence
 from gsched.probe.elim_format import ElimParser
 from gsched.probe.elim_silence import Silence
 from gsched.probe.elim_table import ElimResource
@@ -13,9 +14,13 @@ def test_one_that_has_never_spoken_is_named_after_two_intervals() -> None:
     silence = Silence(WANTED)
     silence.started("elim.a", 100.0)
     assert silence.notes(119.9, {}) == () and silence.next_change(100.0) == 120.0
-    assert silence.notes(120.0, {}) == ("elim.a: has said nothing since it was started for more than 20 s",)
+    assert tuple(map(sentence, silence.notes(120.0, {}))) == (
+        "elim.a: has said nothing since it was started for more than 20 s",
+    )
     assert silence.next_change(120.0) is None
-    assert silence.notes(120.0, {"elim.a": "2 lic"})[0].endswith("20 s; its last report is incomplete: '2 lic'")
+    assert sentence(silence.notes(120.0, {"elim.a": "2 lic"})[0]).endswith(
+        "20 s; its last report is incomplete: '2 lic'"
+    )
 
 
 def test_one_that_has_spoken_is_measured_by_what_it_reports() -> None:
@@ -23,11 +28,13 @@ def test_one_that_has_spoken_is_measured_by_what_it_reports() -> None:
     silence.started("elim.a", 100.0)
     silence.reported("elim.a", [(("disk", "3"), ("nosuch", "1"))], 110.0)
     assert silence.notes(229.9, {}) == ()
-    assert silence.notes(230.0, {}) == ("elim.a: has said nothing for more than 120 s, so disk may be unknown",)
+    assert tuple(map(sentence, silence.notes(230.0, {}))) == (
+        "elim.a: has said nothing for more than 120 s, so disk may be unknown",
+    )
     silence.reported("elim.a", [(("lic", "3"),)], 240.0)
     assert silence.notes(259.0, {}) == ()
     (line,) = silence.notes(260.0, {})
-    assert line == "elim.a: has said nothing for more than 20 s, so disk and lic may be unknown"
+    assert sentence(line) == "elim.a: has said nothing for more than 20 s, so disk and lic may be unknown"
     silence.ended("elim.a")
     assert silence.notes(1e9, {}) == () and silence.next_change(0.0) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gsched.base.coded_text import sentence
 from gsched.master.agents.message_checks import check
 from gsched.model.host import LoadReport
 from gsched.probe.elim_table import MAX_NOTES, ElimResource, ElimTable
@@ -50,14 +51,14 @@ def test_word_for_a_number_is_ignored_with_a_note_until_it_is_right(table: ElimT
     table.take("elim.a", [(("temp", "1"),)], 0.0)
     table.take("elim.a", [(("temp", "hot"),)], 1.0)
     assert table.values(2.0) == {"temp": 1.0}
-    assert table.notes() == ("elim.a: temp: 'hot' is no number, ignored",)
+    assert tuple(map(sentence, table.notes())) == ("elim.a: temp: 'hot' is no number, ignored",)
     table.take("elim.a", [(("temp", "2"),)], 3.0)
     assert table.notes() == ()
 
 
 def test_unknown_name_is_noted_once(table: ElimTable) -> None:
     table.take("elim.a", [(("foo", "1"), ("temp", "1"))] * 3, 0.0)
-    assert table.notes() == ("elim.a: 'foo' is not a resource of this host, ignored",)
+    assert tuple(map(sentence, table.notes())) == ("elim.a: 'foo' is not a resource of this host, ignored",)
     assert table.values(1.0) == {"temp": 1.0}
 
 
@@ -83,7 +84,7 @@ def test_a_built_in_index_is_never_less_than_0(table: ElimTable) -> None:
     table.take("elim", [(("mem", "-1"), ("ls", "-0"), ("temp", "-4"))], 0.0)
     assert table.overrides(1.0) == {"ls": 0.0}
     assert table.values(1.0) == {"temp": -4.0}, "what an external resource may be is the site's to say"
-    assert table.notes() == ("elim: mem: '-1' is less than 0, ignored",)
+    assert tuple(map(sentence, table.notes())) == ("elim: mem: '-1' is less than 0, ignored",)
     message = agent_pb2.AgentMessage()
     fill(message.load, LoadReport(indices={**table.overrides(1.0)}, external=table.values(1.0), ncpus=1))
     check("h", message)  # the master takes it
@@ -95,7 +96,7 @@ def test_forgetting_one_elim_leaves_the_others(table: ElimTable) -> None:
     table.forget("elim.a")
     table.forget_notes("elim.a")
     assert table.values(1.0) == {"fast": 2.0}
-    assert table.notes() == ("elim.b: 'bar' is not a resource of this host, ignored",)
+    assert tuple(map(sentence, table.notes())) == ("elim.b: 'bar' is not a resource of this host, ignored",)
 
 
 def test_resource_without_interval_has_a_default_one() -> None:

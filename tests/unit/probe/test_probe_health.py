@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pytest
 from bounded_loop import run_async
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.model.host import Gpu, GpuReport, GpuXid
 from gsched.probe import nvml_child
@@ -79,7 +80,7 @@ def test_gpus_without_events_are_named(machine: Machine) -> None:
 
     async def story(probe: NvmlProbe) -> None:
         report = await probe.sample()
-        assert report.unheard == "GPU 1, 3: it tells of no XIDs"
+        assert sentence(report.unheard) == "GPU 1, 3: it tells of no XIDs"
         assert [gpu.problem for gpu in report.gpus] == [""] * 4
 
     with_probe(story)
@@ -91,7 +92,7 @@ def test_a_driver_without_events(tmp_path: Path, machine: Machine, monkeypatch: 
 
     async def story(probe: NvmlProbe) -> None:
         report = await probe.sample()
-        assert report.unheard == "GPU 0, 1, 2, 3: no events: Function Not Found"
+        assert sentence(report.unheard) == "GPU 0, 1, 2, 3: no events: Function Not Found"
         assert [(gpu.problem, gpu.slowdown_c) for gpu in report.gpus] == [("", None)] * 4
 
     with_probe(story)
@@ -104,7 +105,7 @@ def test_a_listener_that_fails_asks_for_a_look(machine: Machine) -> None:
         await probe.sample()
         machine.say("gpu.1.err=15", "err.nvmlEventSetWait_v2=15")
         await asyncio.wait_for(stirred.wait(), 60)
-        assert [gpu.fault for gpu in (await probe.sample()).gpus] == ["", "NVML: GPU is lost", "", ""]
+        assert [sentence(gpu.fault) for gpu in (await probe.sample()).gpus] == ["", "NVML: GPU is lost", "", ""]
 
     with_probe(story, stirred=stirred.set)
 
@@ -115,7 +116,7 @@ def test_a_lost_gpu_that_comes_back_is_listened_to(machine: Machine, lost: str) 
         await probe.sample()
         machine.say(lost)
         gpu = (await probe.sample()).gpus[1]
-        assert gpu.fault == gpu.problem == "NVML: GPU is lost"
+        assert sentence(gpu.fault) == sentence(gpu.problem) == "NVML: GPU is lost"
         machine.say(lost.replace("15", "0"))
         assert (await probe.sample()).gpus[1].fault == ""
         machine.say("event=1:8:79")
@@ -130,7 +131,7 @@ def test_other_errors_are_no_fault(machine: Machine) -> None:
 
     async def story(probe: NvmlProbe) -> None:
         gpu = (await probe.sample()).gpus[1]
-        assert gpu.problem == "NVML: Unknown Error" and gpu.fault == ""
+        assert sentence(gpu.problem) == "NVML: Unknown Error" and sentence(gpu.fault) == ""
 
     with_probe(story)
 
@@ -142,7 +143,12 @@ def test_where_it_slows_down_and_what_of_its_memory_has_failed(machine: Machine)
         report = await probe.sample()
         assert [gpu.slowdown_c for gpu in report.gpus] == [87, None, None, None]
         assert [gpu.factor for gpu in report.gpus] == [None, None, 8.6, None]
-        assert [gpu.fault for gpu in report.gpus] == ["", "a faulty row of its memory could not be set aside", "", ""]
+        assert [sentence(gpu.fault) for gpu in report.gpus] == [
+            "",
+            "a faulty row of its memory could not be set aside",
+            "",
+            "",
+        ]
         machine.say("gpu.0.remap_failed=1")
         assert (await probe.sample()).gpus[0].fault == ""  # asked for when the number of errors changes
         machine.say("gpu.0.ecc=1")
@@ -217,7 +223,7 @@ def test_the_process_ends_though_a_thread_of_it_hangs(machine: Machine) -> None:
         check=False,
     )
     assert done.returncode == 0
-    assert [gpu["problem"] for gpu in json.loads(done.stdout)["report"]["gpus"]] == [SILENT, "", "", ""]
+    assert [gpu["problem"] for gpu in json.loads(done.stdout)["report"]["gpus"]] == [{"code": SILENT.code}, "", "", ""]
 
 
 # Simulated ones
@@ -239,7 +245,7 @@ def test_inventories_tell_faults_and_new_errors(tmp_path: Path) -> None:
     assert (first.xids, second.xids) == ((GpuXid(number=94),) * 2, (GpuXid(number=94),))
     assert sampled()[0].xids == ()
     change(path, "h", [1], {"fault": "GPU is lost"})
-    assert [gpu.fault for gpu in sampled()] == ["", "GPU is lost"]
+    assert [sentence(gpu.fault) for gpu in sampled()] == ["", "GPU is lost"]
     change(path, "h", [1], {"fault": ""})
     assert sampled()[1].fault == ""
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 from bounded_loop import run_async
 
+from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
 from gsched.probe.gpu import count_gpus
@@ -55,7 +56,7 @@ def test_everything_that_nvml_tells(machine: Machine) -> None:
     machine.say("gpu.1.util=42", "gpu.1.temp=55", "gpu.1.minor=7", "gpu.1.uuid=GPU-abc")
     machine.say("gpu.1.reserved_mib=600", "gpu.1.mem_util=31", "gpu.1.power_mw=312400", "gpu.1.ecc=2", "gpu.1.pstate=5")
     report = sample()
-    assert (report.known, report.reason, report.provider, report.driver) == (True, "", "nvml", "535.1")
+    assert (report.known, sentence(report.reason), report.provider, report.driver) == (True, "", "nvml", "535.1")
     assert len(report.gpus) == 2
     assert report.gpus[1] == Gpu(
         uuid="GPU-abc",
@@ -138,14 +139,14 @@ def test_lost_gpu_keeps_its_slot_and_identity(machine: Machine, lost: str) -> No
 
     report = with_probe(story)
     assert report.known
-    assert [gpu.problem for gpu in report.gpus] == ["", "NVML: GPU is lost", "", ""]
+    assert [sentence(gpu.problem) for gpu in report.gpus] == ["", "NVML: GPU is lost", "", ""]
     assert (report.gpus[1].mode, report.gpus[1].used_mib, report.gpus[1].minor) == (None, None, 1)
 
 
 @needs_gcc
 def test_gpu_lost_before_the_first_sample_keeps_its_slot(machine: Machine) -> None:
     machine.say("gpu.3.handle_err=15")
-    assert [(gpu.index, gpu.problem) for gpu in sample().gpus[2:]] == [(2, ""), (3, "NVML: GPU is lost")]
+    assert [(gpu.index, sentence(gpu.problem)) for gpu in sample().gpus[2:]] == [(2, ""), (3, "NVML: GPU is lost")]
 
 
 @needs_gcc
@@ -162,7 +163,7 @@ def test_what_a_gpu_does_not_support_is_unknown_and_no_problem(machine: Machine)
 def test_gpu_whose_mode_cannot_be_read_says_so(machine: Machine) -> None:
     machine.say("err.nvmlDeviceGetComputeMode=999")
     gpu = sample().gpus[0]
-    assert (gpu.mode, gpu.problem) == (None, "NVML: compute mode cannot be read: Unknown Error")
+    assert (gpu.mode, sentence(gpu.problem)) == (None, "NVML: compute mode cannot be read: Unknown Error")
 
 
 @needs_gcc
@@ -180,7 +181,9 @@ def test_no_library_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PYTHONPATH", str(_bindings_without_library(tmp_path)), prepend=os.pathsep)
     report = sample()
     assert (report.known, report.gpus) == (True, ())
-    assert report.reason.startswith("no NVIDIA driver library: libnvidia-ml.so.1: cannot open shared object file")
+    assert sentence(report.reason).startswith(
+        "no NVIDIA driver library: libnvidia-ml.so.1: cannot open shared object file"
+    )
 
 
 def _bindings_without_library(folder: Path) -> Path:
@@ -202,7 +205,9 @@ def test_library_that_is_no_library_is_a_failure(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     report = sample()
     assert (report.known, report.gpus) == (False, ())
-    assert "libnvidia-ml.so.1: file too short" in report.reason or "invalid ELF header" in report.reason
+    assert "libnvidia-ml.so.1: file too short" in sentence(report.reason) or "invalid ELF header" in sentence(
+        report.reason
+    )
 
 
 @needs_gcc
@@ -211,7 +216,7 @@ def test_driver_not_loaded_is_no_gpu_until_it_is_loaded(machine: Machine) -> Non
 
     async def story(probe: NvmlProbe) -> GpuReport:
         before = await probe.sample()
-        assert (before.known, before.gpus, before.reason) == (True, (), "the NVIDIA driver is not loaded")
+        assert (before.known, before.gpus, sentence(before.reason)) == (True, (), "the NVIDIA driver is not loaded")
         machine.say("init_err=0")
         return await probe.sample()
 
@@ -226,7 +231,7 @@ def test_any_other_failure_is_unknown_and_tried_again_after_a_pause(machine: Mac
     async def story(probe: NvmlProbe) -> GpuReport:
         failed = await probe.sample()
         assert (failed.known, failed.gpus) == (False, ())
-        assert failed.reason == "NVML failed: RM has detected an NVML/RM version mismatch."
+        assert sentence(failed.reason) == "NVML failed: RM has detected an NVML/RM version mismatch."
         machine.say("init_err=0")
         assert await probe.sample() == failed  # at once, without asking
         clock.advance(1.0)
@@ -242,7 +247,7 @@ def test_any_other_failure_is_unknown_and_tried_again_after_a_pause(machine: Mac
 def test_count_that_fails_is_unknown(machine: Machine) -> None:
     machine.say("err.nvmlDeviceGetCount_v2=999")
     report = sample()
-    assert (report.known, report.reason) == (False, "NVML failed: Unknown Error")
+    assert (report.known, sentence(report.reason)) == (False, "NVML failed: Unknown Error")
 
 
 @needs_gcc
@@ -254,7 +259,7 @@ def test_hanging_driver_is_unknown_within_the_limit(machine: Machine) -> None:
         machine.say("delay_ms.nvmlDeviceGetMemoryInfo=600000")
         probe._time_limit_s = 1.5  # from now on: the first sample began with the start of an interpreter
         report = await probe.sample()
-        assert (report.known, report.reason) == (False, "NVML did not answer within 1.5 s")
+        assert (report.known, sentence(report.reason)) == (False, "NVML did not answer within 1.5 s")
         with pytest.raises(Unavailable, match=r"did not answer|still hangs"):
             machine.say("delay_ms.nvmlDeviceSetComputeMode=600000")
             await probe.set_mode([0], ComputeMode.DEFAULT)
@@ -279,7 +284,7 @@ def test_child_that_is_killed_is_replaced(machine: Machine) -> None:
         os.kill(probe.pid, signal.SIGKILL)
         report = await probe.sample()
         if not report.known:  # it was asked before its end was noticed
-            assert "ended without an answer" in report.reason
+            assert "ended without an answer" in sentence(report.reason)
             clock.advance(1.0)
             report = await probe.sample()
         return report
@@ -299,9 +304,7 @@ def test_sample_called_off_does_not_leave_its_answer_to_the_next(machine: Machin
         return await probe.sample()
 
     report = with_probe(story)
-    assert (
-        len(report.gpus) == 1 or report.reason == "the last NVML probe still hangs in the driver and cannot be killed"
-    )
+    assert len(report.gpus) == 1 or report.reason == coded("nvml.probe_hangs")
 
 
 @needs_gcc

@@ -16,6 +16,7 @@ from run_host import CLUSTER, Host, appears
 from test_run_account import USER
 from test_run_jobreport import FACTS
 
+from gsched.base.coded_text import sentence
 from gsched.run.account import UnixAccount, look_up
 from gsched.run.order import JobStep
 from gsched.run.processes import process_tree
@@ -114,11 +115,12 @@ def test_what_the_user_may_not_open_is_not_opened(on_host):
         vault = host.root / "vault"
         vault.mkdir(mode=0o700)
         result = await host.run("cat", 1, input_file=str(secret))
-        assert result.exit_code == 2 and "Permission denied" in result.problem
+        assert result.exit_code == 2 and "Permission denied" in sentence(result.problem)
         result = await host.run("pwd", 2, cwd=str(vault))
         assert result.term_reason == "TERM_CWD_NOTEXIST"
         result = await host.run("echo kept", 3, output_file=str(secret), folders=(str(vault / "new"),))
-        assert "the output is kept on the execution host" in result.problem and f"folder {vault}/new" in result.problem
+        told = sentence(result.problem)
+        assert "the output is kept on the execution host" in told and f"folder {vault}/new" in told
         assert host.output(3) == "kept\n"
         assert (host.folder(3) / "stdout").stat().st_uid == host.account.uid
         assert secret.read_text() == "root's" and not (vault / "new").exists()
@@ -134,9 +136,9 @@ def test_what_proc_shows_of_the_supervisor_is_not_for_the_job(on_host):
     async def scenario(host):
         (host.home / "link").symlink_to("/proc/self/maps")
         result = await host.run("cat", 1, input_file=str(host.home / "link"))
-        assert result.exit_code == 2 and "/proc" in result.problem
+        assert result.exit_code == 2 and "/proc" in sentence(result.problem)
         result = await host.run("echo kept", 2, output_file="/proc/self/timerslack_ns")
-        assert "the output is kept on the execution host" in result.problem
+        assert "the output is kept on the execution host" in sentence(result.problem)
         assert host.output(2) == "kept\n"
 
     on_host(scenario)
@@ -157,9 +159,9 @@ def test_another_proc_is_known_as_well(on_host):
             with open(__file__, "rb") as source:
                 assert not is_of_proc(source.fileno())
             result = await host.run("cat", 1, input_file=str(second / "self/maps"))
-            assert result.exit_code == 2 and "/proc" in result.problem
+            assert result.exit_code == 2 and "/proc" in sentence(result.problem)
             result = await host.run("echo kept", 2, output_file=str(second / "self/timerslack_ns"))
-            assert "the output is kept on the execution host" in result.problem
+            assert "the output is kept on the execution host" in sentence(result.problem)
             assert host.output(2) == "kept\n"
         finally:
             subprocess.run(["umount", "-l", str(second)], check=True)
@@ -278,7 +280,7 @@ def test_steps_are_the_users_too_and_a_failing_one_is_told(on_host):
             assert (host.home / name).stat().st_uid == host.account.uid
         failing = JobStep(command="exit 7", what="the job's pre-exec command")
         result = await host.run("touch ran", 2, first=(failing,))
-        assert result.pre_failed and "(7)" in result.problem and not (host.home / "ran").exists()
+        assert result.pre_failed and "(7)" in sentence(result.problem) and not (host.home / "ran").exists()
 
     on_host(scenario)
 
@@ -355,7 +357,7 @@ def test_steps_after_a_killed_supervisor_are_the_users(on_host):
             while host.executor._held["1.1"].orphan is None:
                 await asyncio.sleep(0.01)
         await host.executor.terminate(1, 1, 0.1)
-        assert "exit status is not known" in (await host.end_of(1)).problem
+        assert "exit status is not known" in sentence((await host.end_of(1)).problem)
         assert (host.home / "after").read_text() == f"{host.account.uid}\n222\n"
         assert (host.home / "after").stat().st_uid == host.account.uid
 

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
+from gsched.base.coded_text import coded, sentence
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.job import AttemptResult
 from gsched.run import attempt_files, forkserver
@@ -96,7 +97,7 @@ def test_a_job_whose_supervisor_is_killed_is_followed_to_its_end(on_host):
         (host.root / "go").touch()
         result = await host.end_of(1)
         assert (result.exit_code, result.signal, result.started) == (None, None, True)
-        assert "supervisor was killed" in result.problem
+        assert "supervisor was killed" in sentence(result.problem)
         assert marked_processes("1.1") == []
 
     on_host(scenario)
@@ -147,7 +148,7 @@ def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
         result = await host.end_of(1)
         assert (result.post_code, (host.root / "after").read_text()) == (3, f"{host.root}\n")
         assert (host.root / "site").read_text() == "/bin:/usr/bin:/sbin:/usr/sbin\n"
-        assert "the job's post-exec command exited with non-zero status (3)" in result.problem
+        assert "the job's post-exec command exited with non-zero status (3)" in sentence(result.problem)
 
     on_host(scenario)
 
@@ -159,7 +160,7 @@ def test_what_a_killed_supervisor_had_begun_with_is_not_run_again(on_host):
         await appears(lambda: (host.root / "after").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
         result = await host.end_of(1)
-        assert "some may not have been run" in result.problem and result.post_code is None
+        assert "some may not have been run" in sentence(result.problem) and result.post_code is None
         assert (host.root / "after").read_text() == "ran\n"
 
     on_host(scenario)
@@ -208,7 +209,7 @@ def test_a_new_executor_adopts_what_a_killed_one_left(on_host):
 
         assert await host.executor.adopt() == [(1, 1), (2, 1), (3, 1)]
         assert (await host.end_of(2)).exit_code == 4
-        assert "supervisor was killed" in (await host.end_of(3)).problem
+        assert "supervisor was killed" in sentence((await host.end_of(3)).problem)
         assert (await host.start_of(1)).pid == pids[1]
         assert {job: info.pid for (job, _), info in host.started.items()} == pids
         assert host.executor.running() == [(1, 1)]
@@ -257,7 +258,7 @@ def test_after_a_restart_of_the_host_nothing_is_taken_for_alive(on_host):
         later = Host(host.root)
         assert await later.executor.adopt() == [(1, 1)]
         result = await later.end_of(1)
-        assert result.problem == "the host restarted while the job ran"
+        assert sentence(result.problem) == "the host restarted while the job ran"
         assert (result.exit_code, result.signal, result.started, result.host_down) == (None, None, True, True)
         assert not (host.spool / "attempts" / "7.1").exists()
         later.executor.close()
@@ -281,7 +282,7 @@ def test_a_pid_that_was_given_to_another_process_is_not_adopted(on_host):
         (host.folder() / attempt_files.CLAIM).write_text(json.dumps(mine))
         later = Host(host.root)
         await later.executor.adopt()
-        assert "supervisor was killed" in (await later.end_of(1)).problem
+        assert "supervisor was killed" in sentence((await later.end_of(1)).problem)
         later.executor.close()
 
     on_host(scenario)
@@ -365,7 +366,7 @@ def test_a_supervisor_that_ends_while_its_attempt_is_looked_at_keeps_the_exit_st
         await again.executor.adopt()
         result = await again.end_of(1)
         again.executor.close()
-        assert (result.exit_code, result.problem) == (3, "")
+        assert (result.exit_code, sentence(result.problem)) == (3, "")
 
     on_host(scenario)
 
@@ -385,6 +386,15 @@ def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, 
     assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "problem", ["said by a supervisor of before", coded("step.failed", coded("step.post_exec", "job"), 3)]
+)
+def test_what_a_supervisor_tells_is_read_with_its_code_or_as_it_is(tmp_path, problem):
+    (tmp_path / "1.1").mkdir()
+    AttemptFolder(f"{tmp_path}/1.1").write_status({"exit_code": 0}, problem)
+    assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).problem == problem
+
+
 def test_a_spool_that_cannot_be_written_is_said(on_host):
     async def scenario(host):
         host.executor._spool.write_order(host.order("true"))
@@ -393,7 +403,7 @@ def test_a_spool_that_cannot_be_written_is_said(on_host):
         await host.executor.adopt()
         result = await host.end_of(1)
         assert result.started is False
-        assert result.problem
+        assert sentence(result.problem)
 
     on_host(scenario)
 
@@ -432,7 +442,7 @@ def test_what_a_shutdown_of_the_host_has_ended_did_not_end_by_itself(on_host, co
         await later.executor.adopt()
         again = await later.end_of(1)
         if lost:
-            assert (again.problem, again.exit_code, again.signal) == (
+            assert (sentence(again.problem), again.exit_code, again.signal) == (
                 "the host was shut down while the job ran",
                 None,
                 None,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
+from gsched.base.coded_text import coded, sentence
 from gsched.run import forkserver
 from gsched.run.fence import ground as grounds
 from gsched.run.fence import tree, v2
@@ -110,7 +111,7 @@ def test_own_place_is_left_only_outside_of_a_fence():
 
 def test_without_root_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert find_ground("x", tmp_path) == "the agent does not run as root"
+    assert find_ground("x", tmp_path) == coded("fence.no_root")
 
 
 # -- real groups ------------------------------------------------------------------------------------------------------
@@ -201,8 +202,8 @@ def test_a_group_that_cannot_be_made_starts_nothing(on_host, ground, tmp_path):
         )
         result = await host.run(f"touch {tmp_path}/ran", fence=fence)
         assert not result.started
-        assert "fenced off from GPUs that are not its own" in result.problem
-        assert "Not a directory" in result.problem
+        assert "fenced off from GPUs that are not its own" in sentence(result.problem)
+        assert "Not a directory" in sentence(result.problem)
         assert not (tmp_path / "ran").exists()
 
     on_host(scenario)

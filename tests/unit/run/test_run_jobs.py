@@ -10,6 +10,7 @@ import pytest
 from run_host import CLUSTER
 
 from gsched.base import gpu_lock
+from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict
 
 
@@ -189,8 +190,8 @@ def test_output_that_cannot_be_opened_is_kept_and_said(on_host):
         os.mkfifo(host.root / "pipe")
         result = await host.run("echo a", output_file="missing/out", error_file="pipe")
         assert result.exit_code == 0
-        assert "output file missing/out: No such file or directory" in result.problem
-        assert "pipe" in result.problem
+        assert "output file missing/out: No such file or directory" in sentence(result.problem)
+        assert "pipe" in sentence(result.problem)
         assert host.output() == "a\n"
 
     on_host(scenario)
@@ -205,7 +206,7 @@ def test_input_comes_from_its_file_or_from_nowhere(on_host):
         assert host.output(2) == "end\n"
         missing = await host.run("echo ran", 3, input_file="nowhere")
         assert (missing.exit_code, missing.started) == (2, True)
-        assert missing.problem == "input file nowhere: No such file or directory"
+        assert sentence(missing.problem) == "input file nowhere: No such file or directory"
         assert (3, 1) not in host.started
 
     on_host(scenario)
@@ -215,7 +216,7 @@ def test_a_missing_directory_is_the_jobs_own_failure(on_host):
     async def scenario(host):
         result = await host.run("echo ran > " + str(host.root / "ran"), cwd="/no/such/place")
         assert (result.exit_code, result.started, result.term_reason) == (2, True, "TERM_CWD_NOTEXIST")
-        assert "/no/such/place" in result.problem
+        assert "/no/such/place" in sentence(result.problem)
         assert not (host.root / "ran").exists()
 
     on_host(scenario)
@@ -236,7 +237,7 @@ def test_a_gpu_of_another_cluster_is_left_alone(on_host):
         theirs = gpu_lock.lock_gpus(["GPU-1"], "another", places)
         result = await host.run("true", 1, gpu_lock_uuids=("GPU-0", "GPU-1"))
         assert (result.started, result.exit_code) == (False, None)
-        assert result.problem == "GPU GPU-1 is in use by another cluster"
+        assert sentence(result.problem) == "GPU GPU-1 is in use by another cluster"
         gpu_lock.release(theirs)
         await host.executor.start(host.order("sleep 30", 2, gpu_lock_uuids=("GPU-0", "GPU-1")))
         await host.start_of(2)

@@ -13,6 +13,7 @@ import pytest
 from run_host import Host, appears
 
 from gsched.base import gpu_lock
+from gsched.base.coded_text import sentence
 from gsched.run.order import AttemptLimits, Order, written_order
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
@@ -73,7 +74,7 @@ def test_a_part_whose_supervisor_is_killed_is_over_and_says_so(on_host):
         os.kill(host.supervisor_pid(), signal.SIGKILL)
         result = await host.end_of(1)
         assert not result.succeeded and result.started
-        assert "part of the job was killed" in result.problem
+        assert "part of the job was killed" in sentence(result.problem)
 
     on_host(scenario)
 

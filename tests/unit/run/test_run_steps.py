@@ -7,12 +7,13 @@ import signal
 
 import pytest
 
+from gsched.base.coded_text import sentence
 from gsched.run.order import JobStep
 from gsched.run.supervisor.steps import in_login, quoted, started_by
 
 
-def step(command: str, *, is_site: bool = False) -> JobStep:
-    return JobStep(command=command, what="the job's pre-exec command", is_site=is_site)
+def step(command: str, *, is_site: bool = False, level: str = "") -> JobStep:
+    return JobStep(command=command, what="-f 'a > b'", is_site=is_site, level=level)
 
 
 def lines(path) -> list[str]:
@@ -29,7 +30,7 @@ def test_steps_come_before_and_after_the_job(on_host):
             environment={"PATH": "/usr/bin:/bin:/x", "ONE": "1"},
         )
         assert lines(log) == [str(host.root), "/tmp", "/bin:/usr/bin:/sbin:/usr/sbin", "job", "768 1", "/tmp"]
-        assert (result.exit_code, result.started, result.post_code, result.problem) == (3, True, 0, "")
+        assert (result.exit_code, result.started, result.post_code, sentence(result.problem)) == (3, True, 0, "")
 
     on_host(scenario)
 
@@ -39,12 +40,12 @@ def test_a_step_that_fails_keeps_the_job_from_running(on_host):
         log = host.root / "log"
         result = await host.run(
             f"echo job >> {log}",
-            first=(step(f"echo one >> {log}"), step("exit 4"), step(f"echo never >> {log}")),
+            first=(step(f"echo one >> {log}"), step("exit 4", level="job"), step(f"echo never >> {log}")),
             last=(step(f"echo after $LSB_JOBPEND >> {log}"),),
         )
         assert lines(log) == ["one", "after Y"]
         assert (result.pre_failed, result.started, result.exit_code, result.signal) == (True, False, None, None)
-        assert result.problem == "The job's pre-exec command exited with non-zero status (4)"
+        assert sentence(result.problem) == "The job's pre-exec command exited with non-zero status (4)"
 
     on_host(scenario)
 
@@ -91,7 +92,7 @@ def test_a_step_after_the_job_can_be_ended(on_host):
         await host.executor.terminate(1, 1, 30)
         result = await host.end_of(1)
         assert (result.exit_code, result.post_code) == (0, 130)
-        assert result.problem == "the job's pre-exec command exited with non-zero status (130)"
+        assert sentence(result.problem) == "-f 'a > b' exited with non-zero status (130)"
 
     on_host(scenario)
 

@@ -7,6 +7,7 @@ import typing
 
 import msgspec
 import pytest
+from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,6 +150,37 @@ def test_a_coded_text_is_also_there_in_words_for_programs_of_before() -> None:
     told = to_proto(seen, model_pb2.JobView)
     assert list(told.notes) == [sentence(text), "told before"]
     assert from_proto(told, view.JobView).notes == notes
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "name"),
+    [
+        (host.Gpu(uuid="G", index=0, fault=coded("gpu.silent")), model_pb2.Gpu, "fault"),
+        (host.GpuReport(reason=coded("nvml.no_driver")), model_pb2.GpuReport, "reason"),
+        (host.GpuReport(unfenced=coded("fence.no_root")), model_pb2.GpuReport, "unfenced"),
+        (host.GpuReport(modes_note=coded("mode.denied")), model_pb2.GpuReport, "modes_note"),
+        (host.GpuReport(unheard=coded("nvml.of_gpus", "1, 3", coded("nvml.no_xids"))), model_pb2.GpuReport, "unheard"),
+        (
+            host.LoadReport(notes=(coded("elim.no_resource", "elim.a", "'b'"), "said before")),
+            model_pb2.LoadReport,
+            "notes",
+        ),
+        (view.HostView(name="h", status="ok", notes=(coded("remark.no_gpus"),)), model_pb2.HostView, "notes"),
+        (job.AttemptResult(problem=coded("attempt.silent_host", "h")), model_pb2.AttemptResult, "problem"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_hosts_and_attempts_tell_has_codes_and_words(
+    value: msgspec.Struct, message: type[Message], name: str
+) -> None:
+    told = getattr(value, name)
+    words = [*map(sentence, told)] if isinstance(told, tuple) else sentence(told)
+    sent = to_proto(value, message)
+    assert from_proto(sent, type(value)) == value
+    seen = getattr(sent, name)
+    assert (list(seen) if isinstance(told, tuple) else seen) == words  # what a program of before reads
+    sent.ClearField(f"coded_{name}")  # what it says
+    assert getattr(from_proto(sent, type(value)), name) == (tuple(words) if isinstance(told, tuple) else words)
 
 
 def test_a_text_whose_parameters_have_no_end_is_refused() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from gsched.base.coded_text import sentence
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.topology import long_topology
 from gsched.cli.render.text.text_columns import cell, fold, left, printable, right, width
@@ -99,7 +100,7 @@ def _record(host: HostView, *, topology: bool) -> Iterator[str]:
     if host.comment:
         yield f'\n ADMIN ACTION COMMENT: "{printable(host.comment)}"\n'
     if host.notes:
-        yield "\n NOTES:\n" + "".join(fold(f" {printable(note)};") for note in host.notes)
+        yield "\n NOTES:\n" + "".join(fold(f" {printable(sentence(note))};") for note in host.notes)
 
 
 class _Column:
