@@ -1,4 +1,4 @@
 """The agent of one host: runs what the master orders, reports what it sees. It decides nothing about scheduling.
 
-Start with `daemon`; `message_handler` obeys, `attempts` has what runs here.
+Start with `daemon`; `message_handler` carries out what the master orders, `attempts` has what runs here.
 """

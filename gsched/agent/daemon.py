@@ -24,7 +24,7 @@ from gsched.agent.gpu.gpu_guard import GpuKeeping
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
 from gsched.agent.master_link import Contact
-from gsched.agent.message_handler import Obedience
+from gsched.agent.message_handler import MessageHandler
 from gsched.agent.outbox import Outbox
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.session import MasterSessions
@@ -245,7 +245,7 @@ class Agent:
 
     def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:
         contact = Contact(self._host, self._manager)
-        obedience = Obedience(
+        handler = MessageHandler(
             self._attempts,
             relay,
             contact=contact,
@@ -265,7 +265,7 @@ class Agent:
             background=self._background,
             attempts=self._attempts,
             relay=relay,
-            obey=obedience.obey,
+            handle=handler.handle,
         )
 
     def _listen(self) -> str:

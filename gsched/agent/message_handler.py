@@ -20,7 +20,7 @@ from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.wire.v1 import agent_pb2
 
 
-class Obedience:
+class MessageHandler:
     """That of one agent. `configure` takes over the master's settings; `end` ends the agent, as its word says."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Obedience:
         self._end = end
         self._replying = asyncio.Lock()
 
-    async def obey(self, message: agent_pb2.MasterMessage) -> None:
+    async def handle(self, message: agent_pb2.MasterMessage) -> None:
         """Carry one message out. What takes time runs beside the stream."""
         kind = str(message.WhichOneof("kind"))
         if kind in ("settings", "start"):
@@ -63,7 +63,7 @@ class Obedience:
                 self._background.beside(self._attempts.start(message.start), key)
             case "terminate" | "signal" | "suspend" | "resume" | "limit":
                 order = getattr(message, kind)
-                self._background.beside(self._obey_about(kind, order), (order.job_id, order.attempt))
+                self._background.beside(self._handle_about(kind, order), (order.job_id, order.attempt))
             case "forget":
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
@@ -85,7 +85,7 @@ class Obedience:
             case "task_reply":
                 self._relay.answered(message.task_reply)
 
-    async def _obey_about(self, kind: str, order: Any) -> None:
+    async def _handle_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
         key = (order.job_id, order.attempt)
         match kind:

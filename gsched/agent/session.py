@@ -1,7 +1,7 @@
 """An agent's sessions with the master: one after another, each begun by a hello that tells all that is known.
 
-What is heard is handed on to who obeys it; what is told comes from the outbox. A session that ends takes nothing with
-it but the answers that it was asked for: jobs do not depend on it.
+What is heard is handed on to the message handler; what is told comes from the outbox. A session that ends takes nothing
+with it but the answers that it was asked for: jobs do not depend on it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 
 
 class MasterSessions:
-    """Those of one host's agent. `mark` tells its spool folder from all others; `obey` carries one message out."""
+    """Those of one host's agent. `mark` tells its spool folder from all others; `handle` carries one message out."""
 
     def __init__(  # noqa: PLR0913 - all that it works with
         self,
@@ -55,7 +55,7 @@ class MasterSessions:
         background: BackgroundTasks,
         attempts: Attempts,
         relay: TaskQuestions,
-        obey: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
+        handle: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
     ) -> None:
         self._config = config
         self._host = host
@@ -66,7 +66,7 @@ class MasterSessions:
         self._background = background
         self._attempts = attempts
         self._relay = relay
-        self._obey = obey
+        self._handle = handle
 
     async def keep(self) -> None:
         """One session after another, until this is cancelled."""
@@ -140,6 +140,6 @@ class MasterSessions:
             self._contact.heard()
             self._relay.begin()
         try:
-            await self._obey(message)
+            await self._handle(message)
         except Exception:  # one bad order must not keep the others from being carried out
             log.exception("an order failed: %s", message.WhichOneof("kind"))

@@ -14,6 +14,7 @@ from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
+from gsched.cli.render.text.reason_texts import reason_text
 from gsched.model.job import FINISHED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView
 from gsched.wire.messages.control_action import ControlAction
@@ -98,12 +99,7 @@ class Job:
         view = self.view()
         if view.suspending_reason:
             return (sentence(view.suspending_reason),)
-        return tuple(
-            sentence(each.text)
-            + (f": {each.hosts} host{'s' if each.hosts > 1 else ''}" if each.hosts else "")
-            + (f" ({sentence(each.detail)})" if each.detail else "")
-            for each in view.pending_reasons
-        )
+        return tuple(reason_text(each) for each in view.pending_reasons)
 
     def output(self) -> str:
         """What it has written to its standard output so far; afterwards all of it, from the file of -o with the report.

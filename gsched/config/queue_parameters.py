@@ -1,7 +1,8 @@
 """The parameters of lsb.queues that one line sets and one field of Queue keeps: how each is read, and how it is shown.
 
 lsb_queues reads queues by this table, and the master shows by it what gqueues -l lists; so a new parameter
-is a field of Queue, a row here, and its effect. What one line says for several fields, or several lines for one, is
+is a field of Queue, a row here, and its effect; a name that LSF has leaves the list of those that are not supported
+(lsf_names.QUEUE). What one line says for several fields, or several lines for one, is
 read in gsched.config.lsb_queues. Source: lsb.queues(5).
 """
 

@@ -95,7 +95,8 @@ class Rank(NamedTuple):
     """Place within a queue that serves first come first served: the smallest is served first."""
 
     priority: float
-    """The negative of -sp, aged by JOB_PRIORITY_OVER_TIME in a way that does not depend on when one looks."""
+    """Of the user, not of the queue: the negative of -sp, aged by JOB_PRIORITY_OVER_TIME in a way that does not depend
+    on when one looks."""
     order: float
     """Number of the submission; gtop and gbot change it."""
     element: int = 0

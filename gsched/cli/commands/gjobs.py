@@ -26,7 +26,7 @@ from gsched.cli.render.jobs.pending_summary import render_summary
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.jobs.slot_sums import render_slot_sums, slots_by_state
 from gsched.cli.render.text.output_formats import Format, FormatSetting, render_json, render_text
-from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL
+from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
     CHOSEN_FIELDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 
 from gsched.base.errors import BadRequest
-from gsched.cli.answers.job_control import carry_out
+from gsched.cli.answers.job_actions import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported

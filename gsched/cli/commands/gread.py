@@ -6,7 +6,7 @@ import os
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import show_job
-from gsched.cli.answers.job_control import FILTER_OPTIONS
+from gsched.cli.answers.job_actions import FILTER_OPTIONS
 from gsched.cli.commands.gpost import box_number
 from gsched.cli.options.job_selection import not_found, parse_job_ids
 from gsched.cli.render.jobs.jobs_long import message_table

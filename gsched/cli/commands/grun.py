@@ -5,7 +5,7 @@ from __future__ import annotations
 from gsched.base.coded_text import has_code, sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
-from gsched.cli.answers.job_control import EVERY, Said, report
+from gsched.cli.answers.job_actions import EVERY, Said, report
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.cli.answers.job_control import carry_out
+from gsched.cli.answers.job_actions import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
 from gsched.dialect.options import OptionTable, unsupported

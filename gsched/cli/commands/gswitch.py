@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
-from gsched.cli.answers.job_control import Said, do_to_jobs
+from gsched.cli.answers.job_actions import Said, do_to_jobs
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.session import Session

@@ -3,7 +3,8 @@
 Among equals: devices that are linked with each other (or of one model) before a mixture, the group that fits best,
 then those whose compute mode need not be changed, then the lowest index. Devices that others use too: least shared
 first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free. The order by
-compute mode and index is that of `model.host_devices.claimable`; `place.fast_path` takes the first of the same list.
+compute mode and index is that of `HostDevices.claimable`; `place.fast_path` takes from `HostDevices.idle_alike`, where
+all GPUs of a host are alike; scarce_placement may take another GPU for a part of one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """GPU_PLACEMENT = scarce: which of the hosts that can take a job loses the least room for the kinds that are seen.
 
-It keeps the hosts of the columns in a Packer (gpu_packing) and looks again only at hosts that changed. It
-ranks and nothing else: whether a job fits is not decided here, and where the rule has no word the caller's rank holds.
+It keeps the hosts of the columns in a Packer (gpu_packing) and looks again only at hosts that changed. It ranks hosts,
+and of the host that was chosen it may take another GPU for a part of one than gpu_choice did (`on_best_device`).
+Whether a job fits is not decided here; where the rule says nothing, the caller's rank holds.
 What it takes for free: CPU is free slots times 1000, memory is `maxmem` without what is reserved (what jobs may still
 reserve; the measured `mem` goes up and down), GPUs are those of a host's most frequent model and mode. Hosts that are
 closed or held by one job alone have nothing.

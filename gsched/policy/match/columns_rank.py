@@ -120,7 +120,7 @@ class Ranking:
             return self._least_taken(*self._scarce)
         return self._by_order(np.flatnonzero(keys == least))
 
-    def settled(self, row: int, part: HostAllocation) -> HostAllocation:
+    def with_best_device(self, row: int, part: HostAllocation) -> HostAllocation:
         """The part that was found on the best host, for a part of a GPU with the device that is to be taken there."""
         if self._scarce is None or len(part.gpus) != 1:
             return part

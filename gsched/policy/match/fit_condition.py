@@ -4,7 +4,10 @@ There are three kinds, each with a list: host_conditions, value_conditions, room
 fits goes through these lists: columns (all hosts at once), the scalar trial of planning and preemption, the fast path,
 and the check of what is carried out. To add a condition, write a class and name it in its list: `of` makes it for the
 jobs that it concerns; `refusal` asks one host; `unmet` asks many in array operations and must say the same. What stands
-first in the lists is told first. A condition takes nothing.
+first in the lists is told first. The words of its reason stand in base.sentences. A RoomCondition has a `refusal_of`,
+or the check of what is carried out does not see it, and a `column`, or its jobs never take the fast path. For an
+example see tests/unit/policy/test_policy_new_condition.py. Limits and planned starts are no conditions of a host
+(place.placement_guard). A condition takes nothing.
 """
 
 from __future__ import annotations

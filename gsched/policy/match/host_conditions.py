@@ -166,7 +166,7 @@ HOST_CONDITIONS: list[type[HostCondition]] = [
     HostOpen,
     HostNotBusy,
 ]
-"""AcceptInterval comes after them."""
+"""AcceptInterval comes after them and is none of them: plans may count on a host that takes no job for the moment."""
 
 
 def host_conditions(queue: Queue, demand: Demand, rules: FitRules, *, on_first: bool = False) -> list[HostCondition]:

@@ -66,6 +66,7 @@ class ServingOrder:
             self.drop_queue(queue)
 
     def __iter__(self) -> Iterator[tuple[int, Bucket]]:
+        """Queues by PRIORITY, the largest first; the jobs of queues of equal PRIORITY together."""
         queues = self._snapshot.queues
         levels: dict[int, list[str]] = {}
         for name in sorted(self._kinds):

@@ -25,7 +25,7 @@ from gsched.policy.match.host_now import FitRules, live_values
 from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.place.fast_path import FastPath
 from gsched.policy.place.placement_guard import PlaceGuard
-from gsched.policy.place.several_hosts import Spreader, may_spread, needs_several, one_task
+from gsched.policy.place.spreader import Spreader, may_spread, needs_several, one_task
 from gsched.policy.requirement.demand import Demand, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
@@ -296,7 +296,7 @@ class Placer:
             if isinstance(found, Reason):
                 ranking.refuse(row, found)
                 continue
-            found = ranking.settled(row, found)
+            found = ranking.with_best_device(row, found)
             if guard.lets_pass(bucket, found):
                 return found
             kept = guard.planned(bucket, found)

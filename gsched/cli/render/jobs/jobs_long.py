@@ -16,7 +16,7 @@ from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.job_gpus import gpu_table
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
-from gsched.cli.render.text.reason_lines import planned_text
+from gsched.cli.render.text.reason_texts import planned_text
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
 from gsched.cli.render.text.thresholds import threshold_table

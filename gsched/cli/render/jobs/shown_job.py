@@ -12,7 +12,7 @@ import msgspec
 from gsched.base.coded_text import has_code, sentence
 from gsched.base.ids import array_of, index_of
 from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
-from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL, reason_texts
+from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
