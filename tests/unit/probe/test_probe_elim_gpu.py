@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pytest
 
+from gsched.base.atomic_write import replace_file
 from gsched.base.errors import BadRequest
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.elim_format import ElimParser
@@ -87,7 +88,7 @@ def test_unknown_prints_nothing_and_says_why_once(env: dict[str, str], tmp_path:
         assert program.stdout is not None
         assert program.stderr is not None
         assert program.stderr.readline() == f"elim.gpu: GPUs unknown: {inventory}:1:2: no JSON: Expecting value\n"
-        inventory.write_text(good)
+        replace_file(str(inventory), good.encode())  # never half of it: that would be another thing to say
         assert program.stdout.readline() == SEED_LINE
         program.terminate()
         assert program.communicate(timeout=60)[1] == ""
