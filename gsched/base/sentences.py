@@ -85,6 +85,12 @@ SENTENCES: dict[str, str] = {
     "suspend.load": "Host load exceeded threshold: {0} ({1})",
     "suspend.stop_cond": "STOP_COND is true with current host load",
     "suspend.preempted": "The job was preempted because of a higher priority job <{0}>",
+    "suspend.not_rerunnable": (
+        "The job was preempted because of a higher priority job <{0}>; not requeued: it is not rerunnable"
+    ),
+    "suspend.not_requeued": (
+        "The job was preempted because of a higher priority job <{0}>; not requeued: rerunnable jobs hold too little"
+    ),
     # Load beyond thresholds.
     "load.r15s": "The 15s effective CPU queue length (r15s) is beyond threshold",
     "load.r1m": "The 1 min effective CPU queue length (r1m) is beyond threshold",

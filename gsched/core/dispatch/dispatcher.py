@@ -99,7 +99,7 @@ class Dispatcher:
             for part in job.allocation.hosts:
                 decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
         elif job.state is JobState.RUN:
-            reason = coded("suspend.preempted", show_job(preempted.by))
+            reason = coded(_why_suspended(job, decision.config.params.preempt_requeue), show_job(preempted.by))
             decision.record(
                 JobSuspended(
                     at=decision.now,
@@ -122,6 +122,13 @@ class Dispatcher:
         decision.record(JobResumed(at=decision.now, job_id=job_id, by=SYSTEM, by_system=True))
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job_id, job.attempt))
+
+
+def _why_suspended(job: JobRecord, requeues: bool) -> str:
+    """The code for a job that was preempted; `requeues`: PREEMPT_ACTION=requeue."""
+    if not requeues:
+        return "suspend.preempted"
+    return "suspend.not_requeued" if job.spec.rerunnable else "suspend.not_rerunnable"
 
 
 def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:

@@ -105,7 +105,7 @@ class Preemptor:
         if self._is_coming(bucket, demand, names):
             return None
         ripe = self._ripe_jobs(bucket.queue, queues)
-        for requeue in (False, True) if self._snapshot.preempt_requeue else (False,):
+        for requeue in (True, False) if self._snapshot.preempt_requeue else (False,):
             by_host = self._by_host(ripe, queues, bucket, demand, names, requeue)
             victims = self._choose(bucket, demand, names, by_host, requeue)
             if victims is not None:

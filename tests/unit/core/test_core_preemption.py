@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from core_world import World, gpu_spec, load, make_config, spec
 
 from gsched.base.coded_text import sentence
@@ -46,6 +47,33 @@ def test_a_suspended_job_gives_its_slots_and_keeps_its_gpus() -> None:
     assert world.engine.state.running[low].resumed_at == world.now
     assert world.job(low).preempted == 1
     world.check_replay()
+
+
+@pytest.mark.parametrize("rerunnable", [True, False])
+def test_requeue_requeues_a_rerunnable_job_for_slots_too_and_says_why_it_suspends_another(rerunnable: bool) -> None:
+    world, low = full(requeue=True, rerunnable=rerunnable)
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    if rerunnable:
+        assert world.orders()[-1] == TerminateAttempt("a", low, 1, "TERM_PREEMPT")
+        world.ended(low)
+        world.settle()
+        assert (world.state(low), world.state(high)) == ("PEND", "RUN")
+    else:
+        assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
+        assert sentence(world.job(low).suspend_reason).endswith("not requeued: it is not rerunnable")
+    world.check_replay()
+
+
+def test_a_rerunnable_job_that_is_suspended_beside_one_that_is_not_says_so() -> None:
+    params = Params(preempt_requeue=True, min_run_before_preempt_s=10.0)
+    world = World(make_config([HostConfig(name="a", max_slots=2)], QUEUES, params=params))
+    lows = world.run(spec(rerunnable=True), spec())
+    world.wait(20)
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    assert [world.state(each) for each in (*lows, high)] == ["SSUSP", "SSUSP", "RUN"]
+    assert "not requeued: rerunnable jobs hold too little" in sentence(world.job(lows[0]).suspend_reason)
 
 
 def test_a_reconfiguration_that_lifts_what_protected_the_victim_counts_at_once() -> None:
