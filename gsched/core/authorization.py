@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.model.config import ALL_HOSTS, ClusterConfig
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
@@ -74,10 +75,10 @@ def host_denied(host: str, config: ClusterConfig) -> str:
     return denied_to_all_but(*of_groups[:MOST_NAMED], of_cluster(config))
 
 
-def queue_closed_to_user(queue: Queue, config: ClusterConfig) -> str:
+def queue_closed_to_user(queue: Queue, config: ClusterConfig) -> CodedText:
     """Why a user's jobs do not get into the queue: LSF's words, and who may."""
     may = "others" if queue.users is None else some([user for user in queue.users if user not in queue.excluded_users])
-    return f"{queue.name}: User cannot use the queue: for {may} and {of_cluster(config)}"
+    return coded("refusal.user", queue.name, may, of_cluster(config))
 
 
 def cluster_denied(config: ClusterConfig) -> str:

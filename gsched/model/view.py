@@ -402,7 +402,7 @@ class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
 
     holds: bool
     is_final: bool = False
-    text: str = ""
+    text: AnyText = ""
     job_ids: tuple[int, ...] = ()
     """The jobs and arrays that it is about."""
     seq: int = 0

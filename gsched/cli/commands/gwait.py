@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import GENERAL, program, read_options
@@ -43,7 +44,7 @@ def main(call: Call) -> int:
             return LSF_FAILURE
     if answer.holds:
         return 0
-    call.error(f"Wait condition is never satisfied: {answer.text}\n")
+    call.error(f"Wait condition is never satisfied: {sentence(answer.text)}\n")
     return LSF_FAILURE
 
 

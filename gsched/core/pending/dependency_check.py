@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, element_id, index_of, show_job
 from gsched.core.records.array import JobArray, indices_of
@@ -61,10 +61,10 @@ class ConditionVerdict(NamedTuple):
 
     holds: bool
     is_final: bool
-    explain: Callable[[], str]
+    explain: Callable[[], AnyText]
 
     @property
-    def text(self) -> str:
+    def text(self) -> AnyText:
         return self.explain()
 
 
@@ -231,7 +231,7 @@ def is_elementwise(conditions: str) -> bool:
 def element_reason(conditions: str, index: int, *, is_final: bool = False) -> PendingReason:
     """Why the waiting element of that index waits for elementwise conditions: they do not hold yet, or never can."""
     own = conditions.replace("[*]", f"[{index}]")
-    detail = f"{own} can no longer come true" if is_final else f"{own} does not hold yet"
+    detail = coded("dependency.never" if is_final else "dependency.not_yet", own)
     return PendingReason(INVALID if is_final else NOT_SATISFIED, detail=detail)
 
 
@@ -241,7 +241,7 @@ def _judge(state: ClusterState, dependency: Dependency, index: int) -> Condition
             return _judge_condition(state, dependency, index)
         case NotCondition(operand):
             inner = _judge(state, operand, index)
-            return ConditionVerdict(not inner.holds, inner.is_final, lambda: f"not {inner.text}")
+            return ConditionVerdict(not inner.holds, inner.is_final, lambda: coded("dependency.not", inner.text))
         case AllConditions(terms):
             answers = [_judge(state, term, index) for term in terms]
             return _combine(answers, decisive=False)
@@ -259,9 +259,9 @@ def _combine(answers: list[ConditionVerdict], *, decisive: bool) -> ConditionVer
     return ConditionVerdict(holds, is_final, lambda: _combined_text(answers, decisive=decisive))
 
 
-def _combined_text(answers: list[ConditionVerdict], *, decisive: bool) -> str:
+def _combined_text(answers: list[ConditionVerdict], *, decisive: bool) -> AnyText:
     if decisive:
-        return "; ".join(answer.text for answer in answers[:3])
+        return listed([answer.text for answer in answers[:3]], "list.semicolon")
     told = [answer for answer in answers if answer.holds is decisive] or [a for a in answers if not a.is_final]
     return (told or answers)[0].text
 
@@ -271,9 +271,7 @@ def _judge_condition(state: ClusterState, condition: Condition, index: int) -> C
     assert isinstance(job, JobNumber)
     number = element_id(job.job_id, index) if job.each else job.job_id
     if state.quarantined and (number in state.quarantined or array_of(number) in state.quarantined):
-        return ConditionVerdict(
-            False, False, lambda: f"{condition.kind}({_shown(number)}): job {_shown(number)} is set aside"
-        )
+        return ConditionVerdict(False, False, lambda: coded("dependency.set_aside", condition.kind, _shown(number)))
     if condition.kind in COUNTS:
         return _judge_count(state, condition, number)
     array = state.arrays.get(number)
@@ -334,9 +332,9 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> 
     """All elements must satisfy it. By counts: an array may have 100,000 elements, and each end asks again."""
     counts, total = counts_of(array), array.indices.count
 
-    def text() -> str:
-        told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
-        return f"{condition.kind}({_shown(array.array_id)}): {told}"
+    def text() -> AnyText:
+        told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        return coded("dependency.array", condition.kind, _shown(array.array_id), told)
 
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
     match condition.kind:
@@ -360,7 +358,7 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> 
 def _judge_element(condition: Condition, known: _Known, number: int) -> ConditionVerdict:
     """`number`: of the job, or of the array that it is an element of, for the text."""
     if known.state is None:
-        return ConditionVerdict(False, True, lambda: f"job {_shown(number)} is no longer known")
+        return ConditionVerdict(False, True, lambda: coded("dependency.job_gone", _shown(number)))
     over = known.state in FINISHED
     ok, final = False, over
     match condition.kind:
@@ -383,21 +381,20 @@ def _judge_element(condition: Condition, known: _Known, number: int) -> Conditio
     return ConditionVerdict(ok, final, lambda: _element_text(condition, known, number, ok=ok))
 
 
-def _element_text(condition: Condition, known: _Known, number: int, *, ok: bool) -> str:
+def _element_text(condition: Condition, known: _Known, number: int, *, ok: bool) -> AnyText:
     name = _shown(number)
     if condition.kind == EXTERNAL:
-        message = "a message" if ok else "no message"
-        return f'external({name},"{condition.word}"): {message} of job {name} begins so'
+        return coded("dependency.message" if ok else "dependency.no_message", name, condition.word)
     status = str(known.state.value if known.state is not None else "")
     if known.state in FINISHED and known.code:
-        status += f" with exit code {known.code}"
-    return f"{condition.kind}({name}): job {name} is {status}"
+        return coded("dependency.job_exited", condition.kind, name, status, known.code)
+    return coded("dependency.job_is", condition.kind, name, status)
 
 
 def _judge_count(state: ClusterState, condition: Condition, number: int) -> ConditionVerdict:
     array = state.arrays.get(number)
     if array is None:
-        return ConditionVerdict(False, True, lambda: f"array {_shown(number)} is no longer known")
+        return ConditionVerdict(False, True, lambda: coded("dependency.array_gone", _shown(number)))
     counts = counts_of(array)
     total = array.indices.count
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
@@ -413,8 +410,8 @@ def _judge_count(state: ClusterState, condition: Condition, number: int) -> Cond
     wanted = total if condition.number is not None and condition.number < 0 else condition.number or 0
     ok = _RELATIONS[condition.relation or "=="](value, wanted)
 
-    def text() -> str:
-        return f"{condition.kind}({_shown(number)},{condition.relation}{wanted}): it is {value}"
+    def text() -> AnyText:
+        return coded("dependency.count", condition.kind, _shown(number), condition.relation, wanted, value)
 
     return ConditionVerdict(ok, array.is_over(), text)
 

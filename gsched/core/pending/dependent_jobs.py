@@ -143,7 +143,7 @@ class Dependents:
 
 
 def _end(item: JobRecord | JobArray, answer: ConditionVerdict, decision: Decision) -> None:
-    problem = f"dependency can never be satisfied: {answer.text}"
+    problem = coded("dependency.ended", answer.text)
     if isinstance(item, JobArray):
         end_waiting(item, TERM, decision, problem)
     else:

@@ -5,14 +5,13 @@ It answers what can never run at once, instead of leaving it pending. It changes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gsched.base.coded_text import AnyText
+from gsched.base.coded_text import AnyText, coded, has_code, listed
 from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
@@ -37,6 +36,12 @@ _MODE_WORDS = {
     "gpu_jexcl": (ComputeMode.DEFAULT, "Default"),
     "gpu_shared": (ComputeMode.DEFAULT, "Default"),
 }
+
+
+_NAME_THEIR_QUEUE = (
+    *("refusal.queue_closed", "refusal.user", "refusal.run_limit", "refusal.limit", "refusal.exclusive"),
+    *("refusal.interactive", "refusal.not_interactive", "refusal.most_tasks", "refusal.fewest_tasks", "refusal.slots"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,14 @@ def first_that_accepts(names: Sequence[str], enter: Callable[[str], Accepted]) -
     if len(texts) == 1:
         raise first
     denied = all(isinstance(error, PermissionDenied) for error in refusals.values())
-    text = "; ".join(_of_queue(name, error.text) for name, error in refusals.items())
+    text = listed([_of_queue(name, error.said) for name, error in refusals.items()], "list.semicolon")
     with about(*dict.fromkeys(field for error in refusals.values() for field in error.about)):
         raise PermissionDenied(text) if denied else BadRequest(text)
 
 
-def _of_queue(name: str, text: str) -> str:
+def _of_queue(name: str, refusal: AnyText) -> AnyText:
     """A refusal that says which queue it is of."""
-    return text if name in re.split("[ :,]+", text) else f"{name}: {text}"
+    return refusal if has_code(refusal, *_NAME_THEIR_QUEUE) else coded("refusal.queues", name, refusal)
 
 
 def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
@@ -181,22 +186,22 @@ def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: O
     if spec.slots < 1 or (spec.max_slots and spec.max_slots < spec.slots):
         raise BadRequest(f"-n {spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''}: Bad argument")
     profile = config.applications.get(spec.application)
-    for where, limit in (
-        (f"application profile {spec.application}", profile.task_limit if profile is not None else None),
-        (f"queue {queue.name}", queue.task_limit),
+    of_profile, of_queue = profile.task_limit if profile is not None else None, queue.task_limit
+    for too_many, too_few, where, limit in (
+        ("refusal.profile_most_tasks", "refusal.profile_fewest_tasks", spec.application, of_profile),
+        ("refusal.most_tasks", "refusal.fewest_tasks", queue.name, of_queue),
     ):
         if limit is None:
             continue
         fewest, _, largest = limit
         if least > largest:
-            raise BadRequest(f"Too many processors requested: -n {least}, {where} allows {largest}")
+            raise BadRequest(coded(too_many, where, least, largest))
         if most < fewest:
-            raise BadRequest(f"Too few processors requested: -n {most}, {where} wants {fewest}")
+            raise BadRequest(coded(too_few, where, most, fewest))
         least, most = max(least, fewest), min(most, largest)
     for name, allowed in (("QJOB_LIMIT", queue.job_limit), ("UJOB_LIMIT", queue.user_limit)):
         if allowed and least > allowed:  # 0 drains the queue: its jobs wait
-            where = f"queue {queue.name} allows {allowed} slots ({name})"
-            raise BadRequest(f"Too many processors requested: -n {least}, {where}")
+            raise BadRequest(coded("refusal.slots", queue.name, least, allowed, name))
     for block in judged.blocks:
         if most // block * block < least:
             asked = f"-n {least}" + (f",{most}" if most > least else "")

@@ -69,7 +69,7 @@ def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, o
             return queue
         queue_state = state.queue_states.get(name)
         if queue_state is not None and not queue_state.is_open:
-            raise BadRequest(f"{name}: Queue has been closed")
+            raise BadRequest(coded("refusal.queue_closed", name))
         if not queue.admits(user) and user not in config.administrators:
             raise PermissionDenied(queue_closed_to_user(queue, config))
     return queue
@@ -239,8 +239,7 @@ def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
         raise BadRequest(f"Bad argument: a run limit of {spec.run_limit_s} seconds")
     wanted = spec.run_limit_s if spec.run_limit_s is not None else queue.default_run_limit_s
     if wanted is not None and queue.run_limit_s is not None and wanted > queue.run_limit_s:
-        allowed = f"-W {wanted // 60} minutes, queue {queue.name} allows {queue.run_limit_s // 60}"
-        raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+        raise BadRequest(coded("refusal.run_limit", queue.name, wanted // 60, queue.run_limit_s // 60))
     return wanted if wanted is not None else queue.run_limit_s
 
 
@@ -254,9 +253,8 @@ def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
         wanted = limits.get(name, given.default)
         if wanted is not None and given.maximum is not None and wanted > given.maximum:
             unit = _UNITS.get(name, "")
-            allowed = f"{name} {wanted:.10g}{unit}, queue {queue.name} allows {given.maximum:.10g}{unit}"
             with about(f"limits.{name}"):
-                raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+                raise BadRequest(coded("refusal.limit", queue.name, name, wanted, unit, given.maximum))
         final = wanted if wanted is not None else given.maximum
         if final is not None:
             limits[name] = final
@@ -266,7 +264,7 @@ def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
 @about("exclusive")
 def _exclusive(spec: JobSpec, queue: Queue) -> bool:
     if spec.exclusive and not queue.exclusive:
-        raise BadRequest(f"{queue.name}: Queue does not accept EXCLUSIVE jobs")
+        raise BadRequest(coded("refusal.exclusive", queue.name))
     return spec.exclusive
 
 
@@ -275,9 +273,9 @@ def _rerunnable(spec: JobSpec, queue: Queue) -> bool:
     """An interactive job is not: the queue's word is for those that may be. Raises BadRequest where the queue does not
     take such a job at all."""
     if spec.interactive and queue.interactive == "NO":
-        raise BadRequest(f"{queue.name}: Queue does not accept interactive jobs")
+        raise BadRequest(coded("refusal.interactive", queue.name))
     if not spec.interactive and queue.interactive == "ONLY":
-        raise BadRequest(f"{queue.name}: Queue only accepts interactive jobs")
+        raise BadRequest(coded("refusal.not_interactive", queue.name))
     if spec.interactive:
         return False
     return queue.rerunnable if spec.rerunnable is None else spec.rerunnable

@@ -19,6 +19,7 @@ QUEUES = (
     Queue(name="quick", run_limit_s=600),
     Queue(name="alone", exclusive=True),
     Queue(name="narrow", task_limit=(1, 1, 2)),
+    Queue(name="host"),
 )
 
 
@@ -69,6 +70,15 @@ def test_when_none_accepts_each_says_why() -> None:
     assert caught.value.text.count("No host can ever provide") == 1
     with pytest.raises(PermissionDenied):
         here.submit(spec(queue="theirs theirs"))
+
+
+def test_a_refusal_names_its_queue_whatever_that_is_called() -> None:
+    """`host` is a word of the first refusal; the second one names its queue by itself."""
+    here = world()
+    with pytest.raises(BadRequest) as caught:
+        here.submit(gpu_spec(99, slots=4, queue="host narrow"))
+    assert caught.value.text.startswith("host: No host can ever provide ")
+    assert caught.value.text.endswith("; Too many processors requested: -n 4, queue narrow allows 2")
 
 
 def test_an_unknown_queue_is_refused_wherever_it_stands() -> None:
