@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from gsched.base.errors import Conflict, GschedError, Unavailable
 from gsched.base.ids import show_job
-from gsched.cli.session.call import Call
+from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.master_links import link_of
 from gsched.cli.session.session import Session
 from gsched.cli.submit.job_wait import Wait
@@ -95,7 +95,7 @@ class Sitting(Wait):
             try:
                 for _ in self.session.client.terminal.attach(self.job_id):
                     pass
-            except Exception:  # the master restarts, or the command ends; without it the job is ended, no worse
+            except (Exception, Cancelled):  # the master restarts, or the command ends; then the job is ended, no worse
                 if self.call.cancelled.is_set():
                     return
             self._done.wait(MOST_PAUSE_S)
@@ -154,7 +154,7 @@ class Keyboard:
     def _run(self) -> None:
         try:
             self._send_all()
-        except Exception:  # nobody reads it any more: what is typed from here on is for nobody
+        except (Exception, Cancelled):  # nobody reads it any more: what is typed from here on is for nobody
             return
 
     def _send_all(self) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from gsched.base.errors import GschedError
+from gsched.cli.session.call import Cancelled
 from gsched.model.job import JobState
 from gsched.model.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
@@ -55,6 +56,10 @@ class TimeLeft:
         self._over.set()
 
     def _run(self) -> None:
+        with contextlib.suppress(Cancelled):  # nobody sits there any more
+            self._watch()
+
+    def _watch(self) -> None:
         pause_s = 0.0
         while not self._over.wait(pause_s):
             pause_s = _ASK_AGAIN_S
