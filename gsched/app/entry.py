@@ -1,17 +1,19 @@
 """Where `gsched`, `gadmin` and LSF's commands for administrators begin: what goes wrong, and the exit code.
 
-No traceback reaches a person: what goes wrong is one line on standard error.
+No traceback reaches a person: what goes wrong is one line on standard error. So hardly anything is imported here: what
+the commands need is, when Ctrl-C ends the process without a word.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-import click
-
-from gsched.app.commands import groups
-from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
+if TYPE_CHECKING:
+    import click
 
 LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
 """Under these names a word that is not understood is a failure as it is of LSF's commands."""
@@ -19,6 +21,10 @@ LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
 
 def run(command: click.Command, name: str = "") -> None:
     """Run a click command, called `name` in its messages; GschedErrors become one line and their exit code."""
+    import click
+
+    from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
+
     name = name or command.name or ""
     try:
         command.main(prog_name=name, standalone_mode=False)
@@ -49,38 +55,42 @@ def run(command: click.Command, name: str = "") -> None:
 
 def gsched() -> None:
     """Entry point of the command `gsched`."""
-    run(groups.gsched)
+    _import_and_run("groups", "gsched")
 
 
 def gadmin() -> None:
     """Entry point of the command `gadmin`, also under LSF's name `badmin`."""
-    run(groups.gadmin, "badmin" if os.path.basename(sys.argv[0]) == "badmin" else "gadmin")
+    _import_and_run("groups", "gadmin", "badmin" if os.path.basename(sys.argv[0]) == "badmin" else "gadmin")
 
 
 def lsadmin() -> None:
     """Entry point of the command `lsadmin`."""
-    run(groups.lsadmin)
+    _import_and_run("groups", "lsadmin")
 
 
 def lsfstartup() -> None:
     """Entry point of the command `lsfstartup`."""
-    _run_lsf_startup("lsfstartup")
+    _import_and_run("lsf_startup", "lsfstartup")
 
 
 def lsfshutdown() -> None:
     """Entry point of the command `lsfshutdown`."""
-    _run_lsf_startup("lsfshutdown")
+    _import_and_run("lsf_startup", "lsfshutdown")
 
 
 def lsf_daemons() -> None:
     """Entry point of the command `lsf_daemons`."""
-    _run_lsf_startup("lsf_daemons")
+    _import_and_run("lsf_startup", "lsf_daemons")
 
 
-def _run_lsf_startup(name: str) -> None:
-    from gsched.app.commands import lsf_startup  # the daemons' code, which most commands start faster without
-
-    run(getattr(lsf_startup, name), name)
+def _import_and_run(module: str, command: str, name: str = "") -> None:
+    """Importing takes longer than many a command: who presses Ctrl-C meanwhile is to see no traceback."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    found = getattr(import_module(f"gsched.app.commands.{module}"), command)
+    signal.signal(signal.SIGINT, before)
+    run(found, name or command)
 
 
 if __name__ == "__main__":

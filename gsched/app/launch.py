@@ -432,8 +432,6 @@ def start(path: str, arguments: list[str], locale: str) -> None:
     `locale` is LC_CTYPE as the caller set it: the interpreter sets the variable for itself when it finds the C locale
     (PEP 538), and a job must not inherit that.
     """
-    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback while nothing has begun
     occupy_standard_streams()
     if not locale and posix.environ.pop(b"LC_CTYPE", None) is not None:
         posix.unsetenv(b"LC_CTYPE")

@@ -371,6 +371,48 @@ def test_a_script_without_the_package_says_so(house: Installation, tmp_path: Pat
     assert done.stderr.count(b"\n") == 1
 
 
+def test_ctrl_c_while_the_script_begins_leaves_no_traceback(folder: Path) -> None:
+    """The package's very first line finds that Ctrl-C was pressed."""
+    package = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "gsched" / "app"
+    package.mkdir(parents=True)
+    (package / "launch.py").write_text(
+        f"import posix\nposix.kill(posix.getpid(), {signal.SIGINT})\ndef start(*_): pass\n"
+    )
+    for each in (package.parent, package):
+        (each / "__init__.py").touch()
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    script = folder / "bin" / "gjobs"
+    script.write_text((ROOT / "bin" / "launcher").read_text())
+    script.chmod(0o755)
+    done = subprocess.run([script], env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+BEGINS = """
+import os, signal, sys
+class Press:
+    def find_spec(self, name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+from gsched.app.entry import {0}
+sys.argv = ["{0}", "--help"]
+{0}()
+"""
+
+
+@pytest.mark.parametrize("name", ["gsched", "gadmin", "lsadmin", "lsfstartup"])
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_ctrl_c_while_a_command_for_administrators_begins_leaves_no_traceback(name: str, is_ignored: bool) -> None:
+    ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if is_ignored else ""
+    done = subprocess.run(
+        [sys.executable, "-c", ignore + BEGINS.format(name)], capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.stderr == b""
+    assert done.returncode == (0 if is_ignored else -signal.SIGINT)
+
+
 def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> None:
     """As where gsched was installed with a Python below a home that is closed to others."""
     closed = folder / "home"
