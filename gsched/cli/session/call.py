@@ -247,6 +247,7 @@ class LocalCall(Call):
             columns=_terminal_columns(),
         )
         self.token = token
+        self._cancel_told: int | None = None
         self._shown = [text.splitlines(keepends=True) for text in shown]
 
     def _put(self, stream: int, data: bytes) -> None:
@@ -273,7 +274,8 @@ class LocalCall(Call):
         try:
             pieces = []
             left = INPUT_LIMIT + 1
-            while left and (piece := os.read(descriptor, min(left, 1 << 20))):
+            wait = self._readable(descriptor)
+            while left and wait() and (piece := os.read(descriptor, min(left, 1 << 20))):
                 pieces.append(piece)
                 left -= len(piece)
         except OSError as problem:
@@ -284,6 +286,22 @@ class LocalCall(Call):
         if not left:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return b"".join(pieces)
+
+    def _readable(self, descriptor: int) -> Callable[[], bool]:
+        """What waits until there is something to read; it raises Cancelled where a read would begin anew."""
+        if self._cancel_told is None:
+            self._cancel_told, told = os.pipe()
+            self.on_cancel(lambda: os.write(told, b"c"))
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        waiting.register(self._cancel_told, select.POLLIN)
+
+        def wait() -> bool:
+            waiting.poll()
+            self.raise_if_cancelled()
+            return True
+
+        return wait
 
 
 def run_main(name: str, call: Call) -> int:

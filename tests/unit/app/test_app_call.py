@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import runpy
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -152,6 +154,30 @@ def test_a_local_call_is_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(FileNotFoundError) as caught:
         call.read_file("g")
     assert caught.value.filename == "g"
+
+
+READS = """
+import sys
+from gsched.cli import registry
+from gsched.cli.session.call import run_local
+def main(call):
+    call.write("reading\\n")
+    call.read_stdin()
+registry.load = lambda name: main
+sys.exit(run_local(["gsub"]))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_local_call_that_reads_what_nobody_types_ends_when_it_is_cancelled(number: int, code: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", READS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"reading\n"
+        process.send_signal(number)
+        try:
+            assert process.wait(60) == code
+        finally:
+            process.kill()
 
 
 def test_the_build_writes_a_script_for_each_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
