@@ -16,7 +16,7 @@ _FROM_API = ("Cluster", "GschedError", "Job", "JobFailed")
 
 def __getattr__(name: str) -> object:
     if name in _FROM_API:
-        from importlib import import_module
+        from importlib import import_module  # only now: every command imports gsched
 
         return getattr(import_module("gsched.api"), name)
     raise AttributeError(f"module 'gsched' has no attribute '{name}'")

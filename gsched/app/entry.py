@@ -21,8 +21,10 @@ LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
 
 def run(command: click.Command, name: str = "") -> None:
     """Run a click command, called `name` in its messages; GschedErrors become one line and their exit code."""
+    # Only now: Ctrl-C may come while they are imported, see above.
     import click
 
+    # The same.
     from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
 
     name = name or command.name or ""

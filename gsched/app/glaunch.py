@@ -345,6 +345,7 @@ def patience_s() -> float:
     """How long to wait for an agent that does not answer, in seconds (GSCHED_COMMAND_WAIT). Raises Refused."""
     import os  # here and below: for those alone who have to wait
 
+    # See above.
     from gsched.base.envdir import setting
     from gsched.base.errors import BadRequest
 

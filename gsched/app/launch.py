@@ -214,7 +214,7 @@ def write(stream: int, data: bytes) -> None:
         try:
             data = data[posix.write(stream, data) :]
         except BlockingIOError:  # a parent left it non-blocking
-            import select
+            import select  # hardly ever needed
 
             waiting = select.poll()
             waiting.register(stream, select.POLLOUT)
@@ -387,10 +387,10 @@ def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | None
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)
     if "site" not in sys.modules:
-        import site
+        import site  # left out at the start, by -S
 
         site.main()
-    from gsched.cli.session.call import run_local
+    from gsched.cli.session.call import run_local  # what most commands leave to the door
 
     shown = (b"", b"") if relay is None else (b"".join(relay.shown[0]), b"".join(relay.shown[1]))
     return run_local(argv, token.decode(), shown)
@@ -403,7 +403,7 @@ def main(argv: list[str]) -> int:
     token = posix.urandom(16).hex().encode() if mode == command_table.SUBMITS else b""
     relay = None
     if mode == command_table.STARTS_TASKS:
-        from gsched.app import glaunch
+        from gsched.app import glaunch  # one command of all
 
         code = glaunch.main(argv)
         if code is not None:

@@ -336,9 +336,8 @@ def serve(
 
 def _serve_others(socket_path: str, vouching: Vouching) -> Any:
     """Have commands speak for their callers, and open the relay beside the socket; returns it."""
-    from gsched.cli.session.master_links import (
-        serve_others,  # the door of one user has no need of gRPC before its first command
-    )
+    # The door of one user has no need of gRPC before its first command.
+    from gsched.cli.session.master_links import serve_others
     from gsched.door.relay import open_relay
     from gsched.wire.calls.door_relay import SOCKET_NAME
 

@@ -83,7 +83,7 @@ class Nvml:
     def sample(self) -> GpuReport:
         """All GPUs now. Without library or driver the host is known to have none; any other failure is unknown."""
         try:
-            import pynvml
+            import pynvml  # here, for a host may have none, and that is told
         except ImportError as problem:
             return _no_gpus(coded("nvml.no_bindings", str(problem)))
         try:
@@ -107,7 +107,7 @@ class Nvml:
 
     def set_mode(self, indexes: list[int], mode: ComputeMode) -> NvmlAnswer:
         """Set the mode of each GPU; those that can be set are, even if others cannot."""
-        import pynvml
+        import pynvml  # it has been before, see above
 
         number = next(number for number, known in MODES.items() if known is mode)
         denied = False

@@ -14,7 +14,9 @@ back, or given up, as they should be.
 from __future__ import annotations
 
 import ctypes
+import grp
 import os
+import pwd
 import sys
 
 FIRST_PERSON = 1000
@@ -90,9 +92,6 @@ def look_up(name: str) -> UnixAccount:
 
     Asks the host's directory of users, which may be far away: it may block.
     """
-    import grp
-    import pwd
-
     try:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError) as error:  # ValueError: a name with a NUL byte

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import resource
 import signal
 import sys
 import threading
 import time
+
+from gsched.run.account import give_capabilities_up
 
 READERS = 8
 """Questions answered at a time; more wait for their turn."""
@@ -33,9 +36,10 @@ def main(store: str, socket: str) -> int:
     _step_back()  # first of all: what is imported takes a while
     _give_up_rights(store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
-    import gc
+    # Only now, by a process that has stepped back: it takes a while.
     import logging
 
+    # The same.
     from gsched.master.past.answering import open_server
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -50,8 +54,6 @@ def main(store: str, socket: str) -> int:
 
 def _give_up_rights(store: str) -> None:
     """No core file, no file for others, no program with other rights; as root none of root's rights but its files."""
-    from gsched.run.account import give_capabilities_up
-
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

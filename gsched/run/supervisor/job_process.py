@@ -157,7 +157,7 @@ def execute(programs: list[list[str]], environment: dict[str, str], limits: dict
 
 def own_terminal() -> None:
     """Standard input becomes the terminal that controls this session (tty_ioctl(4), TIOCSCTTY)."""
-    import fcntl
+    import fcntl  # few jobs have a terminal
     import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -101,7 +101,7 @@ def _munge(folder: str) -> tuple[Munge, str]:
 
     Raises Unavailable, BadCertificate.
     """
-    from gsched.wire.identity.munge import Munge
+    from gsched.wire.identity.munge import Munge  # where it is needed, as above
 
     tls_dir = read_setting(folder, "GSCHED_TLSDIR") or os.path.join(folder, "tls")
     read_ca(tls_dir)  # what is wrong with it is said at once

@@ -21,7 +21,7 @@ def shown_in(unit: str, text: str) -> str:
     """
     if not text or unit == "M":
         return text
-    from gsched.resreq.syntax import in_unit
+    from gsched.resreq.syntax import in_unit  # only now, as above
 
     try:
         return in_unit(text, unit)
