@@ -26,6 +26,7 @@ def run(command: click.Command, name: str = "") -> None:
 
     # The same.
     from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
+    from gsched.cli.session.call import no_text_among
 
     name = name or command.name or ""
     try:
@@ -49,6 +50,9 @@ def run(command: click.Command, name: str = "") -> None:
         click.echo(f"{name}: {where}{error.strerror or error}", err=True)
         sys.exit(LSF_FAILURE)
     except Exception as error:
+        if isinstance(error, UnicodeEncodeError) and (text := no_text_among(sys.argv)):
+            click.echo(f"{name}: {text}", err=True)
+            sys.exit(LSF_FAILURE)
         if os.environ.get("GSCHED_DEBUG") == "1":
             raise
         click.echo(f"{name}: internal error: {error!r} (GSCHED_DEBUG=1 shows more)", err=True)

@@ -140,19 +140,23 @@ def _is_cluster_file(name: str) -> bool:
     )
 
 
-def _read_file(path: str, findings: Findings) -> bytes | None:
+def _read_file(path: str, findings: Findings, named_at: SourcePlace | None = None) -> bytes | None:
+    """The file's contents; None, and a problem, if it cannot be read. `named_at`: the line that includes it."""
     try:
         # Not blocking: a FIFO under one of these names must not hang the master.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                findings.error(SourcePlace(path), "not a regular file")
-                return None
-            return file.read(MAX_FILE_BYTES + 1)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return file.read(MAX_FILE_BYTES + 1)
+            text = "not a regular file"
     except OSError as error:
-        text = "not a regular file" if error.errno == errno.ENXIO else os.strerror(error.errno or 0)
-        findings.error(SourcePlace(path), f"cannot be read: {text}")
-        return None
+        what = "not a regular file" if error.errno == errno.ENXIO else os.strerror(error.errno or 0)
+        text = f"cannot be read: {what}"
+    if named_at is None:
+        findings.error(SourcePlace(path), text)
+    else:
+        findings.error(named_at, f"#INCLUDE: {path}: {text}")
+    return None
 
 
 class _Folder:
@@ -209,7 +213,7 @@ class _Folder:
         if path not in self.included:
             data = self.contents.get(name)
             if data is None and self._reads:
-                data = _read_file(path, self.findings)
+                data = _read_file(path, self.findings, at)
             elif data is None:
                 self.findings.error(at, f"#INCLUDE: there is no file {show(name)}")
             self.included[path] = data

@@ -19,7 +19,7 @@ import select
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from gsched.base.errors import LSF_FAILURE, GschedError, ResourceExhausted
@@ -329,8 +329,23 @@ def run_main(name: str, call: Call) -> int:
         return EXIT_BROKEN_PIPE
     except GschedError as problem:  # standard output and standard error are both unusable
         return problem.exit_code
+    except UnicodeEncodeError as problem:
+        text = no_text_among(call.argv)
+        if not text:
+            return _internal_error(name, call, problem)
+        with contextlib.suppress(OSError, GschedError):
+            call.error(f"{name}: {text}\n")
+        return LSF_FAILURE
     except Exception as problem:  # the last line of defence: a person never sees a traceback unasked
         return _internal_error(name, call, problem)
+
+
+def no_text_among(argv: Sequence[str]) -> str:
+    """What is wrong with the first argument that no message can hold; empty where all are text."""
+    for each in argv:
+        if any("\ud800" <= letter <= "\udfff" for letter in each):
+            return f"{os.fsencode(each)!r}"[1:] + " is not UTF-8 text"
+    return ""
 
 
 def _was_among(line: bytes, shown: list[bytes]) -> bool:

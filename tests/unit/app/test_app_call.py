@@ -78,6 +78,32 @@ def test_every_ending_becomes_an_exit_code(
     assert call.faults == ([problem] if isinstance(problem, ValueError) else [])
 
 
+def test_an_argument_that_is_no_text_is_named_where_a_message_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Recorded()
+    call.argv = ["cmd", "ok", "g\udcffpu"]
+    problem = UnicodeEncodeError("utf-8", "g\udcffpu", 1, 2, "surrogates not allowed")
+    assert run(monkeypatch, raising(problem), call) == 255
+    assert call.sent[-1] == (2, b"cmd: 'g\\xffpu' is not UTF-8 text\n") and call.faults == []
+    call.argv = ["cmd", "ok"]
+    assert run(monkeypatch, raising(problem), call) == 255
+    assert b"internal error" in call.sent[-1][1] and call.faults == [problem]
+
+
+@pytest.mark.parametrize("name", ["gadmin", "gsched"])
+def test_an_argument_that_is_no_text_is_named_by_commands_for_administrators_too(name: str) -> None:
+    code = f"""if True:
+        import click, sys
+        from gsched.app.entry import run
+        @click.command()
+        @click.argument("x")
+        def odd(x): x.encode()
+        sys.argv[1:] = ["g\\udcffpu"]
+        run(odd, "{name}")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (255, f"{name}: 'g\\xffpu' is not UTF-8 text\n".encode())
+
+
 def test_output_is_kept_back_up_to_a_piece_and_never_behind_an_error() -> None:
     call = Recorded()
     call.write("a")

@@ -100,13 +100,25 @@ def test_files_are_included_by_their_path_and_change_the_fingerprint(tmp_path: P
         (conf / name).write_text(text)
     other = tmp_path / "elsewhere"
     (conf / "lsb.queues").write_text(BASE["lsb.queues"] + f'#INCLUDE "{other}"\n')
-    assert f"{other}: cannot be read: No such file or directory" in [str(each) for each in load(str(conf)).problems]
     other.write_text("Begin Queue\nQUEUE_NAME = a\nEnd Queue\n")
     first = load(str(conf)).required()
     other.write_text("Begin Queue\nQUEUE_NAME = b\nEnd Queue\n")
     second = load(str(conf)).required()
     assert ("a" in first.queues, "b" in second.queues) == (True, True)
     assert first.digest != second.digest
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_line_that_names_it(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    for name, text in BASE.items():
+        (conf / name).write_text(text)
+    (conf / "folder").mkdir()
+    (conf / "lsb.queues").write_text('#INCLUDE "gone"\n#INCLUDE "folder"\n' + BASE["lsb.queues"])
+    assert [str(problem) for problem in load(str(conf)).problems] == [
+        f"{conf}/lsb.queues:1: #INCLUDE: {conf}/gone: cannot be read: No such file or directory",
+        f"{conf}/lsb.queues:2: #INCLUDE: {conf}/folder: cannot be read: Is a directory",
+    ]
 
 
 def test_lsf_conf_has_no_directives() -> None:
