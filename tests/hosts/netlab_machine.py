@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import grpc
+
 from gsched.agent import trusted_files
 from gsched.base.errors import GschedError
 
@@ -35,9 +37,9 @@ def unavailable() -> str:
     done = subprocess.run([*new_namespaces(), "sh", "-c", trial], capture_output=True, text=True)
     if done.returncode != 0:
         return f"no hosts can be made of namespaces here: {' '.join(done.stderr.split())}"
-    closed = next((path for path in needed() if os.stat(path).st_mode & 0o005 != 0o005), None)
+    closed = next((path for path in (*needed(), *samples()) if not is_open(path)), None)
     if closed:
-        return f"{closed} is closed to other users"
+        return f"{closed} is closed to other users (a clone and a .venv made with umask 022 are open)"
     try:
         trusted_files.check("/etc")  # of the interpreter and the sources: agents of root look at them as well
     except GschedError as error:
@@ -76,6 +78,17 @@ def needed() -> tuple[Path, ...]:
         if path != Path("/usr/bin") and not any(path.is_relative_to(above) for above in (*kept, Path("/usr"))):
             kept.append(path)
     return tuple(kept)
+
+
+def samples() -> tuple[Path, ...]:
+    """Files in those folders by which it shows whether others can read what is there: a command, sources, a package."""
+    return Path(sys.executable).with_name("gsched"), Path(trusted_files.__file__), Path(grpc.__file__)
+
+
+def is_open(path: Path) -> bool:
+    """Whether others may read the file, or enter the folder and list it."""
+    wanted = 0o005 if path.is_dir() or path.parent.name == "bin" else 0o004
+    return path.stat().st_mode & wanted == wanted
 
 
 def own_files(paths: Iterable[str]) -> list[str]:
