@@ -222,6 +222,7 @@ SENTENCES: dict[str, str] = {
     "numbers.no_first_task": "none of {0} can take the first task",
     "numbers.no_task_now": "none of {0} can take a task now",
     "numbers.had_on_host": "{0} slots wanted, {1} on {2} host could be had{3}",
+    "numbers.agree_in": "{0} that agree in {1}",
     "numbers.had_on_hosts": "{0} slots wanted, {1} on {2} hosts could be had{3}",
     "reason.both": "{0}; {1}",
     "pending.not_reserved": "Not part of the job's advance reservation",
@@ -455,6 +456,17 @@ SENTENCES: dict[str, str] = {
     "elim.no_count": "{0} stands where the number of pairs is wanted",
     "elim.too_many_pairs": "{0} pairs are announced, more than {1}",
     "elim.word_too_long": "a word of more than {0} bytes, beginning {1}",
+    # Why an agent is refused (gadmin versions, ghosts -l).
+    "agent.other_protocol": (
+        "the agent of {0} speaks protocol {1} (gsched {2}), the master protocol {3} (gsched {4}): "
+        "install the same version on both"
+    ),
+    "agent.second": (
+        "host {0} already has an agent, connected from {1} since {2}: "
+        "two machines, or two agents, use the same host name; stop one of them or give it another name"
+    ),
+    "agent.second_from": "{0} (the one that is refused asks from {1})",
+    "agent.same_machine": "the same machine",
     # How attempts end, and why they are not started (bhist -l, bjobs -l).
     "attempt.other_store": "an attempt {0} that another store had ordered is on {1} (gadmin orphans)",
     "attempt.not_for_host": "attempt {0} was sent to {1}, but is not for it",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
+
 CONNECTED, REFUSED, AWAY = "connected", "refused", "away"
 STOP, RESTART = "stop", "restart"
 
@@ -21,5 +23,5 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     since: float | None = None
     """Since when it is in this state, in seconds since 1970; None: it has not been seen since the master started."""
-    problem: str = ""
+    problem: AnyText = ""
     """Why it is refused."""

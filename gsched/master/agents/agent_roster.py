@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.coded_text import AnyText
 from gsched.model.fleet import AWAY, CONNECTED, REFUSED, DaemonView
 from gsched.model.view import HostView
 
@@ -39,7 +40,7 @@ class Roster:
         self._rivals.pop(hello.host, None)
         self._note(_view(hello, CONNECTED))
 
-    def refused(self, hello: Any, problem: str) -> None:
+    def refused(self, hello: Any, problem: AnyText) -> None:
         """An agent was sent away. Where another one of the host is in session, that one is what is shown."""
         last = self._views.get(hello.host)
         if hello.host in self._sessions or (last is None and len(self._views) >= MOST_REFUSED):
@@ -48,7 +49,7 @@ class Roster:
         view = _view(hello, REFUSED, problem)
         self._note(msgspec.structs.replace(view, since=last.since) if is_same and last is not None else view)
 
-    def rivalled(self, hello: Any, problem: str) -> None:
+    def rivalled(self, hello: Any, problem: AnyText) -> None:
         """Another machine was sent away that says it is this host, which is in session."""
         if hello.host not in self._sessions:
             return
@@ -98,7 +99,7 @@ class Roster:
         self._changed = asyncio.Event()
 
 
-def _view(hello: Any, state: str, problem: str = "") -> DaemonView:
+def _view(hello: Any, state: str, problem: AnyText = "") -> DaemonView:
     return DaemonView(
         kind="agent",
         host=hello.host,

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from gsched import __version__
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, GschedError
 from gsched.core.command import (
     AttemptEnded,
@@ -82,6 +83,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if not refusal and self._sessions.lineage is not None:
             refusal = self._sessions.lineage.contradicts(first.hello.host, first.hello.store)
         if refusal:
+            refusal = str(refusal)
             if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
                 log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
             message = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal))
@@ -115,17 +117,14 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._loop.put(InboxItem(HostDisconnected(host, session)))
             log.info("agent of %s is gone (session %d)", host, session)
 
-    def _refuse(self, first: agent_pb2.AgentMessage, proven: ProvenCaller) -> str:
+    def _refuse(self, first: agent_pb2.AgentMessage, proven: ProvenCaller) -> AnyText:
         if first.WhichOneof("kind") != "hello":
             return "an agent speaks first with a hello"
         if proven.way != "owner" and (proven.way != "agent" or proven.host != first.hello.host):
             return f"the certificate is that of host {proven.host}: it may not speak for {first.hello.host[:64]!r}"
         if first.hello.protocol != PROTOCOL:
-            problem = (
-                f"the agent of {first.hello.host} speaks protocol {first.hello.protocol} "
-                f"(gsched {first.hello.version}), "
-                f"the master protocol {PROTOCOL} (gsched {__version__}): install the same version on both"
-            )
+            theirs, ours = (first.hello.protocol, first.hello.version), (PROTOCOL, __version__)
+            problem = coded("agent.other_protocol", first.hello.host, *theirs, *ours)
             self._sessions.roster.refused(first.hello, problem)
             return problem
         try:
@@ -134,12 +133,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
         return ""
 
-    def _rival(self, hello: agent_pb2.Hello, speaker: Speaker) -> str:
+    def _rival(self, hello: agent_pb2.Hello, speaker: Speaker) -> AnyText:
         """Why another machine than the host's own is sent away, as people are shown it while it asks; else empty."""
         problem = self._sessions.rival(hello.host, speaker)
         if problem:
-            place = speaker.address or "the same machine"
-            self._sessions.roster.rivalled(hello, f"{problem} (the one that is refused asks from {place})")
+            place = speaker.address or coded("agent.same_machine")
+            self._sessions.roster.rivalled(hello, coded("agent.second_from", problem, place))
         return problem
 
     async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 
+from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.core.instruction import (
     ConfigureAgent,
@@ -101,7 +102,7 @@ class AgentSessions:
         """Whether the host is in the configuration, or still holds jobs of when it was."""
         return host in self._board.config.hosts or host in self._board.leaving
 
-    def rival(self, host: str, speaker: Speaker) -> str:
+    def rival(self, host: str, speaker: Speaker) -> AnyText:
         """Why this agent may not speak for the host now: another one does; empty when it may."""
         present = self._speakers.get(host)
         return "" if present is None or present.is_same(speaker) else present.refuses(host)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from gsched.base.coded_text import CodedText, coded
 from gsched.wire.address import address_of
 
 MOST_SAID = 1_000
@@ -35,13 +36,10 @@ class Speaker:
         is_here = self.boot_id == newcomer.boot_id or self.address == newcomer.address
         return self.journal == newcomer.journal and is_here
 
-    def refuses(self, host: str) -> str:
+    def refuses(self, host: str) -> CodedText:
         """What another agent is told that says hello as this host; the same text each time."""
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
-        return (
-            f"host {host} already has an agent, connected from {self.address or 'the same machine'} since {since}: "
-            "two machines, or two agents, use the same host name; stop one of them or give it another name"
-        )
+        return coded("agent.second", host, self.address or coded("agent.same_machine"), since)
 
 
 class Refusals:

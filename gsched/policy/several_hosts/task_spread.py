@@ -306,7 +306,7 @@ def _too_few(term: DemandTerm, least: int, offers: Sequence[Offer], first_hosts:
         alike.setdefault(offer.same, []).append(offer.tasks)
     most = max(alike.values(), key=sum, default=[])
     found = short_of(term, least, sum(most), len(most))
-    return found._replace(detail=f"{found.detail} that agree in {', '.join(term.same)}")
+    return found._replace(detail=coded("numbers.agree_in", found.detail, ", ".join(term.same)))
 
 
 def same_of(names: Sequence[str], values: HostValues) -> tuple[object, ...] | None:

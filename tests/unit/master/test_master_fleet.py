@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.master.agents import fleet
 from gsched.master.agents.agent_roster import MOST_REFUSED, RIVAL_S, Roster
@@ -153,7 +154,7 @@ def test_a_second_machine_of_the_same_name_is_shown_while_it_asks(monkeypatch: p
         roster.came(hello("a", "1.0"), 1)
         host = HostView(name="a", status="ok", notes=("its own",))
         assert roster.annotated(host).notes == ("its own",)
-        problem = "the second machine, from 10.0.0.9, is refused: give it another name"
+        problem = coded("agent.second_from", "told before", "10.0.0.9")
         roster.rivalled(hello("a", "2.0"), problem)
         now += 20
         roster.rivalled(hello("a", "2.0"), problem)

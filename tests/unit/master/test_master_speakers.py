@@ -27,7 +27,7 @@ def test_only_the_same_agent_takes_its_place(newcomer: tuple[str, str, str], is_
 
 
 def test_what_a_second_agent_is_told_names_the_first() -> None:
-    text = FIRST.refuses("h1")
+    text = str(FIRST.refuses("h1"))
     assert "host h1 already has an agent" in text and "10.0.0.1" in text and "same host name" in text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import tzinfo
 
+from gsched.base.coded_text import sentence
 from gsched.cli.render.text.text_columns import left, printable, width
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.fleet import DaemonView
@@ -18,7 +19,7 @@ def render_versions(daemons: Iterable[DaemonView], zone: tzinfo) -> str:
     rows = [_HEADER, *(_row(each, zone) for each in found)]
     widths = [max(width(row[column]) for row in rows) for column in range(len(_HEADER))]
     lines = ["  ".join(map(left, row, widths)).rstrip() for row in rows]
-    lines += [printable(each.problem) for each in found if each.problem]
+    lines += [printable(sentence(each.problem)) for each in found if each.problem]
     versions = {each.version for each in found if each.version}
     if len(versions) > 1:
         lines.append(f"mixed versions: {', '.join(printable(each) for each in sorted(versions))}")
