@@ -224,6 +224,8 @@ SENTENCES: dict[str, str] = {
     "numbers.had_on_host": "{0} slots wanted, {1} on {2} host could be had{3}",
     "numbers.agree_in": "{0} that agree in {1}",
     "numbers.had_on_hosts": "{0} slots wanted, {1} on {2} hosts could be had{3}",
+    "numbers.in_unit": "{0} in {1} compute unit",
+    "numbers.in_units": "{0} in {1} compute units",
     "reason.both": "{0}; {1}",
     "pending.not_reserved": "Not part of the job's advance reservation",
     "pending.bad_requirement": "Job has bad res req ({0})",

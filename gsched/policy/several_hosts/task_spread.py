@@ -300,13 +300,24 @@ def _too_few(term: DemandTerm, least: int, offers: Sequence[Offer], first_hosts:
     if first_hosts and not any(offer.host in first_hosts for offer in offers):
         return Reason(FIRST_HOST, coded("numbers.no_task_now", ", ".join(first_hosts)))
     if not term.same:
-        return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
+        return _too_few_in_units(term, least, offers)
     alike: dict[Hashable, list[int]] = {}
     for offer in offers:
         alike.setdefault(offer.same, []).append(offer.tasks)
     most = max(alike.values(), key=sum, default=[])
     found = short_of(term, least, sum(most), len(most))
     return found._replace(detail=coded("numbers.agree_in", found.detail, ", ".join(term.same)))
+
+
+def _too_few_in_units(term: DemandTerm, least: int, offers: Sequence[Offer]) -> Reason:
+    """With cu[maxcus] what the fullest units have counts; all hosts together may have enough."""
+    most = term.cu.maxcus if term.cu is not None else None
+    if term.cu is None or most is None:
+        return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
+    fullest = sorted(_units(term.cu, offers).values(), key=lambda unit: -sum(offer.tasks for offer in unit))
+    chosen = [offer for unit in fullest[:most] for offer in unit]
+    found = short_of(term, least, sum(offer.tasks for offer in chosen), len(chosen))
+    return found._replace(detail=coded("numbers.in_unit" if most == 1 else "numbers.in_units", found.detail, most))
 
 
 def same_of(names: Sequence[str], values: HostValues) -> tuple[object, ...] | None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, places, spreads, told
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import CodedText, coded
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
@@ -232,7 +232,9 @@ def test_same_and_compute_units() -> None:
     assert spreads(cluster.plan()) == {1: {"b": 2, "c": 2}}
     larger = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
     larger.add(kind("same[model]", slots=5))
-    assert "5 slots wanted, 4 on 2 hosts could be had that agree in model" in told(larger.plan())[0][0]
+    plan = larger.plan()
+    assert "5 slots wanted, 4 on 2 hosts could be had that agree in model" in told(plan)[0][0]
+    assert all(isinstance(reason.detail, CodedText) for reasons in plan.reasons.values() for reason in reasons[:1])
     units = {"rack": {"r1": ("a", "b"), "r2": ("c", "d", "e")}}
     racks = hosts("a", "b", "c", "d", "e", slots=2, compute_units=units)
     racks.add(kind("cu[type=rack:maxcus=1]", slots=5))

@@ -65,6 +65,23 @@ def test_a_job_has_its_units_for_itself(
         assert placement.allocation.slots == slots
 
 
+@pytest.mark.parametrize(
+    ("text", "slots", "said"),
+    [
+        ("cu[type=rack:maxcus=1]", 6, "6 slots wanted, 4 on 2 hosts could be had in 1 compute unit"),
+        ("cu[type=pair:maxcus=2]", 7, "7 slots wanted, 6 on 3 hosts could be had in 2 compute units"),
+        ("cu[type=rack:usablecuslots=3:maxcus=1] select[hname!=d]", 5, "4 on 2 hosts could be had in 1 compute unit"),
+        ("cu[type=rack]", 20, "20 slots wanted, 8 on 4 hosts could be had)"),
+    ],
+)
+def test_a_job_that_needs_more_units_than_it_may_have_is_told_what_they_have(text: str, slots: int, said: str) -> None:
+    """Of all hosts it would read as if there were enough."""
+    units = {**UNITS, "pair": {"p1": ("a", "b"), "p2": ("c",), "p3": ("d",)}}
+    cluster = Cluster(*map(host, "abcd"), slots=2, compute_units=units)
+    cluster.add(kind(text, slots=slots))
+    assert said in told(cluster.plan())[0][0]
+
+
 def test_nobody_comes_beside_it_and_it_comes_beside_nobody() -> None:
     cluster = cluster_of("a", "b", "c", "d")
     cluster.hold("b", slots=1)
