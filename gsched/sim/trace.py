@@ -42,6 +42,10 @@ class TraceJob:
     """The reservation falls evenly over that time."""
     spread: bool = False
     """Its slots may be on several hosts."""
+    tasks_per_host: int | None = None
+    """Slots on each of its hosts exactly, where they may be on several; None: as many as there is room for."""
+    priority: int | None = None
+    """-sp; None: the cluster's default."""
     queue: str = "normal"
     user: str = "user"
     rerunnable: bool = False
@@ -54,6 +58,7 @@ class TraceJob:
         wanted += [f"mem={self.mem_mib:g}{held}"] if self.mem_mib else []
         parts = [f"rusage[{','.join(wanted)}]"] if wanted else []
         parts += ["span[hosts=1]"] if self.slots > 1 and not self.spread else []
+        parts += [f"span[ptile={self.tasks_per_host}]"] if self.spread and self.tasks_per_host else []
         return JobSpec(
             command="sim",
             user=self.user,
@@ -61,6 +66,7 @@ class TraceJob:
             slots=self.slots,
             res_req=" ".join(parts),
             run_limit_s=self.limit_s,
+            priority=self.priority,
             rerunnable=self.rerunnable or None,
             exclusive=self.exclusive,
         )
@@ -225,7 +231,8 @@ def _checked(values: dict[str, Any], number: int) -> TraceJob:
     amounts = (job.arrives_s, job.runs_s, job.gpus, job.mem_mib)
     if not all(math.isfinite(amount) and amount >= 0 for amount in amounts) or job.slots < 1:
         raise BadRequest(f"line {number} of the trace has a number that it cannot have")
-    for name, value in (("limit_s", job.limit_s), ("mem_s", job.mem_s)):
+    for name in ("limit_s", "mem_s", "tasks_per_host", "priority"):
+        value = getattr(job, name)
         if value is not None and value < 1:
             raise BadRequest(f"line {number} of the trace: {name} is {value}, it must be at least 1")
     return job

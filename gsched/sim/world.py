@@ -101,14 +101,23 @@ class World:
     """A simulation. `gpus` devices on each host, in exclusive process mode."""
 
     def __init__(
-        self, config: ClusterConfig, *, gpus: int = 0, mem_mib: float = 100_000.0, ends_after_s: float = 0.0
+        self,
+        config: ClusterConfig,
+        *,
+        gpus: int = 0,
+        mem_mib: float = 100_000.0,
+        ends_after_s: float = 0.0,
+        audit_every: int = 1,
     ) -> None:
-        """`ends_after_s`: how long a job takes to end once it is told to."""
+        """`ends_after_s`: how long a job takes to end once it is told to. `audit_every`: of so many decisions one is
+        followed by an audit, which costs more than the decision.
+        """
         self.now = START
         self.fates: dict[int, Fate] = {}
         self.decisions = 0
         self._config = config
         self._ends_after_s = ends_after_s
+        self._audit_every = audit_every
         self._attempts: dict[AttemptKey, _Attempt] = {}
         self._parts: set[tuple[str, AttemptKey]] = set()
         """(host, attempt) of jobs that span hosts, on all but their first."""
@@ -195,7 +204,7 @@ class World:
     def _take(self, decision: Decision) -> Decision:
         """Note what was decided and do what agents are told. Raises SimulationError if an invariant is broken."""
         self.decisions += 1
-        problems = self.engine.audit()
+        problems = self.engine.audit() if self.decisions % self._audit_every == 0 else []
         if problems:
             raise SimulationError(f"{self.now}: {problems[0]}")
         for event in decision.events:

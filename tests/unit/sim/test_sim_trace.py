@@ -53,6 +53,7 @@ def test_nothing_is_an_empty_trace() -> None:
         ("arrives_s,runs_s,slots\n1,2,0\n", "line 2 of the trace has a number that it cannot have"),
         ("arrives_s,runs_s\n1,nan\n", "line 2 of the trace has a number that it cannot have"),
         ("arrives_s,runs_s,limit_s\n1,2,0\n", "line 2 of the trace: limit_s is 0"),
+        ("arrives_s,runs_s,tasks_per_host\n1,2,0\n", "line 2 of the trace: tasks_per_host is 0"),
         ('{"arrives_s": 1, "runs_s"}\n', "line 1 of the trace is not JSON"),
         ('{"arrives_s": 1, "runs_s": 1}\n[1]\n', "line 2 of the trace is not a JSON object"),
         ("1 2 3\n", "line 1 of the trace has 3 fields, the Standard Workload Format has 18"),
@@ -79,3 +80,5 @@ def test_submission_of_a_trace_job() -> None:
     assert spec.res_req == "rusage[ngpus_excl_p=2,mem=100] span[hosts=1]"
     assert (spec.slots, spec.run_limit_s, spec.rerunnable, spec.queue) == (4, 60, True, "q")
     assert TraceJob(arrives_s=0, runs_s=1, slots=4, spread=True).spec().res_req == ""
+    gang = TraceJob(arrives_s=0, runs_s=1, slots=4, spread=True, tasks_per_host=2, priority=7).spec()
+    assert (gang.res_req, gang.priority) == ("span[ptile=2]", 7)

@@ -36,6 +36,19 @@ def test_jobs_run_one_after_the_other_where_there_is_room() -> None:
     assert world.waiting() == world.running() == []
 
 
+def test_gang_and_priority_of_a_trace() -> None:
+    world = World(
+        simulated_config(hosts=2, slots=8, gpus=4, params=Params(max_user_priority=10)), gpus=4, audit_every=3
+    )
+    gang = job(1, 10, slots=2, gpus=4, spread=True, tasks_per_host=1, priority=9)
+    fates = world.run(
+        [job(0, 5, gpus=4, priority=1), job(0, 5, gpus=4, priority=1), job(1, 5, gpus=1, priority=1), gang]
+    )
+    assert times(fates) == [(0, 5), (0, 5), (15, 20), (5, 15)]
+    _, allocation = fates[4].starts[0]
+    assert [(part.slots, len(part.gpus)) for part in allocation.hosts] == [(1, 4), (1, 4)]
+
+
 def test_run_limit_ends_a_job() -> None:
     world = World(simulated_config())
     assert times(world.run([job(0, 100, limit_s=30)])) == [(0, 30)]
