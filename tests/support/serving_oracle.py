@@ -1,0 +1,409 @@
+"""Whether jobs were served in order and no GPU was left idle for nothing: a judge of what happened, from these words.
+
+    Jobs of a queue are served in order: larger -sp first, then in order of submission (in a fairshare queue by the turn
+    of their users). A job is not started while an older one of the same queue, which could have started then on what is
+    free (its own limits and requirement included), waits. A job that cannot start may be passed by later ones only if
+    they delay no job that has a reservation: with `easy` the first waiting job of the queue, with `conservative` the
+    first N. A GPU is not left idle while a job waits that fits on it and delays none of those.
+
+Queues of larger PRIORITY are served before others, queues of equal PRIORITY as one. How the words are read:
+
+- All that happens at one time is one moment, and who started at it started together. *What is free* for a job that
+  waits is what is left after the moment and what later jobs took in it.
+- *Delay* is reckoned with the run limits as they were known: a reservation is the earliest time at which the job fits
+  once the jobs have ended that ran then or started before it in order. A later job delays it if it is known to run
+  beyond that time, and the reserved one would not fit beside it then, on any hosts. Nobody delays a job whose time
+  nobody knows (a running job has no limit): `PastCluster.estimate_s` gives those without a limit one.
+- Between users of a fairshare queue there is an inversion only where one had the turn however the starts of the
+  moment are put in a row.
+
+With `reserved` larger than 1 the reservations are made one after the other, each on the hosts with the least room left;
+another choice of hosts may have saved a plan that is told to be delayed.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.support.serving_history import Moment, PastCluster, PastJob, Room, moments
+
+Mask = npt.NDArray[np.bool_]
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """A start that should not have been."""
+
+    at: float
+    job: int
+    older: int
+    """Who came before it and waits on."""
+    delayed: bool
+    """The older one could not have started then, but has a reservation that is put off."""
+
+    def __str__(self) -> str:
+        what = "whose reservation it puts off" if self.delayed else "which could have started instead"
+        return f"job {self.job} started at {self.at:g} before job {self.older}, {what} and waits on"
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGpus:
+    """GPUs that waiting jobs could have used from `at` to `until`; the first of these jobs."""
+
+    at: float
+    until: float
+    gpus: int
+    job: int
+
+    @property
+    def gpu_seconds(self) -> float:
+        return self.gpus * (self.until - self.at)
+
+    def clipped(self, until: float) -> IdleGpus:
+        """The part of it before that time."""
+        return replace(self, until=min(self.until, until))
+
+    def __str__(self) -> str:
+        return f"{self.gpus} GPUs were idle from {self.at:g} to {self.until:g} while job {self.job} waited"
+
+
+@dataclass(slots=True)
+class _Reservation:
+    """The job fits at `start`, when `then` is free, and not before."""
+
+    job: PastJob
+    start: float
+    end: float
+    then: Room
+    rows: list[int]
+
+
+class _Refused:
+    """Needs that could not be met: who needs the same for as long or longer, and comes later, cannot have it either."""
+
+    def __init__(self) -> None:
+        self._least: dict[tuple[int, int, int, frozenset[str] | None], float] = {}
+
+    def add(self, job: PastJob, lasts: float) -> None:
+        needs = job.hosts, job.gpus, job.slots, job.usable
+        self._least[needs] = min(lasts, self._least.get(needs, math.inf))
+
+    def holds(self, job: PastJob, lasts: float) -> bool:
+        least = self._least.get((job.hosts, job.gpus, job.slots, job.usable))
+        return least is not None and lasts >= least
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    inversions: tuple[Inversion, ...]
+    """One for each start that should not have been."""
+    idle: tuple[IdleGpus, ...]
+
+    @property
+    def idle_gpu_seconds(self) -> float:
+        return sum(each.gpu_seconds for each in self.idle)
+
+
+def judge(cluster: PastCluster, jobs: Iterable[PastJob], *, until: float = math.inf, grace_s: float = 0.0) -> Verdict:
+    """What is wrong in the history up to `until`. `grace_s`: GPUs that are idle for no longer are not told."""
+    inversions: list[Inversion] = []
+    idle: list[IdleGpus] = []
+    for moment in moments(cluster, list(jobs)):
+        if moment.now > until:
+            break
+        if not moment.waiting:
+            continue
+        ruling = _Ruling(moment)
+        if moment.started:
+            inversions += ruling.inversions()
+        if min(moment.until, until) - moment.now > grace_s:
+            found = ruling.idle(min(moment.until, until))
+            idle += [found] if found else []
+    return Verdict(tuple(inversions), tuple(idle))
+
+
+class _Ruling:
+    """On one moment."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+        self._cluster = moment.cluster
+        self._masks: dict[frozenset[str], Mask] = {}
+        self._turns: dict[tuple[str, str, bool], float] = {}
+        self._total: Room = np.array(list(self._cluster.hosts.values()), np.int64).reshape(-1, 2)
+        self._is_fair = any(queue.shares is not None for queue in self._cluster.queues.values())
+        self._started = sorted(moment.started, key=self._place)
+        self._places = [self._place(job) for job in self._started]
+        able = [job for job in moment.waiting.values() if not moment.is_held(job)]
+        self._waiting = sorted(able, key=self._place)
+        self._parts = self._parts_running()
+
+    def _parts_running(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Room, npt.NDArray[np.float64]]:
+        """Of each part of a running job: the job's number, its host's row, what it holds, its known end."""
+        moment = self._moment
+        parts = [
+            (number, row, moment.needs(job), moment.known_end(job, run))
+            for number, (job, run) in moment.running.items()
+            for row in moment.rows_of(run)
+        ]
+        numbers = np.array([each[0] for each in parts], np.int64)
+        rows = np.array([each[1] for each in parts], np.int64)
+        needs = np.array([each[2] for each in parts], np.int64).reshape(-1, 2)
+        return numbers, rows, needs, np.array([each[3] for each in parts], np.float64)
+
+    # -- order ----------------------------------------------------------------------------------------------------
+
+    def _place(self, job: PastJob) -> tuple[float, ...]:
+        """The place in the serving order, after the moment."""
+        queue = self._cluster.queues[job.queue]
+        turn = 0.0 if queue.shares is None else -self._turn(job, before=False)
+        return -queue.priority, turn, -job.priority, job.submitted, job.number
+
+    def _precedes(self, one: PastJob, other: PastJob) -> bool:
+        """Whether the one comes before the other without any doubt."""
+        first, second = self._cluster.queues[one.queue], self._cluster.queues[other.queue]
+        if first.priority != second.priority:
+            return first.priority > second.priority
+        if first.shares is not None or second.shares is not None:
+            if one.queue != other.queue:
+                return False
+            if one.user != other.user:
+                return self._turn(one, before=False) > self._turn(other, before=True)
+        return (-one.priority, one.submitted, one.number) < (-other.priority, other.submitted, other.number)
+
+    def _turn(self, job: PastJob, *, before: bool) -> float:
+        """The dynamic priority of its user in its queue, before or after what was started at the moment."""
+        key = job.queue, job.user, before
+        if key not in self._turns:
+            queue, now = self._cluster.queues[job.queue], self._moment.now
+            assert queue.shares is not None
+            load = queue.factors["job"]
+            for other, run in self._moment.running.values():
+                if (other.queue, other.user) == (job.queue, job.user) and not (before and run.start == now):
+                    hours = (now - run.start) / HOUR_S
+                    load += queue.factors["job"] * other.slots * other.hosts
+                    load += hours * (
+                        queue.factors["run_time"] + queue.factors["gpu_run_time"] * other.gpus * other.hosts
+                    )
+            self._turns[key] = queue.shares.get(job.user, 0) / load
+        return self._turns[key]
+
+    def _later(self, job: PastJob) -> list[PastJob]:
+        """Who started at this moment though the job comes before him."""
+        if not self._is_fair:
+            return self._started[bisect_right(self._places, self._place(job)) :]
+        return [each for each in self._started if self._precedes(job, each)]
+
+    def _is_let_in(self, job: PastJob, without: Sequence[PastJob]) -> bool:
+        """Whether limits on jobs admit it, were it not for some that have started."""
+        counts, most = self._moment.counts, self._cluster.most_jobs
+        return all(
+            counts[name] - sum(name in each.counts_in for each in without) < most[name]
+            for name in job.counts_in
+            if name in most
+        )
+
+    # -- room -----------------------------------------------------------------------------------------------------
+
+    def _able(self, job: PastJob, free: Room) -> Mask:
+        """Hosts that could take a part of the job."""
+        able: Mask = np.logical_and(free[:, 0] >= job.gpus, free[:, 1] >= job.slots)
+        if job.usable is not None:
+            mask = self._masks.get(job.usable)
+            if mask is None:
+                mask = self._masks[job.usable] = np.array([name in job.usable for name in self._moment.rows])
+            able = np.logical_and(able, mask)
+        return able
+
+    def _fits(self, job: PastJob, free: Room) -> bool:
+        return int(self._able(job, free).sum()) >= job.hosts
+
+    def _rows(self, job: PastJob) -> list[int]:
+        return self._moment.rows_of(self._moment.running[job.number][1])
+
+    def _known_end(self, job: PastJob) -> float:
+        return self._moment.known_end(*self._moment.running[job.number])
+
+    def _without(self, later: Sequence[PastJob]) -> Room:
+        """What is free if these had not started."""
+        free = self._moment.free.copy()
+        for each in later:
+            free[self._rows(each)] += self._moment.needs(each)
+        return free
+
+    # -- reservations ---------------------------------------------------------------------------------------------
+
+    def _reserved(self, *, after: bool) -> list[_Reservation]:
+        """The reservations as they were before later jobs started at the moment, or `after` all that started."""
+        left = {name: queue.reserved for name, queue in self._cluster.queues.items()}
+        made: list[_Reservation] = []
+        for job in self._waiting:
+            if not any(left.values()):
+                break
+            later = [] if after else self._later(job)
+            if left[job.queue] and self._fits(job, self._total) and self._is_let_in(job, later):
+                left[job.queue] -= 1
+                made.append(self._earliest(job, later, made))
+        return made
+
+    def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
+        """When the job fits beside those that have a reservation; at infinity when nobody knows."""
+        free, ends = self._without(later), self._ends_without(later)
+        times = sorted({self._moment.now, *ends.tolist(), *(edge for each in made for edge in (each.start, each.end))})
+        known = [at for at in times if at < math.inf]
+
+        def fits_at(at: float) -> bool:
+            return self._fits(job, self._free_at(at, at + self._moment.lasts(job), free, ends, made))
+
+        if made:
+            start = next((at for at in known if fits_at(at)), math.inf)
+        else:  # there is ever more room
+            first = bisect_left(known, True, key=fits_at)
+            start = known[first] if first < len(known) else math.inf
+        end = start + self._moment.lasts(job)
+        then = self._free_at(start, end, free, ends, made)
+        able, order = self._able(job, then), np.argsort(then[:, 0], kind="stable")
+        rows = [int(row) for row in order if able[row]][: job.hosts] if start < math.inf else []
+        return _Reservation(job, start, end, then, rows)
+
+    def _ends_without(self, later: Sequence[PastJob]) -> npt.NDArray[np.float64]:
+        """When parts of jobs are known to end; those of later ones do not count."""
+        numbers, _, _, ends = self._parts
+        return np.where(np.isin(numbers, [each.number for each in later]), math.inf, ends) if later else ends
+
+    def _free_at(
+        self, at: float, until: float, free: Room, ends: npt.NDArray[np.float64], made: Sequence[_Reservation]
+    ) -> Room:
+        """What is free from `at` to `until`, as far as anybody knows."""
+        _, rows, needs, _ = self._parts
+        over = (ends <= at) & (ends < math.inf)
+        then = free.copy()
+        np.add.at(then, rows[over], needs[over])
+        for each in made:
+            if each.start < until and at < each.end:
+                then[each.rows] -= self._moment.needs(each.job)
+        return then
+
+    def _delayed(self, job: PastJob, rows: Sequence[int], reserved: Iterable[_Reservation]) -> _Reservation | None:
+        """Whose reservation the job puts off if it starts now on these hosts."""
+        end = self._moment.now + self._moment.lasts(job)
+        for each in reserved:
+            if each.start < end:
+                then = each.then.copy()
+                then[list(rows)] -= self._moment.needs(job)
+                if not self._fits(each.job, then):
+                    return each
+        return None
+
+    def _harmless(self, job: PastJob, free: Room, reserved: Sequence[_Reservation]) -> list[int]:
+        """Hosts on which the job could start now without a delay for these, who come before it; empty for none."""
+        able = self._able(job, free)
+        if int(able.sum()) < job.hosts:
+            return []
+        end, harm = self._moment.now + self._moment.lasts(job), np.zeros(len(free), np.int64)
+        for each in reserved:
+            if each.start < end:
+                harm += self._able(each.job, each.then) & ~self._able(each.job, each.then - self._moment.needs(job))
+        order = np.lexsort((free[:, 0], harm))
+        rows = [int(row) for row in order if able[row]][: job.hosts]
+        return [] if self._delayed(job, rows, reserved) else rows
+
+    # -- rulings --------------------------------------------------------------------------------------------------
+
+    def inversions(self) -> list[Inversion]:
+        """Starts of the moment that should not have been."""
+        reserved = self._reserved(after=False)
+        found = self._passed(reserved)
+        for each in reserved:
+            for later in self._later(each.job):
+                rows = self._rows(later)
+                if later.number in found:
+                    continue
+                if self._delayed(later, rows, [each]) is not None:
+                    found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
+                elif self._known_end(later) > each.start:
+                    each.then[rows] -= self._moment.needs(later)  # beside it the next one may delay
+        return list(found.values())
+
+    def _passed(self, reserved: Sequence[_Reservation]) -> dict[int, Inversion]:
+        """Who started though an older job waits that could have started instead."""
+        found: dict[int, Inversion] = {}
+        refused = _Refused()
+        for job in self._waiting:
+            later = self._later(job)
+            if not later and not self._is_fair:
+                break  # nor has anybody after him a later one
+            lasts = self._moment.lasts(job)
+            if not later or not self._is_let_in(job, later) or (refused.holds(job, lasts) and not self._is_fair):
+                continue
+            if not self._could_start(job, later, reserved):
+                refused.add(job, lasts)  # those after it could have even less
+            else:
+                for each in later:
+                    if self._could_use(job, each):
+                        inversion = Inversion(self._moment.now, each.number, job.number, delayed=False)
+                        found.setdefault(each.number, inversion)
+        return found
+
+    def _could_start(self, job: PastJob, later: Sequence[PastJob], reserved: Sequence[_Reservation]) -> bool:
+        """Whether the job could have started instead of later ones, without a delay for those before it."""
+        free = self._without(later)
+        if not self._fits(job, free):
+            return False
+        before = []
+        numbers = {each.number for each in later}
+        for each in reserved:
+            if self._precedes(each.job, job):
+                then = each.then.copy()
+                for other in self._later(each.job):  # who came between the two stays
+                    if other.number not in numbers and self._known_end(other) > each.start:
+                        then[self._rows(other)] -= self._moment.needs(other)
+                before.append(replace(each, then=then))
+        return bool(self._harmless(job, free, before))
+
+    def _could_use(self, job: PastJob, other: PastJob) -> bool:
+        """Whether the job could use anything of what the other one took."""
+        usable = job.usable
+        run = self._moment.running.get(other.number)
+        return run is not None and (usable is None or not usable.isdisjoint(run[1].hosts))
+
+    def idle(self, until: float) -> IdleGpus | None:
+        """GPUs that could have been in use after the moment."""
+        free = self._moment.free.copy()
+        if not free[:, 0].any():
+            return None
+        reserved = self._reserved(after=True)
+        refused = _Refused()
+        counted: Counter[str] = Counter()
+        gpus, first = 0, 0
+        for job in self._waiting:
+            lasts = self._moment.lasts(job)
+            if not job.gpus or not self._has_left(job, counted) or (refused.holds(job, lasts) and not self._is_fair):
+                continue
+            before = [each for each in reserved if self._precedes(each.job, job)]
+            rows = self._harmless(job, free, before)
+            if not rows:
+                refused.add(job, lasts)
+            else:
+                free[rows] -= self._moment.needs(job)
+                for each in before:
+                    if self._moment.now + lasts > each.start:
+                        each.then[rows] -= self._moment.needs(job)
+                counted.update(job.counts_in)
+                gpus, first = gpus + job.gpus * job.hosts, first or job.number
+        return IdleGpus(self._moment.now, until, gpus, first) if gpus else None
+
+    def _has_left(self, job: PastJob, counted: Counter[str]) -> bool:
+        """Whether limits on jobs admit it beside those that were taken to start."""
+        most, counts = self._cluster.most_jobs, self._moment.counts
+        return all(counts[name] + counted[name] < most[name] for name in job.counts_in if name in most)
