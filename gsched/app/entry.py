@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as typing says it, which is not imported here
 if TYPE_CHECKING:
     import click
 
