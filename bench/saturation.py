@@ -1,10 +1,10 @@
 """What order costs and who pays: GPU use, waits, order inversions and idle GPUs at saturation, in virtual time.
 
 The real scheduler plays workloads in which more waits than fits: small jobs and then big ones, sizes mixed on a few
-hosts, mixes as on two large clusters. Beside it stand EASY backfilling that knows all run times, and a bound on what
-any schedule could do (saturation_oracles); order and idle GPUs are judged by tests/support/serving_oracle. Nothing here
-depends on how fast the machine is. Goals: at least 0.97 of EASY's use, a mean wait of at most 1.05 times its, and no
-inversion.
+hosts, mixes as on two large clusters. Beside it stand EASY backfilling that knows all run times (`/EASY`) or no more
+than the run limits (`/lim.`; where no running job has one nobody can reserve), and a bound on what any schedule could
+do (saturation_oracles). Order and idle GPUs are judged by tests/support/serving_oracle. Nothing here depends on how
+fast the machine is. Goals: at least 0.97 of EASY's use, a mean wait of at most 1.05 times its, and no inversion.
 
     python bench/saturation.py [--only one-big,mixed-3,...] [--seed 1] [--size 1.0] [--show 5]
 
@@ -15,6 +15,7 @@ line is JSON.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -43,8 +44,8 @@ AUDIT_EVERY = 50
 LEAST_WAIT_S = 0.001
 """Mean waits are compared from there on."""
 QUEUE = "normal"
-HEAD = f"{'workload':17} {'jobs':>5} {'use':>6} {'/EASY':>6} {'/bound':>6} {'wait':>8} {'/EASY':>6} {'invers.':>7}"
-HEAD += f" {'idle':>6} {'makespan':>9} {'/EASY':>6} {'/bound':>6} {'CPU s':>6}"
+HEAD = f"{'workload':17} {'jobs':>5} {'use':>6} {'/EASY':>6} {'/lim.':>6} {'/bound':>6} {'wait':>8}"
+HEAD += f" {'/EASY':>6} {'/lim.':>6} {'invers':>6} {'idle':>6} {'makespan':>9} {'/EASY':>6} {'/bound':>6} {'CPU s':>6}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +93,30 @@ def measure(name: str, load: Workload, show: int) -> dict[str, float]:
     total = load.hosts * load.gpus
     fates = play(load)
     ours = figures_of(works, [fate_start(fate) for fate in fates], total)
-    best = figures_of(works, [place.start for place in easy(works, load.hosts, load.gpus)], total)
+    best, alike = (
+        figures_of(works, [place.start for place in easy(works, load.hosts, load.gpus, thought)], total)
+        for thought in (None, [math.inf if job.limit_s is None else float(job.limit_s) for job in load.jobs])
+    )
     verdict = judged(load, fates, ours.saturated_s)
     bound = ours.delivered / most_gpu_seconds(works, total, ours.saturated_s)
     idle = verdict.idle_gpu_seconds / (total * ours.saturated_s)
     found = {
         "use": ours.use,
         "use_to_easy": ours.use / best.use,
+        "use_to_easy_by_limits": ours.use / alike.use,
         "use_to_bound": bound,
         "wait_s": ours.wait_s,
         "wait_to_easy": max(ours.wait_s, LEAST_WAIT_S) / max(best.wait_s, LEAST_WAIT_S),
+        "wait_to_easy_by_limits": max(ours.wait_s, LEAST_WAIT_S) / max(alike.wait_s, LEAST_WAIT_S),
         "inversions": len(verdict.inversions),
         "idle": idle,
         "makespan_s": ours.makespan_s,
         "makespan_to_easy": ours.makespan_s / best.makespan_s,
         "makespan_to_bound": ours.makespan_s / least_makespan(works, total),
     }
-    line = f"{name:17} {len(works):5} {ours.use:6.3f} {found['use_to_easy']:6.3f} {bound:6.3f} {ours.wait_s:8.1f}"
-    line += f" {found['wait_to_easy']:6.3f} {len(verdict.inversions):7} {idle:6.3f} {ours.makespan_s:9.1f}"
+    line = f"{name:17} {len(works):5} {ours.use:6.3f} {found['use_to_easy']:6.3f}"
+    line += f" {found['use_to_easy_by_limits']:6.3f} {bound:6.3f} {ours.wait_s:8.1f} {found['wait_to_easy']:6.3f}"
+    line += f" {found['wait_to_easy_by_limits']:6.3f} {len(verdict.inversions):6} {idle:6.3f} {ours.makespan_s:9.1f}"
     line += f" {found['makespan_to_easy']:6.3f} {found['makespan_to_bound']:6.3f} {time.process_time() - began:6.1f}"
     print(line, flush=True)
     for defect in (*verdict.inversions[:show], *verdict.idle[:show]):

@@ -1,8 +1,9 @@
-"""What bench/saturation.py measures the scheduler against: EASY backfilling that knows all run times, and a bound.
+"""What bench/saturation.py measures the scheduler against: EASY backfilling, and a bound.
 
 Neither knows anything of the scheduler. EASY serves jobs in order; the first that does not fit gets the earliest time
-at which it will, and later ones start where they fit if they end by then or leave enough for it. The bound is on the
-GPU time that any schedule could have delivered by a time, whatever the order and wherever GPUs are.
+at which it will, and later ones start where they fit if they end by then or leave enough for it. It knows all run
+times, or what run limits say. The bound is on the GPU time that any schedule could have delivered by a time, whatever
+the order and wherever GPUs are.
 """
 
 from __future__ import annotations
@@ -43,14 +44,18 @@ class Place:
     hosts: tuple[int, ...]
 
 
-def easy(jobs: Sequence[Work], hosts: int, gpus: int) -> list[Place]:
-    """Where EASY backfilling starts each job. All must fit on the empty cluster."""
-    return _Easy(jobs, hosts, gpus).run()
+def easy(jobs: Sequence[Work], hosts: int, gpus: int, thought: Sequence[float] | None = None) -> list[Place]:
+    """Where EASY backfilling starts each job. All must fit on the empty cluster.
+
+    `thought`: how long each job is thought to last at most, infinite where nobody knows; None: as long as it does.
+    """
+    return _Easy(jobs, hosts, gpus, [job.lasts for job in jobs] if thought is None else thought).run()
 
 
 class _Easy:
-    def __init__(self, jobs: Sequence[Work], hosts: int, gpus: int) -> None:
+    def __init__(self, jobs: Sequence[Work], hosts: int, gpus: int, thought: Sequence[float]) -> None:
         self._jobs = jobs
+        self._thought = thought
         self._now = 0.0
         self._free: Free = np.full(hosts, gpus, np.int64)
         self._running: list[tuple[float, int]] = []
@@ -60,6 +65,9 @@ class _Easy:
         self._places: dict[int, Place] = {}
 
     def run(self) -> list[Place]:
+        for job in self._jobs:
+            if not _fits(job, self._free):
+                raise ValueError(f"a job of {job.hosts} x {job.gpus} GPUs does not fit on the empty cluster")
         coming = sorted((job.arrives, number) for number, job in enumerate(self._jobs))
         at = 0
         while at < len(coming) or self._running:
@@ -98,21 +106,23 @@ class _Easy:
                 full.add(shape)
                 if not self._free.any():
                     break
-            elif self._now + job.lasts <= start:
+            elif self._now + self._thought[number] <= start:
                 self._start(number, None)
             elif self._start(number, (head, then)):
                 then[list(self._places[number].hosts)] -= job.gpus
         self._waiting = [entry for entry in self._waiting if entry[2] not in self._places]
 
     def _reservation(self, head: Work) -> tuple[float, Free]:
-        """When the first job will fit, and what is free then."""
+        """When the first job is thought to fit, and what is free then; infinite when nobody knows."""
         then = self._free.copy()
-        ends = sorted(self._running)
+        ends = sorted((self._places[number].start + self._thought[number], number) for _, number in self._running)
         for at, (end, number) in enumerate(ends):
+            if end == np.inf:
+                break
             then[list(self._places[number].hosts)] += self._jobs[number].gpus
             if (at + 1 == len(ends) or ends[at + 1][0] > end) and _fits(head, then):
-                return end, then
-        raise ValueError(f"a job of {head.hosts} x {head.gpus} GPUs does not fit on the empty cluster")
+                return max(end, self._now), then
+        return np.inf, then
 
     def _start(self, number: int, beside: tuple[Work, Free] | None) -> bool:
         """Start it on the fullest hosts that can take it; those first that a job it must stay beside does not need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from hypothesis import given, settings
@@ -29,7 +30,8 @@ def random_work(seed: int) -> list[Work]:
     return jobs
 
 
-def judged(works: list[Work], places: list[Place]) -> Verdict:
+def judged(works: list[Work], places: list[Place], thought: list[float] | None = None) -> Verdict:
+    known = [work.lasts for work in works] if thought is None else thought
     jobs = [
         PastJob(
             number=number,
@@ -37,7 +39,7 @@ def judged(works: list[Work], places: list[Place]) -> Verdict:
             hosts=work.hosts,
             gpus=work.gpus,
             priority=work.priority,
-            limit_s=work.lasts,
+            limit_s=None if math.isinf(known[number - 1]) else known[number - 1],
             runs=(Run(start=at.start, end=at.start + work.lasts, hosts=tuple(NAMES[host] for host in at.hosts)),),
         )
         for number, (work, at) in enumerate(zip(works, places, strict=True), 1)
@@ -50,6 +52,15 @@ def judged(works: list[Work], places: list[Place]) -> Verdict:
 def test_easy_backfilling_is_in_order_and_leaves_nothing_idle(seed: int) -> None:
     works = random_work(seed)
     verdict = judged(works, easy(works, HOSTS, GPUS))
+    assert [*map(str, (*verdict.inversions, *verdict.idle))] == []
+
+
+@given(SEEDS)
+@settings(max_examples=50, deadline=None)
+def test_the_same_where_run_limits_are_too_long_or_unknown(seed: int) -> None:
+    works, chance = random_work(seed), random.Random(seed)
+    thought = [work.lasts * chance.choice((1, 2, 5, math.inf)) for work in works]
+    verdict = judged(works, easy(works, HOSTS, GPUS, thought), thought)
     assert [*map(str, (*verdict.inversions, *verdict.idle))] == []
 
 
