@@ -50,20 +50,25 @@ class PastReader:
         """Replies to Catalogue.Accounts."""
         return self._answers(lambda channel: catalogue_pb2_grpc.CatalogueStub(channel).Accounts, request)
 
-    async def close(self) -> None:
-        """End the process."""
+    async def close(self, grace_s: float | None = None) -> None:
+        """End the process. Questions under way have so many seconds to end; none: they are cancelled."""
         if self._channel is not None:
-            await self._channel.close()
+            await self._channel.close(grace_s)
         if self._process is not None:
             await asyncio.to_thread(_end, self._process)
         self._process = self._channel = None
 
     async def _answers(self, method: Callable[[grpc.aio.Channel], Any], request: Any) -> AsyncIterator[Any]:
-        """Raises GschedError: what the process says, or Unavailable when it has ended in the middle."""
-        for is_last in (False, True):
+        """Raises GschedError: what the process says, or Unavailable when it has ended in the middle.
+
+        A process that dies is asked again until it is known to be dead, and then the next one: the call itself waits
+        for nobody, since it would wait for a dead process for ever.
+        """
+        deadline = time.monotonic() + START_S
+        while True:
             channel = await self._connected()
             is_begun = False
-            call = method(channel)(request, wait_for_ready=True)
+            call = method(channel)(request)
             try:
                 async for reply in call:
                     is_begun = True
@@ -73,16 +78,17 @@ class PastReader:
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise error_from_rpc(error) from None
                 log.warning("the process that reads histories broke off: %s", error.details())
-                if is_begun or is_last:
+                if is_begun or time.monotonic() > deadline:
                     raise Unavailable("the process that reads histories has ended; ask again") from None
             finally:
                 call.cancel()
+            await asyncio.sleep(LOOK_S)
 
     async def _connected(self) -> grpc.aio.Channel:
         async with self._starting:
             if self._process is not None and self._process.poll() is not None:
                 log.error("the process that reads histories ended with code %s", self._process.returncode)
-                await self.close()
+                await self.close(END_S)  # who still asks the dead one is told so by the connection
             if self._channel is None:
                 # A fork of a large process takes a moment; nobody else is to wait for it.
                 self._process = await asyncio.to_thread(self._start)

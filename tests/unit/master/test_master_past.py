@@ -115,6 +115,21 @@ def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
     with_reader(store, folder, act)
 
 
+def test_who_asks_while_it_is_dying_has_the_answer_of_the_next(store: Path, folder: Path) -> None:
+    """Its connection looks alive for a moment, and it is not dead yet for who asks the kernel."""
+
+    async def act(reader: PastReader) -> None:
+        for _ in range(5):
+            await told(reader, brief=True)
+            process = reader._process
+            assert process is not None
+            process.kill()
+            answers = await asyncio.gather(*(told(reader, brief=True) for _ in range(8)))
+            assert all(found == [(2, "JobHistory"), (3, "JobTimes")] for found, _ in answers)
+
+    with_reader(store, folder, act)
+
+
 def test_one_that_cannot_start_is_said(folder: Path, tmp_path: Path) -> None:
     async def act(reader: PastReader) -> None:
         with pytest.raises(Unavailable, match="the process that reads histories does not start"):
