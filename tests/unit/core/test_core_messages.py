@@ -104,6 +104,6 @@ def test_a_condition_is_judged_without_a_job() -> None:
     world.ended(job_id, exit_code=3)
     assert asked("exit(prep, 3)").holds
     answer = asked("done(prep)")
-    assert (answer.holds, answer.is_final) == (False, True) and "EXIT" in answer.text
+    assert (answer.holds, answer.is_final) == (False, True) and "EXIT" in sentence(answer.text)
     with pytest.raises(BadRequest, match="no job is called none"):
         asked("done(none)")

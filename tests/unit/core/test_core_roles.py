@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from core_world import World, first_words, make_config, spec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import PermissionDenied
 from gsched.core import authorization
 from gsched.core.authorization import ACTS_FOR_OWNER, DENIED, Caller
@@ -116,7 +117,7 @@ def test_who_is_refused_is_told_who_may_and_from_where() -> None:
     assert authorization.queue_denied("normal", CONFIG) == f"{DENIED}: for {of_queue} and {of_cluster}"
     theirs = Queue(name="theirs", users=("ann", "gwen"), excluded_users=("gwen",))
     assert (
-        authorization.queue_closed_to_user(theirs, CONFIG)
+        sentence(authorization.queue_closed_to_user(theirs, CONFIG))
         == f"theirs: User cannot use the queue: for ann and {of_cluster}"
     )
     shared = msgspec.structs.replace(CONFIG, network=Network(port=1), admin_hosts=("a", "h2"))
