@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +43,9 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
         children.append(child)
         if not words:
             assert child.stdout is not None and child.stdout.readline()
+        deadline = time.monotonic() + 60
+        while not Path(f"/proc/{child.pid}/environ").read_bytes():  # it is empty for a moment after execve
+            assert time.monotonic() < deadline
         return child
 
     yield start
