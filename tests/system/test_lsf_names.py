@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_an_installation_of_another_kind_in_its_place_is_found(cluster: Cluster)
     """As when `make install` and `make test` take turns: gsched is there, but not where it was."""
     path = cluster.folder / "bin" / "bjobs"
     text = path.read_text()
-    place = f"' {Path(gsched.__file__).parent.parent} "
+    place = f"' {shlex.quote(str(Path(gsched.__file__).parent.parent))} "
     assert place in text
     path.write_text(text.replace(place, "' /gone/site-packages "))
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,7 +107,8 @@ def test_torchrun_starts_once_on_each_host(make_cluster: Callable[..., Cluster])
     stand_in.write_text('#!/bin/sh\necho "$LSB_DJOB_NUMPROC: $*"\n')
     stand_in.chmod(0o755)
     words = ["-n", "3", "-R", "span[ptile=1]", "-gpu", "num=2", "-o", str(cluster.folder / "out")]
-    job_id = cluster.submit(*words, str(ROOT / "examples/torchrun.sh"), "train.py", "two words", TORCHRUN=str(stand_in))
+    example = shlex.quote(str(ROOT / "examples/torchrun.sh"))
+    job_id = cluster.submit(*words, example, "train.py", "two words", TORCHRUN=str(stand_in))
     job = cluster.wait(job_id)[0]
     assert job.allocation is not None
     port = 20000 + job_id % 10000
