@@ -11,6 +11,7 @@ something, or wait with `wait()`, which does. Everything leaves when the command
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import functools
@@ -373,13 +374,14 @@ def run_local(argv: list[str], token: str = "", shown: tuple[bytes, bytes] = (b"
 @contextlib.contextmanager
 def _cancel_on_signals(call: Call, received: list[int]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
+        # In a thread of its own: this one may be in the middle of a wait, and hold the very lock that cancelling takes.
         received.append(number)
         if number == signal.SIGHUP:
-            call.hang_up()
+            _thread.start_new_thread(call.hang_up, ())
         elif len(received) > 1:
             raise KeyboardInterrupt
         else:
-            call.cancel()
+            _thread.start_new_thread(call.cancel, ())
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup and background jobs of a plain shell ignore some of them: that stays.

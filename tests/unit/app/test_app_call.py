@@ -206,6 +206,25 @@ def test_a_local_call_that_reads_what_nobody_types_ends_when_it_is_cancelled(num
             process.kill()
 
 
+BEGINS_TO_WAIT = """
+import signal, sys
+from gsched.cli import registry
+from gsched.cli.session.call import run_local
+def main(call):
+    with call.cancelled._cond:  # as Event.wait has it for a moment
+        signal.raise_signal(int(sys.argv[1]))
+    call.wait(60)
+registry.load = lambda name: main
+sys.exit(run_local(["gsub"]))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_comes_as_a_call_begins_to_wait_ends_it(number: int, code: int) -> None:
+    words = [sys.executable, "-c", BEGINS_TO_WAIT, str(int(number))]
+    assert subprocess.run(words, timeout=60, check=False).returncode == code
+
+
 def test_the_build_writes_a_script_for_each_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = SimpleNamespace(BuildHookInterface=list)  # hatchling is there only while a wheel is built
     monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", plugin)
