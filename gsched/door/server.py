@@ -103,7 +103,7 @@ class Door:
         self._running: set[DoorCaller] = set()
         self._finished: queue.SimpleQueue[DoorCaller] = queue.SimpleQueue()
         self._stop_at_s: float | None = None
-        self._is_stopping = threading.Event()
+        self._is_stopping = False
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -111,7 +111,7 @@ class Door:
 
     def stop(self) -> None:
         """End serving: calls under way get `grace_s` to finish. From any thread or a signal handler."""
-        self._is_stopping.set()
+        self._is_stopping = True  # no Event: a handler that is interrupted by a second signal would wait for itself
         self._wake()
 
     def serve(self) -> None:
@@ -153,7 +153,7 @@ class Door:
             self._feed_at_s = now_s + self._manager.feed_s
 
     def _has_ended(self) -> bool:
-        if not self._is_stopping.is_set():
+        if not self._is_stopping:
             return False
         if self._stop_at_s is None:
             self._manager.stopping()
