@@ -274,7 +274,7 @@ def _notes(
     if seen.only_user and config.is_shared:
         yield coded("remark.only_user", seen.only_user)
     yield from islice(map(_orphan_note, _orphans(seen)), MOST_NOTED)
-    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else (coded("remark.not_probed"),)
+    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else (coded("gpus.not_probed"),)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes

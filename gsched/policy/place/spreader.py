@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gsched.base.coded_text import coded
+from gsched.base.coded_text import coded, listed
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.column_part import Numbers
 from gsched.model.queue import Queue
@@ -158,8 +158,8 @@ class Spreader:
         firsts = demand.first_hosts if way.place == 0 else ()
         found = assemble(way.term, way.tasks, most, offers, self._filler(bucket, way.term), first_hosts=firsts)
         if isinstance(found, Reason) and denied is not None:
-            both = coded("reason.both", found.detail, coded("reason.with_numbers", denied.text, denied.detail))
-            return found._replace(detail=both)
+            other = coded("reason.with_numbers", denied.text, denied.detail)
+            return found._replace(detail=listed([found.detail, other], "list.semicolon"))
         return found
 
     def _usable(self, bucket: Bucket, offers: list[Offer], hosts: Collection[str] | None) -> list[Offer]:

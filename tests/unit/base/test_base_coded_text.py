@@ -157,3 +157,10 @@ def test_every_code_has_a_sentence_with_a_blank_for_each_parameter() -> None:
                 if not any(isinstance(each, ast.Starred) for each in node.args):
                     assert blanks <= set(range(len(node.args) - 1)), where
     assert len(used) > 150
+
+
+def test_every_sentence_is_used() -> None:
+    used = {text for _, tree in _modules() for text in _strings(tree)}
+    used |= set(_strings(ast.parse(OF_BEFORE.read_text("utf8"))))
+    families = ("load.", "xid.")  # their codes are put together
+    assert [code for code in SENTENCES if code not in used and not code.startswith(families)] == []
