@@ -19,12 +19,15 @@ REASON = "TERM_MEMLIMIT"
 
 
 def judge_gmem(host: str, report: GpuReport, decision: Decision) -> None:
-    """Note each such job once for each GPU, and end it where that is configured."""
-    action = decision.config.params.gmem_action
-    for gpu in report.gpus if action is not GmemAction.NONE else ():
+    """Note each such job once for each GPU, and end it where that is configured, whether or not it was noted before."""
+    for gpu in report.gpus:
         for job in running_on(decision.state, host, gpu.over_gmem):
+            action = decision.config.params.gmem_action
             text = _text(job, host, gpu)
-            if text and note(job, text, decision) and action is GmemAction.KILL:
+            if text is None or action is GmemAction.NONE:
+                continue
+            note(job, text, decision)
+            if action is GmemAction.KILL:
                 _end(job, decision)
 
 

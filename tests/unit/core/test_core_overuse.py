@@ -9,6 +9,8 @@ import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
 from gsched.base.coded_text import sentence
+from gsched.core.attempts.attempt_notes import MOST_NOTES
+from gsched.core.command import AttemptUnkillable
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.config import GmemAction, Params
 from gsched.model.event import JobNoted
@@ -66,3 +68,26 @@ def test_it_is_ended_where_that_is_configured() -> None:
     result = world.job(job_id).result
     assert world.state(job_id) == "EXIT" and result is not None and result.term_reason == "TERM_MEMLIMIT"
     assert len(notes(world)) == 1
+
+
+def ends(world: World, job_id: int) -> int:
+    return world.instructions.count(TerminateAttempt("a", job_id, 1, "TERM_MEMLIMIT"))
+
+
+def test_one_that_was_noted_before_is_ended_after_a_reconfiguration_to_kill() -> None:
+    world, job_id = world_with_job(GmemAction.NOTIFY)
+    world.report(gpus=accusing(f"{job_id}.1"))
+    world.reconfigure(world.with_params(gmem_action=GmemAction.KILL))
+    assert not ends(world, job_id)
+    for _ in range(2):
+        world.report(gpus=accusing(f"{job_id}.1"))
+    assert ends(world, job_id) == 1 and len(notes(world)) == 1
+
+
+def test_one_of_which_no_more_can_be_noted_is_ended() -> None:
+    world, job_id = world_with_job(GmemAction.KILL)
+    for number in range(MOST_NOTES):
+        world.do(AttemptUnkillable(job_id, 1, "a", ((number + 1, "init"),)))
+    assert len(world.job(job_id).notes) == MOST_NOTES
+    world.report(gpus=accusing(f"{job_id}.1"))
+    assert notes(world) == [] and ends(world, job_id) == 1
