@@ -73,6 +73,7 @@ SENTENCES: dict[str, str] = {
     "gpu.escaped": "escaped({0},{1},{2}){3}",
     "gpu.busy": "busy({0},{1},{2}){3}",
     "gpu.dirty": "dirty({0},{1}){2}",
+    "gpu.kept_in_mode": "in mode {0}, used by {1}{2}",
     "gpu.and_more": " and {0} more",
     "gpu.unrecorded": "unrecorded({0})",
     "gpu.not_there": "it is not there any more",

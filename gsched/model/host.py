@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gsched.base.coded_text import AnyText
+from gsched.base.coded_text import AnyText, CodedText, coded
 from gsched.model.queue import Threshold
 from gsched.model.window import Window
 
@@ -76,6 +76,14 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
         the server alone.
         """
         return self.kind not in (ProcessKind.GRAPHICS, ProcessKind.MPS_CLIENT)
+
+    @property
+    def described(self) -> CodedText:
+        """Its pid, and its user and memory where they are known."""
+        who = (self.pid, self.user) if self.user else (self.pid,)
+        if self.used_mib is None:
+            return coded("gpu.pid_of" if self.user else "gpu.pid", *who)
+        return coded("gpu.pid_of_with" if self.user else "gpu.pid_with", *who, self.used_mib)
 
 
 class MigDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ class DeviceBusy:
             gpu = seen.get(held.uuid)
             others = [] if gpu is None else _occupants(gpu, but=attempt_name(*key))
             if gpu is not None and others:
-                users = listed([_shown(each) for each in others])
+                users = listed([each.described for each in others])
                 found.append(coded("gpu.held_by", gpu.index, gpu.uuid, str(gpu.mode), users))
                 self._busy[gpu.uuid] = named("gpu.busy", others[0].user or "?", others)
         if not found:
@@ -82,10 +82,3 @@ def _occupants(gpu: Gpu, but: str = "") -> list[GpuProcess]:
 def _serves_jobs(process: GpuProcess) -> bool:
     """Whether it is the MPS server of jobs, or of the whole host: who computes by it is not kept off."""
     return serves_host(process.pid) or bool(process.job and pipes_of(process.pid))
-
-
-def _shown(process: GpuProcess) -> AnyText:
-    who = (process.pid, process.user) if process.user else (process.pid,)
-    if process.used_mib is None:
-        return coded("gpu.pid_of" if process.user else "gpu.pid", *who)
-    return coded("gpu.pid_of_with" if process.user else "gpu.pid_with", *who, process.used_mib)

@@ -158,14 +158,12 @@ def _closed(ledger: HostLedger, claim: str) -> AnyText:
     return listed(shown + ([coded("gpu.more_not_offered", rest)] if rest else []))
 
 
-def _kept_in_mode(gpu: Gpu, claim: str) -> str:
+def _kept_in_mode(gpu: Gpu, claim: str) -> AnyText:
     """Who is on a GPU in another mode than the claim's, which no agent changes below a process; empty for nobody."""
     if claim not in MODE_BY_OPTION or gpu.mode not in SETTABLE_MODES or suits(gpu, claim) or not gpu.processes:
         return ""
     first, more = gpu.processes[0], len(gpu.processes) - 1
-    memory = "" if first.used_mib is None else f" ({first.used_mib} MiB)"
-    others = f" and {more} more" if more else ""
-    return f"in mode {gpu.mode}, used by pid {first.pid} of {first.user or '?'}{memory}{others}"
+    return coded("gpu.kept_in_mode", str(gpu.mode), first.described, coded("gpu.and_more", more) if more else "")
 
 
 def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, sentence
 from gsched.model.allocation import PROCESS_CLAIM
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import HostLedger
@@ -42,5 +42,7 @@ def test_who_keeps_a_gpu_in_another_mode_is_named() -> None:
     assert isinstance(found, Shortage)
     why = "GPU 0 not offered: in mode default, used by pid 4711 of ann (74 MiB) and 1 more"
     assert sentence(found.reason("a").detail) == f"1 of mode=exclusive_process wanted, a has no such GPU, {why}"
+    users = (coded("gpu.pid_of_with", 4711, "ann", 74), coded("gpu.and_more", 1))
+    assert found.closed == coded("gpu.not_offered", 0, "", coded("gpu.kept_in_mode", "default", *users))
     found = choose(ledger, (Devices(DeviceKind("ngpus_excl_p"), 1),))
     assert isinstance(found, Shortage) and not found.closed
