@@ -1,4 +1,7 @@
-"""The agent process: one session with the master after another, for as long as it lives. Jobs do not depend on it."""
+"""The agent process: one session with the master after another, for as long as it lives. Jobs do not depend on it.
+
+At its start it takes up what the agent before it left, also one that was killed (Agent.serve).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The scheduler for Python programs: submit jobs, wait for them, ask about them. Synchronous, typed, safe in threads.
 
-It speaks to the master as the commands do and knows nothing that they could not know. It never prints and never polls.
+Start with `cluster`. It speaks to the master as the commands do and knows nothing that they could not know. It never
+prints and never polls.
 """
 
 from gsched.api.cluster import Cluster

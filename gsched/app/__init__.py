@@ -1,1 +1,4 @@
-"""Where processes begin: the launcher of the commands, `gsched`, `gadmin`, the daemons. Everything else is below."""
+"""Where processes begin: the launcher of the commands, `gsched`, `gadmin`, the daemons. Everything else is below.
+
+Start with `launch` (the commands of users) and `entry` (`gsched` and `gadmin`).
+"""

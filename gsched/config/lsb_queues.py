@@ -1,4 +1,7 @@
-"""lsb.queues: one section per queue, with all its policies. Source: lsb.queues(5)."""
+"""lsb.queues: one section per queue, with all its policies. Source: lsb.queues(5).
+
+Parameters of one line and one field are rows of queue_parameters.
+"""
 
 from __future__ import annotations
 

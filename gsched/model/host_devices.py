@@ -1,7 +1,7 @@
 """The GPUs of one host and who holds them: which could be claimed, and what the counters say of them.
 
-Devices are the truth; ngpus, ngpus_excl_p … are projections of them (`HostDevices.counter`), never second ledger. Who
-holds what is entered by gsched.model.host_ledger alone.
+Devices are the truth; ngpus, ngpus_excl_p … are projections of them (`HostDevices.counter`), never a second ledger.
+Who holds what is entered by gsched.model.host_ledger alone.
 """
 
 from __future__ import annotations

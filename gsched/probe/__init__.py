@@ -1,1 +1,4 @@
-"""Probes: what a host measures of itself and its GPUs, through NVML, /proc and elims. Decides nothing."""
+"""Probes: what a host measures of itself and its GPUs, through NVML, /proc and elims. Decides nothing.
+
+Start with `gpu`, `elim` or `load`.
+"""

@@ -1,1 +1,4 @@
-"""Simulation: the same engine under virtual time, with virtual agents. Deterministic: equal traces give equal runs."""
+"""Simulation: the same engine under virtual time, with virtual agents. Deterministic: equal traces give equal runs.
+
+Start with `world`.
+"""

@@ -1,6 +1,7 @@
-"""The log of events: append a batch durably, replay it, keep checkpoints and blobs. It never interprets what it stores.
+"""The log of events: append a batch and the rows of its jobs durably, replay it, keep checkpoints and blobs.
 
-One process has it (see `lock`), one connection writes. Whatever `append` has returned for is on disk.
+It never interprets what it stores. One process has it (see `lock`), one connection writes. Whatever `append` has
+returned for is on disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a job sees: the submission's environment, LSF's LSB_* names, and exactly its GPUs.
 
 Source of the names: LSF's environment variables of batch jobs. CUDA's numbers of GPUs are not NVML's, see
-gsched.model.cuda_order.
+gsched.model.cuda_order. CUDA_VISIBLE_DEVICES is set in _set_gpus; mps_for_jobs.Mps.variables replaces it for jobs with
+MPS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """What only submission has: esubs, packs, waiting for the job, being its terminal.
 
-Start with gsched.cli.commands.gsub.
+Start with `job_wait` (gsub -K) and `interactive` (gsub -I); gsched.cli.commands.gsub calls them.
 """

@@ -1,6 +1,7 @@
 """The Administration service: changes to jobs' specs, queues, job groups, reservations; what is counted over many jobs.
 
-Like the Scheduler service: reads come from the board, changes go through the engine.
+Like the Scheduler service: reads come from the board, changes go through the engine. Reconfigure is in
+scheduler_service.
 """
 
 from __future__ import annotations

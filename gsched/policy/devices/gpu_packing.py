@@ -1,4 +1,5 @@
-"""Placement that does not fragment GPUs: which node, and which of its GPUs, a task takes so that the most room stays.
+"""GPU_PLACEMENT = scarce only: placement that does not fragment GPUs: which node, and which of its GPUs, a task takes
+so that the most room stays.
 
 The rule. Every node is worth the room that it still has for the tasks one has to expect (`Mix`); a task goes where it
 takes the least of that worth. The room of a node for a kind of task is how many such tasks would still fit: what its

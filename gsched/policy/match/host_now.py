@@ -1,6 +1,6 @@
 """One host as conditions look at it: values, ledger, and the devices that tasks would get there. It takes nothing.
 
-The ledger need not be those of the cycle: planning and preemption ask with ledger as they would be.
+The ledger need not be that of the cycle: planning and preemption ask with ledgers as they would be.
 """
 
 from __future__ import annotations

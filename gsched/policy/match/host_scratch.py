@@ -1,4 +1,4 @@
-"""What one host of a cycle has left, counted beside its ledger, which are written later. It decides nothing."""
+"""What one host of a cycle has left, counted beside its ledger, which is written later. It decides nothing."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 It outlives whoever forked it and must not end by what is meant for others, so it ignores all that can be ignored. What
 tells of a fault of its own is not ignored: it would go on in a state that nobody knows. Never sends a signal.
 
-Runs in the fork server's bare interpreter: standard library only. The signals that end a part are in host_parts.
+Runs in the fork server's bare interpreter: standard library only. The signals that end a part are in
+host_parts; a job's come from the agent (run.attempts.attempt_ending).
 """
 
 from __future__ import annotations

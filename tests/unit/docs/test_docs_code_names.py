@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,3 +57,13 @@ def test_a_topic_says_what_it_is_and_is_small() -> None:
             inside = [path for path in start.parent.glob("*.py") if path != start]
             assert ast.get_docstring(ast.parse(start.read_text())), start
             assert len(inside) <= MOST_MODULES or start.parent == ROOT / "cli" / "commands", start.parent
+
+
+def test_a_topic_says_where_to_start_and_that_is_there() -> None:
+    folders = [path.parent for path in ROOT.rglob("__init__.py") if path.parent not in (ROOT, ROOT / "wire" / "v1")]
+    assert len(folders) > 50
+    for folder in folders:
+        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        found = re.search(r"Start with `(\w+)", said)
+        assert found, f"{folder} does not say where to start"
+        assert (folder / f"{found[1]}.py").exists() or (folder / found[1]).is_dir(), f"{folder}: {found[1]}"
