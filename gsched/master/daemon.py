@@ -34,7 +34,7 @@ from gsched.master.event_feed import Feed
 from gsched.master.garbage_collection import settle_in, undisturbed
 from gsched.master.open_files import allow_sessions, most_connections
 from gsched.master.past.reader import PastReader
-from gsched.master.reconfiguration import KnownNotes
+from gsched.master.reconfig_notes import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.rpc.end_notices import Ends
 from gsched.master.rpc.interactive_terminals import Attendance, killer

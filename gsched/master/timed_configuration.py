@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from gsched.config.configuration import Loaded, load
-from gsched.master.reconfiguration import fixed
+from gsched.master.reconfig_notes import fixed
 from gsched.model.config import ClusterConfig
 from gsched.model.window import is_open, minute_of_week
 

@@ -26,7 +26,7 @@ from gsched.master.event_feed import Feed
 from gsched.master.past.finished import Finished
 from gsched.master.past.job_histories import is_followed
 from gsched.master.past.reader import PastReader
-from gsched.master.reconfiguration import KnownNotes, fixed, told_at_start
+from gsched.master.reconfig_notes import KnownNotes, fixed, told_at_start
 from gsched.master.rpc.control_requests import job_command
 from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
 from gsched.master.rpc.replies import filled, job_replies, part_reply

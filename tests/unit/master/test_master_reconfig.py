@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.master.reconfiguration import fixed, told_at_start
+from gsched.master.reconfig_notes import fixed, told_at_start
 from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params
 
 HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")

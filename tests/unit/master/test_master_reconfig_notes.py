@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.base.errors import Problem
-from gsched.master.reconfiguration import KnownNotes
+from gsched.master.reconfig_notes import KnownNotes
 
 
 def note(line: int, text: str) -> Problem:

@@ -1,6 +1,7 @@
 """What a reconfig does not change at once: it is refused, or a note says when it takes effect; and which notes are new.
 
-It must never pass over in silence a setting that has changed and is not followed.
+The files are read in rpc.scheduler_service.Reconfigure; the configuration is replaced in
+core.engine.Engine._reconfigure. It must never pass over in silence a setting that has changed and is not followed.
 """
 
 from __future__ import annotations
