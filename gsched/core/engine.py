@@ -127,7 +127,7 @@ class Engine:
             ControlQueues: self._control_queues,
             ControlGroups: self._control_groups,
             ControlReservations: self._control_reservations,
-            EndOrphans: self._end_orphans,
+            EndOrphans: self._end_unrecorded,
             RaiseNumbers: self._raise_numbers,
             RenewStore: self._renew_store,
             Reconfigure: self._reconfigure,
@@ -298,8 +298,8 @@ class Engine:
         advance_reservations.control_reservations(command, self.observations.of, decision, check_requirement)
         self._wake()
 
-    def _end_orphans(self, command: EndOrphans, decision: Decision) -> None:
-        unrecorded_attempts.end_orphans(self.observations, command, decision)
+    def _end_unrecorded(self, command: EndOrphans, decision: Decision) -> None:
+        unrecorded_attempts.end_unrecorded(self.observations, command, decision)
 
     def _raise_numbers(self, command: RaiseNumbers, decision: Decision) -> None:
         unrecorded_attempts.raise_numbers(command, decision)

@@ -228,8 +228,8 @@ class ProcessExecutor:
         await self._once_begun(held, lambda: self._limit(held, limits))
 
     async def _limit(self, held: Attempt, limits: AttemptLimits) -> None:
-        if held.orphan is not None:
-            held.orphan.renew(limits)
+        if held.unsupervised is not None:
+            held.unsupervised.renew(limits)
         self._poke(held)
 
     def usage(self, job_id: int, attempt: int) -> Usage | None:
@@ -343,8 +343,8 @@ class ProcessExecutor:
         self._held.clear()
 
     def _poke(self, held: Attempt) -> None:
-        if held.orphan is not None:
-            held.orphan.poke()
+        if held.unsupervised is not None:
+            held.unsupervised.poke()
         attempt_processes.tell(held, supervisor_signals.POKE)
 
     def _tree(self, held: Attempt) -> list[process_tree.Process]:

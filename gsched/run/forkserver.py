@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         os.set_inheritable(fd, False)
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def adopt_orphans() -> object:
+    def become_subreaper() -> object:
         return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def bind_memory(nodes: Sequence[int]) -> None:
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
     os.chdir("/")
     settings = SupervisorSettings(
-        spool, cluster, GpuLockFolders(common, roots, bool(is_root)), int(notify_fd), adopt_orphans, bind_memory
+        spool, cluster, GpuLockFolders(common, roots, bool(is_root)), int(notify_fd), become_subreaper, bind_memory
     )
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()

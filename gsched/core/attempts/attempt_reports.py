@@ -30,10 +30,10 @@ from gsched.core.attempts.orphaned_attempts import drop_stray, keep_stray
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
-    is_orphan,
-    orphan_ended,
+    is_unrecorded,
     raise_by_hello,
     set_aside,
+    unrecorded_ended,
 )
 from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
 from gsched.core.decision import Decision
@@ -77,15 +77,15 @@ def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     seen.load, seen.gpus = None, None
     seen.topology, seen.only_user = hello.topology, hello.only_user
     seen.usage.clear()
-    seen.orphans.clear()
+    seen.unrecorded.clear()
     decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
     raise_by_hello(hello, decision.config.params.max_job_id, decision)
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
     for start in hello.started:
         attempt_started(start, seen, decision)
     for report in hello.ended:
-        if is_orphan(state, report):
-            orphan_ended(seen, report, decision)
+        if is_unrecorded(state, report):
+            unrecorded_ended(seen, report, decision)
         else:
             attempt_ended(report, seen, decision)
     known = {item.key for item in hello.held if not item.foreign and not is_of_lost_store(state, item)}
@@ -107,7 +107,7 @@ def _take_held(host: str, item: HeldAttempt, seen: Observation, decision: Decisi
     is_strange = item.foreign or is_of_lost_store(state, item)
     if job is not None and job.key == item.key and _is_on(job, host) and not is_strange:
         return
-    if is_orphan(state, item) or item.job_id in state.quarantined:
+    if is_unrecorded(state, item) or item.job_id in state.quarantined:
         set_aside(seen, host, item.key, item.part, decision)
         if not item.foreign:
             hold_back(host, item.key, decision)
@@ -207,10 +207,10 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
     """Record the end (once) and let the agent forget the attempt."""
     state, now = decision.state, decision.now
     key = (report.job_id, report.attempt)
-    if key in seen.orphans and report.job_id not in state.quarantined:
-        orphan_ended(seen, report, decision)
+    if key in seen.unrecorded and report.job_id not in state.quarantined:
+        unrecorded_ended(seen, report, decision)
         return
-    seen.orphans.pop(key, None)
+    seen.unrecorded.pop(key, None)
     seen.unwanted.discard(key)
     decision.instruct(ForgetAttempts(report.host, (key,)))
     seen.usage.pop(key, None)

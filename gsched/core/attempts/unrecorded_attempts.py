@@ -26,13 +26,13 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import PENDING, STARTED
 from gsched.model.view import Answer
 
-MOST_ORPHANS = 20_000
+MOST_UNRECORDED = 20_000
 """Of one host."""
 MOST_NUMBER = 100_000_000
 """No agent is believed that job numbers beyond this have been given out."""
 
 
-def is_orphan(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
+def is_unrecorded(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
     """Whether no record of the state can have led to this attempt."""
     job_id, attempt = item.job_id, item.attempt
     number = array_of(job_id)
@@ -81,8 +81,8 @@ def raise_by_hello(hello: HostHello, most: int, decision: Decision) -> None:
 def set_aside(seen: Observation, host: str, key: AttemptKey, part: HostAllocation, decision: Decision) -> None:
     """It runs on and keeps what it holds; a job that waits in the state though it runs there is not started again."""
     keep_stray(decision.state, seen, host, key, part)
-    if len(seen.orphans) < MOST_ORPHANS:
-        seen.orphans[key] = UnrecordedAttempt(part)
+    if len(seen.unrecorded) < MOST_UNRECORDED:
+        seen.unrecorded[key] = UnrecordedAttempt(part)
     if key in seen.unwanted:
         _end(seen, host, key, decision)
 
@@ -102,22 +102,22 @@ def hold_back(host: str, key: AttemptKey, decision: Decision) -> None:
     note(state.jobs[job_id], coded("note.held_back", attempt, host), decision)
 
 
-def orphan_ended(seen: Observation, report: AttemptEnded, decision: Decision) -> None:
+def unrecorded_ended(seen: Observation, report: AttemptEnded, decision: Decision) -> None:
     """It holds nothing any more. Its agent keeps the result, unless nobody wants it or its number is another job's."""
     state = decision.state
     key = (report.job_id, report.attempt)
     drop_stray(state, seen, report.host, key)
     is_known = report.job_id in state.jobs or report.job_id in state.arrays
-    if key in seen.unwanted or report.given_up or is_known or len(seen.orphans) >= MOST_ORPHANS:
-        seen.orphans.pop(key, None)
+    if key in seen.unwanted or report.given_up or is_known or len(seen.unrecorded) >= MOST_UNRECORDED:
+        seen.unrecorded.pop(key, None)
         seen.unwanted.discard(key)
         decision.instruct(ForgetAttempts(report.host, (key,)))
     else:
-        seen.orphans[key] = UnrecordedAttempt(None)
+        seen.unrecorded[key] = UnrecordedAttempt(None)
     state.touched_hosts.add(report.host)
 
 
-def end_orphans(
+def end_unrecorded(
     observations: Observations,
     command: EndOrphans,
     decision: Decision,
@@ -125,7 +125,7 @@ def end_orphans(
     """End those that run, forget those that are over. Reply: an Answer for each. Names: `all`, hosts, JOB.ATTEMPT."""
     if not command.is_admin:
         raise PermissionDenied(cluster_denied(decision.config))
-    every = [(host, key) for host, seen in observations.with_orphans() for key in sorted(seen.orphans)]
+    every = [(host, key) for host, seen in observations.with_unrecorded() for key in sorted(seen.unrecorded)]
     names = set(command.names)
     chosen = [each for each in every if names & {"all", each[0], attempt_name(*each[1])}]
     known = {"all", *(host for host, _ in every), *(attempt_name(*key) for _, key in every)}
@@ -138,8 +138,8 @@ def end_orphans(
     for host, key in chosen:
         seen = observations.of(host)
         name = f"{attempt_name(*key)} on {host}"
-        if seen.orphans[key].part is None:
-            del seen.orphans[key]
+        if seen.unrecorded[key].part is None:
+            del seen.unrecorded[key]
             decision.instruct(ForgetAttempts(host, (key,)))
             answers.append(Answer(name=name, text=f"Attempt <{name}> is forgotten"))
         else:

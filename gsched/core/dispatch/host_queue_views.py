@@ -125,25 +125,25 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         facts={name: value for name in _FACTS if isinstance(value := values[name], float | str)},
         thresholds={name: each.text for name, each in host.thresholds.items()},
         dispatch_window=windows_text(host.dispatch_window),
-        orphans=tuple(_orphans(seen)),
+        orphans=tuple(_unrecorded(seen)),
     )
 
 
-def _orphans(seen: Observation) -> Iterable[OrphanView]:
-    for key, orphan in sorted(seen.orphans.items()):
-        part = orphan.part
+def _unrecorded(seen: Observation) -> Iterable[OrphanView]:
+    for key, attempt in sorted(seen.unrecorded.items()):
+        part = attempt.part
         gpus = tuple(sorted({gpu.index for gpu in part.gpus})) if part is not None else ()
         slots = part.slots if part is not None else 0
         yield OrphanView(name=attempt_name(*key), slots=slots, gpus=gpus, over=part is None)
 
 
-def _orphan_note(orphan: OrphanView) -> AnyText:
-    if orphan.over:
-        return coded("remark.unrecorded_over", orphan.name)
-    holds = coded("remark.slot" if orphan.slots == 1 else "remark.slots", orphan.slots)
-    if orphan.gpus:
-        holds = coded("remark.with_gpus", holds, " ".join(map(str, orphan.gpus)))
-    return coded("remark.unrecorded", orphan.name, holds)
+def _unrecorded_note(attempt: OrphanView) -> AnyText:
+    if attempt.over:
+        return coded("remark.unrecorded_over", attempt.name)
+    holds = coded("remark.slot" if attempt.slots == 1 else "remark.slots", attempt.slots)
+    if attempt.gpus:
+        holds = coded("remark.with_gpus", holds, " ".join(map(str, attempt.gpus)))
+    return coded("remark.unrecorded", attempt.name, holds)
 
 
 def _holders(ledger: HostLedger) -> dict[str, set[AttemptKey]]:
@@ -273,7 +273,7 @@ def _notes(
         return
     if seen.only_user and config.is_shared:
         yield coded("remark.only_user", seen.only_user)
-    yield from islice(map(_orphan_note, _orphans(seen)), MOST_NOTED)
+    yield from islice(map(_unrecorded_note, _unrecorded(seen)), MOST_NOTED)
     yield from _gpu_notes(seen.gpus) if seen.gpus is not None else (coded("gpus.not_probed"),)
     yield from _changed_modes(ledger)
     if seen.load is not None:

@@ -65,7 +65,7 @@ class Observation:
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     unaccounted: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
-    orphans: dict[AttemptKey, UnrecordedAttempt] = field(default_factory=dict)
+    unrecorded: dict[AttemptKey, UnrecordedAttempt] = field(default_factory=dict)
     """Attempts there, running or over, that no record of the state can have led to."""
     unwanted: set[AttemptKey] = field(default_factory=set)
     """Those of them that an administrator wants to have ended."""
@@ -133,9 +133,9 @@ class Observations:
             del self._dispatched[host]
         return None
 
-    def with_orphans(self) -> list[tuple[str, Observation]]:
+    def with_unrecorded(self) -> list[tuple[str, Observation]]:
         """Hosts with attempts that the store has no record of, by name."""
-        return sorted(((host, seen) for host, seen in self._hosts.items() if seen.orphans), key=lambda each: each[0])
+        return sorted(((host, seen) for host, seen in self._hosts.items() if seen.unrecorded), key=lambda each: each[0])
 
     def unaccounted(self) -> set[AttemptKey]:
         """Keys of all orphaned attempts on all hosts."""

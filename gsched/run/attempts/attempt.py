@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gsched.base.coded_text import AnyText
-from gsched.run.attempts.orphaned_job import OrphanedJob
+from gsched.run.attempts.unsupervised_job import UnsupervisedJob
 from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
 from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable
@@ -51,7 +51,7 @@ class Attempt:
         self.unkillable: set[Unkillable] = set()
         """Processes that were told to be so."""
         self.usage = Sampler()
-        self.orphan: OrphanedJob | None = None
+        self.unsupervised: UnsupervisedJob | None = None
         """Enforces the limits in the place of a supervisor that was killed."""
 
     def tell_news(self) -> None:

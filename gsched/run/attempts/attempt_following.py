@@ -19,8 +19,8 @@ from gsched.model.job import AttemptResult
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import AttemptEndings, named
 from gsched.run.attempts.last_steps import run_last
-from gsched.run.attempts.orphaned_job import EndWarning, OrphanedJob
 from gsched.run.attempts.shutdown import PROBLEM, Shutdown
+from gsched.run.attempts.unsupervised_job import EndWarning, UnsupervisedJob
 from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
@@ -164,17 +164,17 @@ class Following:
         elif is_alive:
             self._follow(held, claim)
         else:
-            self._orphaned(held)
+            self._follow_unsupervised(held)
 
     def _examine_unclaimed(self, held: Attempt) -> None:
         if held.started is not None:  # somebody removed its folder; it has run, and must not run again
-            self._orphaned(held)
+            self._follow_unsupervised(held)
         elif not self._spool.is_claimed(held.name):
             self.request(held)
         elif held.looks < _MAX_LOOKS:  # the claim is being written at this moment
             self._look_again(held)
         else:
-            self._orphaned(held)
+            self._follow_unsupervised(held)
 
     def _follow(self, held: Attempt, claim: SupervisorClaim) -> None:
         """A supervisor lives: its end is the next event."""
@@ -197,7 +197,7 @@ class Following:
         held.looks += 1
         held.timers.append(self._loop.call_later(_LOOK_AGAIN_S, self._examine, held))
 
-    def _orphaned(self, held: Attempt) -> None:
+    def _follow_unsupervised(self, held: Attempt) -> None:
         """The supervisor was killed. Follow the job itself as long as it lives; its exit status is lost."""
         held.supervisor = None
         self._note_started(held)
@@ -208,16 +208,16 @@ class Following:
         if process_tree.is_alive(started.pid, started.start):
             held.was_seen = True
             held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
-            self._limit_orphan(held, started)
+            self._limit_unsupervised(held, started)
             return
         if not held.is_swept:  # what follows the job is run once
             held.is_swept = True
-            self.spawn(self._sweep_orphans(held))
+            self.spawn(self._sweep_unsupervised(held))
 
-    def _limit_orphan(self, held: Attempt, started: Started) -> None:
+    def _limit_unsupervised(self, held: Attempt, started: Started) -> None:
         """Its limits are the agent's to enforce now."""
-        if held.orphan is None:
-            held.orphan = OrphanedJob(
+        if held.unsupervised is None:
+            held.unsupervised = UnsupervisedJob(
                 held.limits,
                 held.terminate_interval_s,
                 started.started_at,
@@ -241,7 +241,7 @@ class Following:
 
         return EndWarning(order.warning_s, order.terminate_at, send)
 
-    async def _sweep_orphans(self, held: Attempt) -> None:
+    async def _sweep_unsupervised(self, held: Attempt) -> None:
         held.problem = await self._endings.sweep(held)
         what = coded("attempt.part_killed" if held.is_part else "attempt.supervisor_killed")
         order = self._spool.order(held.name)
@@ -254,7 +254,7 @@ class Following:
     def _unknown_end(self, held: Attempt, problem: AnyText) -> AttemptResult:
         now = self._clock.now()
         run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
-        term_reason = held.orphan.term_reason if held.orphan is not None else ""
+        term_reason = held.unsupervised.term_reason if held.unsupervised is not None else ""
         return AttemptResult(
             ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
         )
@@ -273,8 +273,8 @@ class Following:
         if held.ended.is_set():
             return
         self._unwatch(held)
-        if held.orphan is not None:
-            held.orphan.close()
+        if held.unsupervised is not None:
+            held.unsupervised.close()
         if held.group is not None:
             held.group.remove()  # its supervisor does; unless that was killed
         held.ended.set()
@@ -296,8 +296,8 @@ class Following:
         """Stop watching and end the fork server. Supervisors and jobs go on."""
         for held in self._held.values():
             self._unwatch(held)
-            if held.orphan is not None:
-                held.orphan.close()
+            if held.unsupervised is not None:
+                held.unsupervised.close()
         for task in self._tasks:
             task.cancel()
         self.forks.close()

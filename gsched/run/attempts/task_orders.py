@@ -38,7 +38,7 @@ class Tasking:
     def is_possible(self, key: RunKey) -> bool:
         """Whether the job runs and its supervisor lives."""
         held = self._running(key)
-        if held is None or held.started is None or held.orphan is not None:
+        if held is None or held.started is None or held.unsupervised is not None:
             return False
         return not self._spool.is_past_job(held.name)
 

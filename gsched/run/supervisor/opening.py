@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class SupervisorSettings:
     """What all attempts of one fork server have in common."""
 
-    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
+    __slots__ = ("become_subreaper", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class SupervisorSettings:
         cluster: str,
         locks: gpu_lock.GpuLockFolders,
         notify_fd: int,
-        adopt_orphans: Callable[[], object],
+        become_subreaper: Callable[[], object],
         bind_memory: Callable[[Sequence[int]], object],
     ) -> None:
         self.spool = spool
         self.cluster = cluster
         self.locks = locks
         self.notify_fd = notify_fd
-        self.adopt_orphans = adopt_orphans
+        self.become_subreaper = become_subreaper
         """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
         self.bind_memory = bind_memory
         """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""

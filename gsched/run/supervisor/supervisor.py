@@ -84,7 +84,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
-        detach(self.settings.adopt_orphans)
+        detach(self.settings.become_subreaper)
         if not self.folder.claim(self.settings.boot_id):
             return
         try:

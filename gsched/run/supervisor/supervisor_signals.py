@@ -25,10 +25,10 @@ IGNORED = frozenset(
 )
 
 
-def detach(adopt_orphans: Callable[[], object]) -> None:
+def detach(become_subreaper: Callable[[], object]) -> None:
     """Cut what ties a fresh child to the fork server: its session, signals, and terminal or log."""
     os.setsid()
-    adopt_orphans()
+    become_subreaper()
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
     for signum in AWAITED:

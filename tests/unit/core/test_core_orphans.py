@@ -229,7 +229,7 @@ def test_a_host_that_is_heard_too_late_has_its_run_set_aside_and_the_job_is_told
         since = len(world.instructions)
         host_says(world, "b", lost)
         assert TerminateAttempt("b", job_id, 1, given_up=True) not in world.instructions[since:]
-        assert world.engine.observations.of("b").orphans.keys() == {(job_id, 1)}
+        assert world.engine.observations.of("b").unrecorded.keys() == {(job_id, 1)}
         text = "Run 1 of an earlier generation of the store, which is not recorded, is on host b as well"
         assert tuple(map(sentence, world.job(job_id).notes)) == (text,)
         assert world.state(job_id) == "RUN" and world.held(job_id) == [0]
@@ -250,7 +250,7 @@ def test_what_the_older_copy_knows_of_is_what_it_was() -> None:
     world.do(RenewStore(2))
     world.restart()
     host_says(world, host, HeldAttempt(job_id, 1, world.part(job_id, host), generation=1))
-    assert world.state(job_id) == "RUN" and not world.engine.observations.of(host).orphans
+    assert world.state(job_id) == "RUN" and not world.engine.observations.of(host).unrecorded
     world.ended(job_id)
     since = len(world.instructions)
     host_says(world, host, HeldAttempt(job_id, 1, world.part(job_id, host), generation=1))

@@ -247,7 +247,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> None:
     method, request = LARGEST[name]()
     if method == "Administration.EndOrphans":
-        crowded.engine.observations.of("a").orphans.update(
+        crowded.engine.observations.of("a").unrecorded.update(
             dict.fromkeys(map(parse_attempt_name, ORPHANS), UnrecordedAttempt(None))
         )
     most = asyncio.run(crowded.ask(method, request))

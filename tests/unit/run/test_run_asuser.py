@@ -354,7 +354,7 @@ def test_steps_after_a_killed_supervisor_are_the_users(on_host):
         await host.start_of(1)
         os.kill(host.supervisor_pid(), 9)
         async with asyncio.timeout(60):
-            while host.executor._held["1.1"].orphan is None:
+            while host.executor._held["1.1"].unsupervised is None:
                 await asyncio.sleep(0.01)
         await host.executor.terminate(1, 1, 0.1)
         assert "exit status is not known" in sentence((await host.end_of(1)).problem)
@@ -387,7 +387,7 @@ def test_a_mark_counts_for_processes_of_the_jobs_user_alone(on_host):
             owners = host.executor.owners([started.pid, stranger.pid, friend.pid])
             assert owners == {started.pid: "1.1", friend.pid: "1.1"}
             os.kill(host.supervisor_pid(), 9)
-            await appears(lambda: host.executor._held["1.1"].orphan is not None)
+            await appears(lambda: host.executor._held["1.1"].unsupervised is not None)
             await host.executor.terminate(1, 1, 0.1)
             await host.end_of(1)
             assert friend.wait(60) != 0 and stranger.poll() is None

@@ -103,7 +103,7 @@ def test_a_job_whose_supervisor_is_killed_is_followed_to_its_end(on_host):
     on_host(scenario)
 
 
-def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
+def test_an_unsupervised_job_can_still_be_terminated_and_has_its_run_limit(on_host):
     async def scenario(host):
         await host.executor.start(host.order("sleep 60; true", 1))
         await host.executor.start(host.order("sleep 60; true", 2, run_limit_s=1, terminate_interval_s=0.1))
@@ -118,7 +118,7 @@ def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
     on_host(scenario)
 
 
-def test_an_orphan_is_warned_of_its_end_once(on_host):
+def test_an_unsupervised_job_is_warned_of_its_end_once(on_host):
     async def scenario(host):
         job = "trap 'echo warned >> warnings' USR2; touch up; while [ ! -e go ]; do sleep 0.02; done"
         warning = {"run_limit_s": 61, "warning_signal": int(signal.SIGUSR2), "warning_s": 59}
@@ -134,7 +134,7 @@ def test_an_orphan_is_warned_of_its_end_once(on_host):
     on_host(scenario)
 
 
-def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
+def test_what_follows_an_unsupervised_job_is_run_in_its_supervisors_place(on_host):
     async def scenario(host):
         last = (
             JobStep(command="pwd > after; exit 3", what="the job's post-exec command"),
@@ -166,7 +166,7 @@ def test_what_a_killed_supervisor_had_begun_with_is_not_run_again(on_host):
     on_host(scenario)
 
 
-def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
+def test_the_limits_of_an_unsupervised_job_are_the_executors_to_enforce(on_host):
     async def scenario(host):
         code = 'import time; held = bytearray(200 << 20); open("held", "w"); time.sleep(60)'
         hold = shlex.join(["exec", sys.executable, "-c", code])
@@ -462,13 +462,13 @@ def test_a_job_that_was_killed_before_a_shutdown_stays_killed():
     assert not note.ended(AttemptResult(started=False, problem="no folder", ended_at=11.0), "b")
 
 
-@pytest.mark.parametrize("is_orphan", [False, True])
-def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host, is_orphan):
+@pytest.mark.parametrize("is_unsupervised", [False, True])
+def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host, is_unsupervised):
     async def scenario(host):
         await host.executor.start(host.order("touch begun; while [ ! -e go ]; do sleep 0.01; done; exit 3", 1))
         await appears((host.root / "begun").exists)  # its start is told before it is executed, and so marked
         await host.start_of(1)
-        if is_orphan:
+        if is_unsupervised:
             os.kill(host.executor._held["1.1"].supervisor[0], signal.SIGKILL)
         host.executor.close()
         shutil.rmtree(host.spool)
@@ -484,6 +484,6 @@ def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host,
         assert host.executor.running() == [(1, 1)]
         (host.root / "go").touch()
         ended = await host.end_of(1)
-        assert (ended.exit_code, ended.started) == (None if is_orphan else 3, True)
+        assert (ended.exit_code, ended.started) == (None if is_unsupervised else 3, True)
 
     on_host(scenario)

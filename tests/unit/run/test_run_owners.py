@@ -90,7 +90,7 @@ def test_before_it_has_become_its_program_a_job_has_no_mark(on_host):
     on_host(scenario)
 
 
-def test_the_session_of_an_orphan_ends_with_it(on_host):
+def test_the_session_of_an_unsupervised_job_ends_with_it(on_host):
     """pains 1: without supervisor, mark and group. What has a session of its own besides is out of reach."""
 
     async def scenario(host):

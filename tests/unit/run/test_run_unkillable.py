@@ -106,15 +106,15 @@ def test_a_process_that_is_not_ours_to_end_is_named(on_host, at_once, monkeypatc
     on_host(scenario)
 
 
-@pytest.mark.parametrize("how", ["terminate", "signal", "orphan"])
+@pytest.mark.parametrize("how", ["terminate", "signal", "unsupervised"])
 def test_who_is_there_after_sigkill_is_named_once(on_host, lost_kills, monkeypatch, how):
     async def scenario(host: Host) -> None:
         await host.executor.start(host.order(f"trap '' INT TERM; >{host.root}/deaf; while :; do sleep 0.05; done"))
         started = await host.start_of(1)
         await appears((host.root / "deaf").exists)
-        if how == "orphan":
+        if how == "unsupervised":
             os.kill(host.supervisor_pid(), signal.SIGKILL)
-            await appears(lambda: host.executor._held["1.1"].orphan is not None)
+            await appears(lambda: host.executor._held["1.1"].unsupervised is not None)
         if how == "signal":
             await host.executor.signal(1, 1, signal.SIGKILL)
         else:

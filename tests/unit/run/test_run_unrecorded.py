@@ -42,7 +42,7 @@ def lose(host: Host) -> None:
     )
 
 
-async def orphaned(host: Host) -> None:
+async def kill_supervisor(host: Host) -> None:
     pid = host.supervisor_pid()
     os.kill(pid, signal.SIGKILL)
     await appears(lambda: process_tree.read_process(pid) is None)
@@ -157,7 +157,7 @@ def test_without_a_supervisor_the_gpus_are_not_known(on_host):
     async def scenario(host):
         await host.executor.start(host.order(f"{GO}exit 3", holding=HOLDING))
         await host.start_of(1)
-        await orphaned(host)
+        await kill_supervisor(host)
         lose(host)
         assert await host.executor.adopt() == [(1, 1)]
         order = host.executor.order(1, 1)

@@ -29,7 +29,7 @@ class EndWarning:
     send: Callable[[], None]
 
 
-class OrphanedJob:
+class UnsupervisedJob:
     """Follows one job by timers of the running event loop. Run time is wall-clock time but for what it is suspended.
 
     `find` finds its processes; `is_suspended` tells whether they are stopped now;
