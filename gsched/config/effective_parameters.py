@@ -5,15 +5,21 @@ gsched.config.lsb_params reads them; a test reads with it what is written here. 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gsched.config.shares import FACTORS
-from gsched.model.config import ClusterConfig, FairshareFactors, GpuForeign, Params
+from gsched.model.config import ClusterConfig, GpuForeign, Params
+from gsched.model.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.view import Parameter
 
 UNIT_TYPES = "COMPUTE_UNIT_TYPES"
 
 
-def effective_parameters(config: ClusterConfig) -> tuple[Parameter, ...]:
-    """Those of the configuration, in the order in which people read them; one that has no value is left out."""
+def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ()) -> tuple[Parameter, ...]:
+    """Those of the configuration, in the order in which people read them; one that has no value is left out.
+
+    `gpu_hosts`: the hosts that have GPUs, by which default factors of fairshare go.
+    """
     params = config.params
     found: dict[str, object] = {
         "DEFAULT_QUEUE": " ".join(params.default_queues),
@@ -35,7 +41,7 @@ def effective_parameters(config: ClusterConfig) -> tuple[Parameter, ...]:
         "EGROUP_UPDATE_INTERVAL": None if params.egroup_update_s is None else f"{params.egroup_update_s / 60:.0f}m",
         **_of_gpus(params),
         **_of_preemption(params),
-        **_of_fairshare(params.fairshare),
+        **_of_fairshare(factors_of(params.factors, None, gpu_hosts)),
         UNIT_TYPES: " ".join(config.compute_units) or None,
     }
     return tuple(Parameter(name, _written(value)) for name, value in found.items() if value is not None)

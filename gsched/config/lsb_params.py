@@ -20,7 +20,6 @@ from gsched.config.shares import read_factors
 from gsched.config.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import KeyValues, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
 from gsched.model.config import (
-    FairshareFactors,
     GmemAction,
     GpuForeign,
     GpuPlacement,
@@ -138,7 +137,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
             settings.take("MAX_PREEXEC_RETRY", integer(1, _LARGEST), None),
         ),
         preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
-        fairshare=FairshareFactors(**read_factors(settings)),
+        factors=read_factors(settings),
         egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
     )
 

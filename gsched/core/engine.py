@@ -42,6 +42,7 @@ from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
 from gsched.core.dispatch.snapshot_builder import Outlook, local_type_of
+from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostNews
 from gsched.core.hosts.restart_grace import Returning
 from gsched.core.hosts.timeouts import Timeouts
@@ -315,7 +316,7 @@ class Engine:
                 digest=config.digest,
                 by=command.user,
                 started=command.started,
-                hist_hours=config.params.fairshare.hist_hours,
+                hist_hours=config.hist_hours,
                 queue_hist_hours=config.queue_hist_hours(),
                 host=config.master_host,
                 cluster=config.cluster,
@@ -324,6 +325,7 @@ class Engine:
             )
         )
         self.config = decision.config = command.config
+        forget_gpu_hosts(decision)
         self._judge = judge_for(command.config)
         self._rejudging.begin()
         self.planned = looked_at_by_nobody(self.planned)
@@ -383,13 +385,14 @@ class Engine:
 
     def _note_config(self, decision: Decision) -> None:
         """The master came up with another configuration than its state was made under: that is a fact too."""
-        hours, of_queues = self.config.params.fairshare.hist_hours, self.config.queue_hist_hours()
+        hours, of_queues = self.config.hist_hours, self.config.queue_hist_hours()
         accounts, digest = self.state.accounts, self.config.digest
         if (self.state.config_digest, accounts.hist_hours, accounts.queue_hours) != (digest, hours, of_queues):
             applied = ConfigApplied(
                 at=decision.now, digest=digest, by="", started=True, hist_hours=hours, queue_hist_hours=of_queues
             )
             decision.record(applied)
+            forget_gpu_hosts(decision)
 
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""

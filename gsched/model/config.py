@@ -12,6 +12,7 @@ from functools import cached_property
 import msgspec
 
 from gsched.model.application import Application
+from gsched.model.fairshare_factors import FairshareFactors
 from gsched.model.host import HostConfig
 from gsched.model.limit import Limit
 from gsched.model.queue import Queue
@@ -72,25 +73,6 @@ class GpuPlacement(StrEnum):
     """The fewest idle devices are left (best fit)."""
     SCARCE = "scarce"
     """The least room is taken from the kinds of jobs that have been seen."""
-
-
-class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of LSF's dynamic user priority. Times count in hours there. Source: lsb.params(5)."""
-
-    cpu_time: float = 0.7
-    run_time: float = 0.7
-    run_job: float = 3.0
-    committed_run_time: float = 0.0
-    gpu_run_time: float = 0.0
-    hist_hours: float = 5.0
-    """HIST_HOURS: past use has fallen to a tenth after so many hours; 0: it does not decay."""
-    hist_run_time: bool = False
-    """ENABLE_HIST_RUN_TIME: run time of finished jobs counts too."""
-    gpu_hist_run_time: bool = False
-
-    def of(self, queue: Queue) -> FairshareFactors:
-        """Those that hold in the queue, where these are the cluster's."""
-        return msgspec.structs.replace(self, **queue.factors) if queue.factors else self
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +156,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     preexec_exit: bool = False
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     max_dispatch_per_cycle: int | None = None
-    fairshare: FairshareFactors = FairshareFactors()
+    factors: dict[str, float] = {}
+    """Fields of FairshareFactors that are stated; what holds in a queue says model.fairshare_factors."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,6 +308,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def folder_of(self, daemon: str) -> str:
         """Where the sockets and locks of `master`, `door` or `agent` lie: in a shared cluster each has its own."""
         return f"{self.locations.run_dir}/{daemon}" if self.is_shared else self.locations.run_dir
+
+    @property
+    def hist_hours(self) -> float:
+        """HIST_HOURS of queues that have none of their own."""
+        return self.params.factors.get("hist_hours", FairshareFactors().hist_hours)
 
     def queue_hist_hours(self) -> dict[str, float]:
         """HIST_HOURS of the queues that have their own."""

@@ -376,6 +376,16 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     queues: int = 0
 
 
+class HostGpusKnown(Event, frozen=True, kw_only=True, tag="host_gpus_known"):
+    """The host has GPUs, or, as it has left the cluster, none any more: default weights of fairshare go by it.
+
+    A host that is down, or whose driver fails, still has the GPUs that it had.
+    """
+
+    host: str
+    has_gpus: bool = True
+
+
 class NumbersRaised(Event, frozen=True, kw_only=True, tag="numbers_raised"):
     """Numbers below this one belong to jobs of a store that is lost, so none of them is given out again."""
 
@@ -424,6 +434,7 @@ AnyEvent = (
     | ReservationMade
     | ReservationRemoved
     | ConfigApplied
+    | HostGpusKnown
     | NumbersRaised
     | StoreRenewed
 )

@@ -94,7 +94,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     fairshare: tuple[Share, ...] | None = None
     """USER_SHARES; None: first come first served."""
     factors: dict[str, float] = {}
-    """Fields of FairshareFactors that are other than the cluster's in this queue."""
+    """Fields of FairshareFactors that the queue states."""
     preemption: Preemption = Preemption()
     backfill: bool = False
     """BACKFILL: jobs of the queue may use what is reserved for others while it is not needed."""

@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.model.allocation import Allocation
-from gsched.model.config import FairshareFactors
+from gsched.model.fairshare_factors import FairshareFactors
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.ledger import Ledger
 from gsched.model.limit import HeldCounts, Limit
@@ -277,7 +277,8 @@ class Snapshot:
     """Array -> started elements."""
     shares: Mapping[str, Mapping[str, FairshareUse]] = field(default_factory=dict)
     """Fairshare queue -> user (`group/user` for jobs charged to a group with -G) -> use."""
-    fairshare: FairshareFactors = field(default_factory=FairshareFactors)
+    factors: Mapping[str, FairshareFactors] = field(default_factory=dict)
+    """Fairshare queue -> the weights in force; LSF's where none are given."""
     group_shares: Mapping[str, tuple[Share, ...]] = field(default_factory=dict)
     """User group -> its own USER_SHARES; a group that has none divides equally among its members."""
     processor_limits: Mapping[str, float] = field(default_factory=dict)

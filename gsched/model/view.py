@@ -281,6 +281,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """Pending jobs; `pend` counts their slots."""
     facts: dict[str, str] = {}
     """Further parameters by LSF's names (PREEMPTION, RUN_WINDOWS, REQUEUE_EXIT_VALUES …) as text."""
+    defaulted: tuple[str, ...] = ()
+    """Those of the facts that nobody stated: factors of a fairshare queue."""
 
 
 class Parameter(msgspec.Struct, frozen=True):

@@ -262,6 +262,7 @@ def test_what_is_kept_for_a_big_job_is_shown(cluster: Cluster) -> None:
     assert cluster.run("ghosts", "-w").stdout.splitlines()[1].split()[-1] == "6"
     long = cluster.run("gqueues", "-l", "fair").stdout
     assert "RUN_JOB_FACTOR:  2.5\n" in long and "HIST_HOURS:  9\n" in long
+    assert "GPU_RUN_TIME_FACTOR:  1 (default)\n" in long  # its host has GPUs
     cluster.until(lambda: share_of_default(cluster) == ["10", "6"], "gqueues -l does not show what is reserved")
 
 

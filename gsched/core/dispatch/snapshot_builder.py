@@ -19,6 +19,7 @@ from gsched.core.resources.shared_ledger import SharedLedger
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig, GpuPlacement
+from gsched.model.fairshare_factors import factors_of
 from gsched.model.host import HostConfig
 from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
@@ -96,7 +97,7 @@ class Outlook:
             limits += self._shared.limits(self._observations.roll.shared)
         ledger = state.ledger.fork()
         minute = minute_of_week(now)
-        fair = [queue.name for queue in config.queues.values() if queue.fairshare is not None]
+        fair = [queue for queue in config.queues.values() if queue.fairshare is not None]
         return Snapshot(
             queues=config.queues,
             hosts=self._hosts,
@@ -123,8 +124,8 @@ class Outlook:
                 number: array.spec.array_limit for number, array in state.arrays.items() if array.spec.array_limit
             },
             array_jobs=state.tally.array_jobs,
-            shares={name: state.accounts.shares(name, now) for name in fair},
-            fairshare=params.fairshare,
+            shares={queue.name: state.accounts.shares(queue.name, now) for queue in fair},
+            factors={queue.name: factors_of(params.factors, queue, state.gpu_hosts) for queue in fair},
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
             held=self._counts.held if self._counts is not None else None,
             reservations=tuple(_reservations(state, config)),

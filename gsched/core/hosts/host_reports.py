@@ -13,6 +13,7 @@ from gsched.core.attempts import attempt_reports
 from gsched.core.command import HostDisconnected, HostHello, HostReported
 from gsched.core.decision import Decision
 from gsched.core.gpu_events.gpu_faults import judge_faults
+from gsched.core.gpu_events.gpu_hosts import note_gpu_host
 from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
 from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
 from gsched.core.hosts.timeouts import Timeouts
@@ -78,8 +79,9 @@ class HostNews:
         return changed
 
     def _judge_gpus(self, host: str, gpus: GpuReport, decision: Decision) -> None:
-        """What the host's GPUs say about the jobs that hold them."""
+        """What follows from the host's GPUs, above all for the jobs that hold them."""
         judge_gmem(host, gpus, decision)
+        note_gpu_host(host, gpus, decision)
         note_gpus(host, gpus, decision)
         judge_faults(host, gpus, decision)
 

@@ -23,6 +23,7 @@ from gsched.model.event import (
     ArrayElementsRequeued,
     ConfigApplied,
     HostClosed,
+    HostGpusKnown,
     HostOpened,
     JobDispatched,
     JobFinished,
@@ -354,6 +355,10 @@ def _config_applied(state: ClusterState, event: ConfigApplied) -> None:
     state.accounts.configure(event.hist_hours, event.at, event.queue_hist_hours)
 
 
+def _gpus_known(state: ClusterState, event: HostGpusKnown) -> None:
+    state.gpu_hosts = state.gpu_hosts | {event.host} if event.has_gpus else state.gpu_hosts - {event.host}
+
+
 def _numbers_raised(state: ClusterState, event: NumbersRaised) -> None:
     state.skip_numbers(event.next_job_id)
 
@@ -400,6 +405,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ReservationMade: _reservation_made,
     ReservationRemoved: _reservation_removed,
     ConfigApplied: _config_applied,
+    HostGpusKnown: _gpus_known,
     NumbersRaised: _numbers_raised,
     StoreRenewed: _store_renewed,
 }

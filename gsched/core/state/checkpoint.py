@@ -45,6 +45,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     renewed_at: float | None = None
     attempts_before: dict[int, int] = {}
     closed_hosts: dict[str, tuple[str, str]]
+    gpu_hosts: tuple[str, ...] = ()
     config_digest: str
     quarantined: dict[int, str]
     queue_states: dict[str, QueueState] = {}
@@ -131,6 +132,7 @@ class Writing:
             renewed_at=state.renewed_at if state.generation > 1 else None,
             attempts_before=state.attempts_before,
             closed_hosts=state.closed_hosts,
+            gpu_hosts=tuple(sorted(state.gpu_hosts)),
             config_digest=state.config_digest,
             quarantined=state.quarantined,
             queue_states=state.queue_states,
@@ -225,6 +227,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     state.renewed_at = float("-inf") if stored.renewed_at is None else stored.renewed_at
     state.attempts_before = stored.attempts_before
     state.closed_hosts = stored.closed_hosts
+    state.gpu_hosts = frozenset(stored.gpu_hosts)
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined
     state.queue_states = stored.queue_states

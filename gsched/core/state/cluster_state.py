@@ -50,6 +50,8 @@ class ClusterState:
         """Job -> its newest attempt as that generation began; left out are jobs that had none."""
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
+        self.gpu_hosts: frozenset[str] = frozenset()
+        """Hosts of the configuration that have reported GPUs."""
         self.config_digest = ""
         self.quarantined: dict[int, str] = {}
         """Jobs set aside because of an unreadable record -> what was wrong."""

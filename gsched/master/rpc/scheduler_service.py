@@ -248,6 +248,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             *self._board.open_jobs(),
             self._loop.gauges.readings.shares,
             minute_of_week(time.time()),
+            self._board.shared.gpu_hosts,
         )
         queues = queues_with_kept_slots(queues, self._board.hosts(), self._board.shared.planned)
         known = {queue.name for queue in queues}
@@ -273,7 +274,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             store_problem=self._services.problem,
             quarantined=self._board.quarantined,
             administrators=config.administrators,
-            parameters=effective_parameters(config) if request.parameters else (),
+            parameters=effective_parameters(config, self._board.shared.gpu_hosts) if request.parameters else (),
         )
         return to_proto(view, model_pb2.ClusterView)
 

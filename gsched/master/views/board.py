@@ -85,6 +85,8 @@ class SharedViews:
     queue_states: Mapping[str, QueueState] = field(default_factory=dict)
     groups: Mapping[str, JobGroup] = field(default_factory=dict)
     reservations: Mapping[str, StoredReservation] = field(default_factory=dict)
+    gpu_hosts: frozenset[str] = frozenset()
+    """Hosts that have GPUs."""
 
 
 class Board:
@@ -138,6 +140,7 @@ class Board:
             queue_states=dict(state.queue_states),
             groups=dict(state.groups),
             reservations=dict(state.reservations),
+            gpu_hosts=state.gpu_hosts,
         )
 
     def _publish_job(self, job: JobRecord, engine: Engine) -> None:

@@ -6,6 +6,7 @@ It knows the configuration alone, never what anybody has used.
 from __future__ import annotations
 
 from gsched.model.config import ClusterConfig
+from gsched.model.fairshare_factors import FairshareFactors
 from gsched.policy.order.fairshare import ShareTree
 
 
@@ -31,4 +32,4 @@ class Charged:
             return ""
         groups = {name: group.users for name, group in config.user_groups.items()}
         shares = {name: group.shares for name, group in config.user_groups.items() if group.shares}
-        return ShareTree(found, {}, config.params.fairshare, groups, shares).path(user, user_group)
+        return ShareTree(found, {}, FairshareFactors(), groups, shares).path(user, user_group)

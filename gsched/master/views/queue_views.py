@@ -5,13 +5,14 @@ Pure: everything comes in. Source of the words: bqueues(1) of LSF 10.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gsched.config.queue_parameters import shown_parameters
 from gsched.config.shares import FACTORS
 from gsched.core.records.entities import QueueState
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig
+from gsched.model.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.queue import Queue, RunLimits
 from gsched.model.view import JobView, QueueView, ShareView
@@ -27,8 +28,9 @@ def queue_views(
     jobs: Iterable[JobView],
     shares: Mapping[str, Sequence[ShareView]],
     minute_of_week: int,
+    gpu_hosts: Collection[str] = (),
 ) -> list[QueueView]:
-    """All queues by descending priority; counts are in slots."""
+    """All queues by descending priority; counts are in slots. `gpu_hosts`: the hosts that have GPUs."""
     counts: dict[str, dict[str, int]] = {}
     waiting: dict[str, int] = {}
     for job in jobs:
@@ -50,6 +52,7 @@ def queue_views(
             tuple(shares.get(queue.name, ())),
             minute_of_week,
             waiting.get(queue.name, 0),
+            gpu_hosts,
         )
         for queue in sorted(config.queues.values(), key=lambda queue: (-queue.priority, queue.name))
     ]
@@ -70,7 +73,10 @@ def _view(
     shares: tuple[ShareView, ...],
     minute_of_week: int,
     waiting: int,
+    gpu_hosts: Collection[str],
 ) -> QueueView:
+    factors = {} if queue.fairshare is None else _factors(factors_of(config.params.factors, queue, gpu_hosts))
+    stated = config.params.factors.keys() | queue.factors.keys()
     pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
     started = sum(slots.get(each, 0) for each in STARTED)
     return QueueView(
@@ -99,7 +105,8 @@ def _view(
         shares=shares,
         administrators=queue.administrators,
         thresholds={name: each.text for name, each in queue.thresholds.items()},
-        facts=dict(_facts(queue, config, state)),
+        facts=dict(_facts(queue, config, state)) | factors,
+        defaulted=tuple(name for name in factors if FACTORS[name].field not in stated),
     )
 
 
@@ -147,7 +154,6 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
     """Parameters by LSF's names; only what is set. Printing orders them."""
     given = {
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
-        **{name: _factor(queue.factors.get(each.field)) for name, each in FACTORS.items()},
         **dict(shown_parameters(queue)),
         "EXCLUDED_USERS": " ".join(queue.excluded_users),
         "TASKLIMIT": " ".join(str(each) for each in queue.task_limit or ()),
@@ -162,11 +168,10 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
             yield f"GPU_HOURS {budget.name}", f"{budget.gpu_hours:g} in {budget.budget_window_s / 3600:g} hours"
 
 
-def _factor(value: float | None) -> str:
-    """Empty when the cluster's holds."""
-    if value is None:
-        return ""
-    return ("N", "Y")[value] if isinstance(value, bool) else _number(value)
+def _factors(factors: FairshareFactors) -> dict[str, str]:
+    """All weights of a fairshare queue by LSF's names."""
+    values = {name: getattr(factors, each.field) for name, each in FACTORS.items()}
+    return {name: ("N", "Y")[value] if isinstance(value, bool) else _number(value) for name, value in values.items()}
 
 
 def _limits(limits: RunLimits) -> str:

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gsched.model.config import FairshareFactors
+from gsched.model.fairshare_factors import FairshareFactors
 from gsched.model.queue import Queue
 from gsched.model.snapshot import FairshareUse, Snapshot
 from gsched.model.user import Share
 from gsched.model.view import ShareView
 
 HOUR_S = 3600.0
-LEAST_LOAD = 0.01
-"""What the shares are divided by when all factors are so small that next to nothing counts."""
+LEAST_LOAD = 0.0001
+"""What the shares are divided by when all factors are so small that next to nothing counts; less than what one slot
+counts by default where hosts have GPUs.
+"""
 _EQUAL = (Share("default", 1),)
 DEFAULT, OTHERS = "default", "others"
 EVERYBODY = "all"
@@ -234,7 +236,8 @@ def load_of(use: FairshareUse, factors: FairshareFactors) -> float:
 def tree_of(snapshot: Snapshot, queue: Queue) -> ShareTree:
     """The share tree of a queue as a cycle sees it."""
     use = snapshot.shares.get(queue.name, {})
-    return ShareTree(queue, use, snapshot.fairshare.of(queue), snapshot.user_groups, snapshot.group_shares)
+    factors = snapshot.factors.get(queue.name) or FairshareFactors()
+    return ShareTree(queue, use, factors, snapshot.user_groups, snapshot.group_shares)
 
 
 def _sum(a: FairshareUse, b: FairshareUse) -> FairshareUse:

@@ -308,7 +308,9 @@ def test_a_queue_tells_of_its_policies(master: FakeMaster, call: NewCall) -> Non
                 "GPU_HOURS week": "5 in 168 hours",
                 "RERUNNABLE": "yes",
                 "CPU_TIME_FACTOR": "0.2",
+                "HIST_HOURS": "5",
             },
+            defaulted=("HIST_HOURS",),
         )
     ]
     long = call("gqueues", "-l", "fair")
@@ -324,7 +326,8 @@ def test_a_queue_tells_of_its_policies(master: FakeMaster, call: NewCall) -> Non
         "PREEMPTION:  PREEMPTIVE[low]\nRUN_WINDOWS:  8:00-18:00\nUSERS: all users ~eve\nHOSTS: all\n",
         "ADMINISTRATORS:  root\n",
         "GPU_REQ:  num=1\n",
-        "CPU_TIME_FACTOR:  0.2\nRUN_JOB_FACTOR:  5\nRERUNNABLE:  yes\nGPU_HOURS week:  5 in 168 hours\n",
+        "CPU_TIME_FACTOR:  0.2\nRUN_JOB_FACTOR:  5\nHIST_HOURS:  5 (default)\n",
+        "RERUNNABLE:  yes\nGPU_HOURS week:  5 in 168 hours\n",
         "Maximum slot reservation time: 60 seconds\n",
     ):
         assert text in long.out, text

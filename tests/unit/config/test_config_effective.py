@@ -11,6 +11,7 @@ from gsched.cli.render.cluster.parameters import render_long
 from gsched.config.effective_parameters import effective_parameters
 from gsched.config.lsf_conf import settings_of
 from gsched.model.config import ClusterConfig
+from gsched.model.fairshare_factors import factors_of
 
 UNUSUAL = """
 DEFAULT_QUEUE = normal
@@ -68,8 +69,18 @@ def test_what_counts_is_what_was_written(text: str) -> None:
     config = configured(*text.split("\n"))
     lines = [f"{parameter.name} = {parameter.value}" for parameter in effective_parameters(config)]
     again = configured(*lines)
-    assert (again.params, again.timing) == (config.params, config.timing)
+    assert factors_of(again.params.factors, None, ()) == factors_of(config.params.factors, None, ())
+    all_stated = msgspec.structs.replace(config.params, factors=again.params.factors)
+    assert (again.params, again.timing) == (all_stated, config.timing)
     assert set(text.split("\n")) - {""} <= set(lines)
+
+
+def test_default_factors_are_those_in_force_on_the_hosts() -> None:
+    def shown(*lines: str) -> set[str]:
+        return {f"{each.name}={each.value}" for each in effective_parameters(configured(*lines), gpu_hosts=("gpu01",))}
+
+    assert {"GPU_RUN_TIME_FACTOR=1", "RUN_JOB_FACTOR=0.001", "CPU_TIME_FACTOR=0"} <= shown()
+    assert {"GPU_RUN_TIME_FACTOR=1", "RUN_JOB_FACTOR=3", "CPU_TIME_FACTOR=0"} <= shown("RUN_JOB_FACTOR = 3")
 
 
 def test_every_parameter_has_a_place() -> None:

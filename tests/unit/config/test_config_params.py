@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import check, with_lines
 
-from gsched.model.config import FairshareFactors, GpuPlacement, Params
+from gsched.model.config import GpuPlacement, Params
 
 
 def params(*lines: str):
@@ -55,16 +55,16 @@ def test_every_parameter_of_policies():
         max_job_preempt=5,
         max_preexec_retry=7,
         preexec_exit=True,
-        fairshare=FairshareFactors(
-            cpu_time=1,
-            run_time=2,
-            run_job=3.5,
-            committed_run_time=0.5,
-            gpu_run_time=4,
-            hist_hours=0,
-            hist_run_time=True,
-            gpu_hist_run_time=True,
-        ),
+        factors={
+            "cpu_time": 1,
+            "run_time": 2,
+            "run_job": 3.5,
+            "committed_run_time": 0.5,
+            "gpu_run_time": 4,
+            "hist_hours": 0,
+            "hist_run_time": True,
+            "gpu_hist_run_time": True,
+        },
     )
 
 

@@ -10,15 +10,18 @@ from config_texts import BASE
 
 from gsched.base.sentences import SENTENCES
 from gsched.config.configuration import check_texts
+from gsched.config.shares import FACTORS
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig
+from gsched.model.fairshare_factors import WHERE_GPUS, FairshareFactors, factors_of
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Bucket, FairshareUse, RequirementClass, Snapshot
 from gsched.model.window import DAY_MIN, is_open
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.order.fairshare import ShareTree
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+DOCUMENT = (DOCS / "policies.md").read_text()
 EXAMPLES = re.findall(r"^```(ls[bf]\.\w+)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 SATURDAY = 6 * DAY_MIN
 
@@ -39,10 +42,11 @@ def config() -> ClusterConfig:
     return loaded.required()
 
 
-def tree(config: ClusterConfig, use: dict[str, FairshareUse]) -> ShareTree:
+def tree(config: ClusterConfig, use: dict[str, FairshareUse], gpu_hosts: tuple[str, ...] = ()) -> ShareTree:
     groups = {name: group.users for name, group in config.user_groups.items()}
     inner = {name: group.shares for name, group in config.user_groups.items() if group.shares}
-    return ShareTree(config.queues["shared"], use, config.params.fairshare, groups, inner)
+    queue = config.queues["shared"]
+    return ShareTree(queue, use, factors_of(config.params.factors, queue, gpu_hosts), groups, inner)
 
 
 def test_everybody_stands_where_the_table_says(config: ClusterConfig) -> None:
@@ -54,9 +58,38 @@ def test_everybody_stands_where_the_table_says(config: ClusterConfig) -> None:
 
 
 def test_the_worked_priority(config: ClusterConfig) -> None:
-    shares = tree(config, {"eve": FairshareUse(cpu_s=2 * 3600, run_s=4 * 3600, slots=3)})
-    assert [round(shares.leaf(user).priority, 3) for user in ("eve", "cat")] == [0.185, 0.667]
-    assert "= 0.185" in DOCUMENT and "= 0.667" in DOCUMENT
+    hour = 3600.0
+    eve = FairshareUse(cpu_s=2 * hour, run_s=4 * hour, slots=3, hist_gpu_s=2 * hour, gpu_s=4 * hour)
+    for gpu_hosts, priorities in (((), ("0.185", "0.667")), (("gpu01",), ("0.500", "2000"))):
+        shares = tree(config, {"eve": eve}, gpu_hosts)
+        for user, priority in zip(("eve", "cat"), priorities, strict=True):
+            assert shares.leaf(user).priority == pytest.approx(float(priority), abs=0.0005)
+            assert f"= {priority}" in DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("document", "heading"),
+    [
+        ("policies.md", "| factor | default, hosts with GPUs |"),
+        ("configuration.md", "| parameter | default, hosts with"),
+    ],
+)
+def test_both_sets_of_default_factors(document: str, heading: str) -> None:
+    lines = (DOCS / document).read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(heading)) + 2
+    rows = [[cell.strip("` ") for cell in line.split("|")[1:4]] for line in lines[first : first + len(FACTORS)]]
+    assert [row[0] for row in rows] == list(FACTORS)
+    for name, *told in rows:
+        meant = [getattr(factors, FACTORS[name].field) for factors in (WHERE_GPUS, FairshareFactors())]
+        assert told == [("N", "Y")[each] if isinstance(each, bool) else f"{each:g}" for each in meant], name
+
+
+def test_lsfs_defaults_are_had_as_the_guide_says(config: ClusterConfig) -> None:
+    guide = (DOCS / "from-lsf.md").read_text()
+    (lines,) = re.findall(r"^  ```lsb.params\n(.*?)^  ```$", guide, re.MULTILINE | re.DOTALL)
+    texts = {**BASE, "lsb.params": f"Begin Parameters\n{lines}End Parameters\n"}
+    stated = check_texts("/conf", texts).required().params.factors
+    assert factors_of(stated, None, ("gpu01",)) == FairshareFactors()
 
 
 @pytest.mark.parametrize(("hour", "slots"), [(10, 4), (20, 16)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
-from gsched.model.config import FairshareFactors
+from gsched.model.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.user import Share
 from gsched.model.window import Window
@@ -394,9 +394,9 @@ def test_factors_of_fairshare_in_a_queue():
         "ENABLE_HIST_RUN_TIME = Y",
     )
     assert read.factors == {"run_time": 1.5, "gpu_run_time": 2, "hist_hours": 0, "hist_run_time": True}
-    of_queue = FairshareFactors(cpu_time=9).of(read)
+    of_queue = factors_of({"cpu_time": 9, "run_time": 9}, read, ())
     assert (of_queue.cpu_time, of_queue.run_time, of_queue.hist_run_time) == (9, 1.5, True)
-    assert FairshareFactors(cpu_time=9).of(Queue(name="plain")) == FairshareFactors(cpu_time=9)
+    assert factors_of({"cpu_time": 9}, Queue(name="plain"), ()) == FairshareFactors(cpu_time=9)
 
 
 def test_factors_without_fairshare_are_noted():

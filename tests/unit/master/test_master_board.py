@@ -10,6 +10,7 @@ import pytest
 from gsched.base.coded_text import sentence
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id, show_job
+from gsched.config.shares import FACTORS
 from gsched.core.command import (
     AttemptEnded,
     ControlGroups,
@@ -30,7 +31,7 @@ from gsched.master.views.queue_views import queue_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.config import ClusterConfig, Locations
+from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
@@ -352,12 +353,33 @@ def test_policies_of_a_queue_are_put_into_words() -> None:
     assert view.policies == ("FAIRSHARE", "PREEMPTIVE", "PREEMPTABLE", "BACKFILL", "EXCLUSIVE")
     assert view.status == "Open:Inact_Win" and view.hosts == ("a", "b+1")
     assert view.thresholds == {"mem": "100/-"}
-    assert view.facts == {
+    assert {name: text for name, text in view.facts.items() if name not in FACTORS} == {
         "USER_SHARES": "[red, 3] [default, 1]",
         "PREEMPTION": "PREEMPTIVE[low+2] PREEMPTABLE",
         "RUN_WINDOWS": "8:00-18:30 1:0:00-2:0:00",
         "MEMLIMIT": "- 2048",
     }
+
+
+def test_factors_in_force_are_shown_and_which_of_them_are_defaults() -> None:
+    fair = Queue(name="fair", fairshare=(Share("default", 1),), factors={"hist_run_time": True})
+    params = Params(factors={"run_job": 2.5})
+    config = msgspec.structs.replace(CONFIG, params=params, queues={"fair": fair, "plain": Queue(name="plain")})
+    shown, plain = queue_views(config, {}, [], [], {}, 0, gpu_hosts=("a",))
+    assert {name: text for name, text in shown.facts.items() if name in FACTORS} == {
+        "CPU_TIME_FACTOR": "0",
+        "RUN_TIME_FACTOR": "0",
+        "RUN_JOB_FACTOR": "2.5",
+        "COMMITTED_RUN_TIME_FACTOR": "0",
+        "GPU_RUN_TIME_FACTOR": "1",
+        "HIST_HOURS": "5",
+        "ENABLE_HIST_RUN_TIME": "Y",
+        "ENABLE_GPU_HIST_RUN_TIME": "Y",
+    }
+    assert FACTORS.keys() - shown.defaulted == {"RUN_JOB_FACTOR", "ENABLE_HIST_RUN_TIME"}
+    assert not plain.facts.keys() & FACTORS.keys() and plain.defaulted == ()
+    (by_lsf, _) = queue_views(config, {}, [], [], {}, 0)
+    assert (by_lsf.facts["CPU_TIME_FACTOR"], by_lsf.facts["GPU_RUN_TIME_FACTOR"]) == ("0.7", "0")
 
 
 def gpu_host(name: str, *holders: tuple[str, ...], mode: ComputeMode = ComputeMode.EXCLUSIVE_PROCESS) -> HostView:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.model.config import FairshareFactors
+from gsched.model.fairshare_factors import FairshareFactors
 from gsched.model.queue import Queue
 from gsched.model.snapshot import FairshareUse
 from gsched.model.user import Share

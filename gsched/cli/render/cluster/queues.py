@@ -124,7 +124,8 @@ def _settings(queue: QueueView) -> Iterator[str]:
     for name, text in (*shown.items(), *rest):
         if text:
             gap = " " if name in ("USERS", "HOSTS") else "  "
-            yield f"{name}:{gap}{printable(text)}\n"
+            default = " (default)" if name in queue.defaulted else ""
+            yield f"{name}:{gap}{printable(text)}{default}\n"
     if reserve:
         yield f"Maximum slot reservation time: {reserve} seconds\n"
 
