@@ -192,7 +192,7 @@ class HostColumns:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def try_out(self, row: int, *, devices: bool = True) -> None:
-        """The ledger of the row has changed, by a cycle that works on a fork of them: `show` looks at the host once
+        """The ledger of the row has changed, by a cycle that works on a fork: `show` looks at the host once
         more. `devices`: who holds its GPUs has changed too.
         """
         if not self.tried:
