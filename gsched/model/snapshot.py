@@ -25,6 +25,7 @@ from gsched.model.user import Share
 
 if TYPE_CHECKING:
     from gsched.model.columns import HostColumns
+    from gsched.model.run_kind import RunKind
 
 HostValues = Mapping[str, float | str | bool | None]
 """Resource name -> value; None means unknown."""
@@ -53,7 +54,9 @@ class RequirementClass(NamedTuple):
     exclusive: bool = False
     """-x: alone on its hosts."""
     run_s: float | None = None
-    """Longest run time in seconds, for backfill; None: nobody knows."""
+    """Run limit in seconds, for backfill; None: it has none."""
+    estimate_s: float | None = None
+    """-We of a job without a run limit: how long it is expected to run."""
     reservation: str = ""
     """-U."""
     waited_s: float = 0.0
@@ -288,6 +291,8 @@ class Snapshot:
     reservations: tuple[AdvanceReservation, ...] = ()
     planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     """Plans of the cycle before: kept while they still hold."""
+    usual_run_s: Mapping[RunKind, float] = field(default_factory=dict)
+    """Kind of jobs -> how long most of them run, for those without a run limit; only where that is known."""
     increasing: frozenset[str] = frozenset(resource.name for resource in BUILTIN.values() if resource.increasing)
     """Resources of which less is better; order[] sorts these upwards and all others downwards."""
     local_type: str = ""

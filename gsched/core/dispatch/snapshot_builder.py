@@ -25,6 +25,7 @@ from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
 from gsched.model.reported_resources import gpu_names_in
 from gsched.model.resource import BUILTIN
+from gsched.model.run_kind import run_kind
 from gsched.model.snapshot import (
     AdvanceReservation,
     Bucket,
@@ -90,6 +91,7 @@ class Outlook:
         """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
         self._look_for_gpu_names(config)
+        self._note_sooner()
         fixed = self._refresh(config, now)
         limits = config.limits
         if self._shared is not None and self._counts is not None:
@@ -130,6 +132,7 @@ class Outlook:
             held=self._counts.held if self._counts is not None else None,
             reservations=tuple(_reservations(state, config)),
             planned=planned or {},
+            usual_run_s=state.run_times.usual,
             increasing=fixed.increasing,
             local_type=fixed.local_type,
             job_accept_interval_s=params.job_accept_interval_s,
@@ -177,6 +180,18 @@ class Outlook:
             self._stale.update(config.hosts)
             if self._fixed is not None:
                 self._fixed = replace(self._fixed, increasing=_increasing(config, roll.gpu_names))
+
+    def _note_sooner(self) -> None:
+        """Where jobs are expected to end sooner than before, what is kept of the hosts' future must be read again."""
+        state = self._state
+        kinds, state.run_times.sooner = state.run_times.sooner, set()
+        if not kinds:
+            return
+        users = {kind.user for kind in kinds}
+        for running in state.running.values():
+            bucket = running.bucket
+            if bucket.user in users and bucket.requirement.run_s is None and run_kind(bucket) in kinds:
+                state.ledger.changed.update(part.host for part in running.allocation.parts)
 
     def _renew(self, host: HostSnapshot) -> None:
         if host != self._hosts.get(host.name):

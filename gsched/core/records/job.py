@@ -274,6 +274,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             first_hosts=spec.first_hosts,
             exclusive=spec.exclusive,
             run_s=spec.run_limit_s,
+            estimate_s=spec.estimate_s if spec.run_limit_s is None else None,
             reservation=spec.reservation,
             waited_s=self.waited_s,
             excluded_hosts=self.excluded_hosts,

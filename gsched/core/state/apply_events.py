@@ -15,6 +15,7 @@ from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray, UnstartedEnd, indices_of
 from gsched.core.records.host_allocations import is_part
 from gsched.core.records.job import JobRecord
+from gsched.core.records.run_times import ran_s
 from gsched.core.state import apply_changes
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
@@ -58,6 +59,7 @@ from gsched.model.event import (
     SubmissionAccepted,
 )
 from gsched.model.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
+from gsched.model.run_kind import run_kind
 from gsched.model.view import Message
 
 __all__ = ["IllegalEvent", "apply"]
@@ -227,6 +229,9 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     job.finished_at = event.at
     job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
     job.part_usage = {}
+    lasted_s = ran_s(event.result, job.started_at, was_asked=bool(job.kill_by))
+    if lasted_s is not None:
+        state.run_times.note(run_kind(job.bucket()), lasted_s)
     state.leaving.enter(job)
     _over(state, job, event)
 

@@ -13,6 +13,7 @@ from gsched.core.records.accepted_submissions import AcceptedSubmission
 from gsched.core.records.array import JobArray
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.job import JobProgress, JobRecord
+from gsched.core.records.run_times import KnownTimes, RunTimes
 from gsched.core.records.spec_interning import fingerprint
 from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.model.job import JobSpec, JobState
@@ -54,6 +55,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     reservations: dict[str, StoredReservation] = {}
     accepted: list[AcceptedSubmission] = []
     accounts: msgspec.Raw = msgspec.Raw(b"null")
+    run_times: list[KnownTimes] = []
 
 
 class _Stored(_Rest, kw_only=True):
@@ -140,6 +142,7 @@ class Writing:
             reservations=state.reservations,
             accepted=list(state.accepted.values()),
             accounts=msgspec.Raw(state.accounts.dump()),
+            run_times=state.run_times.stored(),
         )
         return _in_parts(self._pieces(list(state.jobs), list(state.arrays), msgspec.json.encode(rest)))
 
@@ -219,6 +222,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         for each in stored.jobs:
             state.add(_job_of(each, specs, stored.tokens))
         state.accounts = UsageAccounts.load(bytes(stored.accounts))
+        state.run_times = RunTimes(stored.run_times)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError, IndexError) as error:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)

@@ -17,6 +17,7 @@ from gsched.core.records.host_allocations import Leaving, is_ordered
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.records.job_names import JobNames
+from gsched.core.records.run_times import RunTimes
 from gsched.core.records.spec_interning import SpecPool
 from gsched.core.records.tallies import LimitTally
 from gsched.core.records.usage_accounts import UsageAccounts
@@ -59,6 +60,7 @@ class ClusterState:
         self.groups: dict[str, JobGroup] = {}
         self.reservations: dict[str, StoredReservation] = {}
         self.accounts = UsageAccounts()
+        self.run_times = RunTimes()
         self.specs = SpecPool()
         self.ledger = Ledger()
         self.seen = KindsSeen()
