@@ -89,8 +89,21 @@ def _read_queue(
         **read_parameters(settings, known),
     )
     settings.finish(REFUSED_QUEUE, {}, load_names(known.resources))
+    _check_estimate(settings, queue, findings)
     _note(settings, queue, findings)
     return queue
+
+
+def _check_estimate(settings: KeyValues, queue: Queue, findings: Findings) -> None:
+    """DEFAULT_RUNLIMIT is for jobs that RUNLIMIT gives no limit: there are none where it is set."""
+    at = settings.place("DEFAULT_RUNLIMIT")
+    if at is None or queue.estimate_s is None or queue.run_limit_s is None:
+        return
+    if queue.estimate_s > queue.run_limit_s:
+        text = f"DEFAULT_RUNLIMIT: {queue.estimate_s // 60} min exceed the {queue.run_limit_s // 60} min of RUNLIMIT"
+        findings.error(at, text)
+    else:
+        findings.note(at, "DEFAULT_RUNLIMIT has no effect: RUNLIMIT gives every job of the queue a limit")
 
 
 def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from gsched.config.exit_values import exit_values
 from gsched.config.host_groups import HostNames
+from gsched.config.job_limits import time_s
 from gsched.config.lsb_users import UserNames
 from gsched.config.preemption import preemption
 from gsched.config.requirements import RequirementJudge, gpu_requirement
@@ -76,6 +77,10 @@ def _number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} min"
+
+
 def _preemption(value: Preemption) -> str:
     parts = []
     lower, higher = value.preemptive, value.preemptable_by
@@ -98,6 +103,7 @@ PARAMETERS = (
     QueueParameter("UJOB_LIMIT", "user_limit", _LIMIT),
     QueueParameter("HJOB_LIMIT", "host_limit", _LIMIT),
     QueueParameter("PJOB_LIMIT", "processor_limit", _always(real(0, 1e6))),
+    QueueParameter("DEFAULT_RUNLIMIT", "estimate_s", _always(time_s), _minutes),
     QueueParameter("RES_REQ", "res_req", lambda known: known.judge.requirement),
     QueueParameter("GPU_REQ", "gpu_req", lambda known: gpu_requirement(known.judge.unit)),
     QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),

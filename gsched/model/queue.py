@@ -65,6 +65,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """TASKLIMIT (PROCLIMIT): least, default and most slots of one job."""
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
+    estimate_s: int | None = None
+    """DEFAULT_RUNLIMIT: how long jobs without a run limit are expected to run, for planning; it ends none."""
     limits: dict[str, RunLimits] = {}
     """CPULIMIT (s), MEMLIMIT, SWAPLIMIT (MiB), PROCESSLIMIT, THREADLIMIT (counts), FILELIMIT, DATALIMIT, STACKLIMIT,
     CORELIMIT (KiB) -> default and maximum."""

@@ -15,6 +15,7 @@ from gsched.model.allocation import SHARING, Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
+from gsched.policy.backfill.run_estimates import RunEstimates
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
@@ -54,6 +55,11 @@ class Booking:
     def key(self) -> AttemptKey:
         return (self.job_id, BOOKED)
 
+    @property
+    def last_end(self) -> float:
+        """The end that its run limit makes certain; infinite without one, whatever an estimate says."""
+        return NEVER_ENDS if self.bucket.requirement.run_s is None else self.end
+
     def part_on(self, host: str) -> HostAllocation:
         """What it will hold on `host`. Raises StopIteration if that is nothing."""
         return next(part for part in self.allocation.parts if part.host == host)
@@ -77,6 +83,9 @@ class Future:
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self.snapshot = snapshot
         self.now = now
+        self.estimates = RunEstimates(snapshot)
+        self._estimated: dict[int, float] = {}
+        """Started job without a run limit -> when it is expected to end."""
         self._rules = FitRules.of(snapshot, now)
         memo = {} if snapshot.columns is None else snapshot.columns.memo
         self._conditions: dict[int, tuple[HostAllocation, list[RoomCondition]]] = memo.setdefault(_KEPT_AS, {})
@@ -132,18 +141,34 @@ class Future:
             return self.soon
         if running.state in _SUSPENDED or running.job_id in self.stopped:
             return NEVER_ENDS
+        if running.ends_at == NEVER_ENDS:
+            return self._estimated_end(running)
         if running.ends_at > self.now:
             return running.ends_at
         return self.soon if self.now - running.ends_at <= OVERRUN_S else NEVER_ENDS
 
-    def end_of(self, host: str, key: AttemptKey, part: HostAllocation) -> float:
-        """When a holding in the cycle's ledger is expected to end."""
+    def _estimated_end(self, running: Running) -> float:
+        found = self._estimated.get(running.job_id)
+        if found is None:
+            end = self.estimates.end_of(running, self.now)
+            found = self._estimated[running.job_id] = NEVER_ENDS if end is None else end
+        return found
+
+    def run_s(self, bucket: Bucket) -> float:
+        """How long a job of the bucket that starts is expected to run; infinite when nobody knows."""
+        found = self.estimates.run_s(bucket)
+        return NEVER_ENDS if found is None else found
+
+    def end_of(self, host: str, key: AttemptKey, part: HostAllocation, *, by_limits: bool = False) -> float:
+        """When a holding in the cycle's ledger is expected to end; `by_limits`: as far as run limits tell alone."""
         running = self.snapshot.running.get(key[0])
         if running is not None and running.attempt == key[1]:
-            return self.end_of_running(running)
-        for placed, end, _ in self._placed.get(host, ()):
+            end = self.end_of_running(running)
+            return NEVER_ENDS if by_limits and running.ends_at == NEVER_ENDS and end > self.soon else end
+        for placed, end, bucket in self._placed.get(host, ()):
             if placed is part:
-                return end
+                is_limited = bucket is None or bucket.requirement.run_s is not None
+                return end if is_limited or not by_limits else NEVER_ENDS
         return NEVER_ENDS
 
     def staying(self, host: str, since: float) -> list[Booking]:
@@ -206,11 +231,13 @@ class Future:
         self.keep_windows(host_ledger, at, inside)
         return host_ledger
 
-    def held(self, host: str, at: float, priority: int = 0) -> HostLedger:
-        """The ledger at a time without planned jobs and advance reservations."""
+    def held(self, host: str, at: float, priority: int = 0, *, by_limits: bool = False) -> HostLedger:
+        """The ledger at a time without planned jobs and advance reservations. `by_limits`: with jobs that are only
+        estimated to have ended by then.
+        """
         host_ledger = self.snapshot.ledger.host(host).copy()
         for key, part in list(host_ledger.held.items()):
-            if self.end_of(host, key, part) <= at:
+            if self.end_of(host, key, part, by_limits=by_limits) <= at:
                 host_ledger.give(key)
             elif key in host_ledger.suspended and self._goes_on_before(key, priority):
                 host_ledger.resume(key)
@@ -294,11 +321,12 @@ class Future:
         """The last planned one of the jobs that will run when an advance reservation begins and leave it too little."""
         for window in self.windows.get(host, ()):
             at = window.start
-            active = [each for each in settled if at > self.now and each.job_id >= CANDIDATE and each.is_active(at)]
+            there = [each for each in settled if at > self.now and each.job_id >= CANDIDATE]
+            active = [each for each in there if each.start <= at < each.last_end]
             planned = [each for each in active if each.job_id > CANDIDATE]
             if len(active) < 2 or not planned:
                 continue  # one alone is looked at by itself
-            host_ledger = self.held(host, at, min(each.priority for each in planned))
+            host_ledger = self.held(host, at, min(each.priority for each in planned), by_limits=True)
             for each in active:
                 host_ledger.take(each.key, each.part_on(host), each.start)
             slots, gpus, _ = self.kept_at(host_ledger, at)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.model.reason import UNKNOWN
+from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
 
 OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))
@@ -32,6 +33,31 @@ def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED
     if running is not None and running.ends_at < math.inf:
         return coded(UNKNOWN, coded("planned.overrun", show_job(job_id)))
     return coded(UNKNOWN, coded("planned.no_run_limit", show_job(job_id)))
+
+
+def estimated(future: Future, booking: Booking) -> AnyText:
+    """What the time of a planned start rests on besides run limits: the last of the jobs that it waits for whose end
+    is only estimated; empty when there is none.
+    """
+    found = max(_estimated_on(future, booking), default=None)
+    if found is None:
+        return ""
+    _, job_id, bucket = found
+    return coded(future.estimates.source(bucket), show_job(job_id))
+
+
+def _estimated_on(future: Future, booking: Booking) -> Iterator[tuple[float, int, Bucket]]:
+    """(expected end, job, its bucket) of those without a run limit that leave its hosts before it starts."""
+    for part in booking.allocation.parts:
+        for key, held in future.snapshot.ledger.host(part.host).held.items():
+            running = future.snapshot.running.get(key[0])
+            if running is not None and running.bucket.requirement.run_s is None:
+                end = future.end_of(part.host, key, held)
+                if future.soon < end <= booking.start:
+                    yield end, key[0], running.bucket
+        for other in future.booked(part.host):
+            if other.bucket.requirement.run_s is None and future.soon < other.end <= booking.start < math.inf:
+                yield other.end, other.job_id, other.bucket
 
 
 def _unknown_on(future: Future, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:

@@ -239,6 +239,8 @@ class Releases:
         ends = np.array([running.ends_at for running in started], dtype=np.float64)
         late = ends <= future.now
         odd = [number for number, each in enumerate(started) if each.state != "RUN" or each.is_ending]
+        unlimited, may_know = np.flatnonzero(ends == np.inf).tolist(), future.estimates.may_know
+        odd += [number for number in unlimited if may_know(started[number].bucket)]
         for number in [*odd, *np.flatnonzero(late).tolist()]:
             ends[number] = future.end_of_running(started[number])
         return ends

@@ -5,6 +5,7 @@ It judges one candidate at a time and places nothing. Source: brsvadd(8), bsub(1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from gsched.base.coded_text import coded
@@ -68,7 +69,15 @@ class ReservationGuard:
         return None
 
     def within(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
-        """A job with -U takes no more than its reservation has left on the host."""
+        """A job with -U takes no more than its reservation has left on the host; and one without a run limit nothing
+        that others need later: an estimate of its run time is not enough to promise them that.
+        """
+        refused = self._within_own(bucket, part)
+        if refused is None and bucket.requirement.run_s is None:
+            return self.after_windows(part, math.inf, bucket.requirement.reservation)
+        return refused
+
+    def _within_own(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         name = bucket.requirement.reservation
         window = self._windows.get(name)
         if window is None:

@@ -14,7 +14,9 @@ def in_the_way(future: Future, window: AdvanceReservation, part: HostAllocation,
     from `start` on; empty if nothing.
     """
     at = max(start, window.start)
-    host_ledger = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
+    host_ledger = (
+        future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at, by_limits=True)
+    )
     slots, gpus, names = future.kept_at(host_ledger, at, inside)
     keep = "keep" if " and " in names else "keeps"
     if part.exclusive and (slots or gpus):

@@ -100,10 +100,9 @@ class Planner:
         self.searches = 0
 
     def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
-        """The job planned to start at `start`, which ends by its run limit."""
-        run_s = bucket.requirement.run_s
+        """The job planned to start at `start`, which ends by its run limit or about when an estimate says."""
         begin = self._future.now if start <= self._future.soon else start
-        end = math.inf if run_s is None else begin + run_s
+        end = begin + self._future.run_s(bucket)
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
     def fits(self, booking: Booking) -> bool:
@@ -118,7 +117,7 @@ class Planner:
             if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
                 return False
             for window in future.windows.get(part.host, ()):
-                is_beside = booking.start < window.end and booking.end > window.start
+                is_beside = booking.start < window.end and booking.last_end > window.start
                 if is_beside and in_the_way(future, window, part, booking.start):
                     return False
         return self._ahead.fits(booking)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from gsched.model.allocation import Allocation, HostAllocation
@@ -38,9 +37,8 @@ class PlaceGuard:
         return self._reservations.guard.only_hosts(bucket) if bucket.requirement.reservation else None
 
     def ends_at(self, bucket: Bucket) -> float:
-        """Latest end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
-        run_s = bucket.requirement.run_s
-        return math.inf if run_s is None else self._now + run_s
+        """Expected end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
+        return self._now + self._reservations.future.run_s(bucket)
 
     def is_promised(self, queue: str, requirement: RequirementClass) -> bool:
         """Whether something is planned for a job of the class since the cycle before."""

@@ -341,8 +341,7 @@ class Preemptor:
         ledger = self._snapshot.ledger
         for victim in victims:
             ledger.suspend(victim.key, victim.allocation)
-        run_s = bucket.requirement.run_s
-        ends_at = math.inf if run_s is None else self._now + run_s
+        ends_at = self._now + self._reservations.future.run_s(bucket)
         refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
         refused = refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None
         refused = refused or self._reservations.ahead.breaks_limits(bucket, allocation.hosts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
+from gsched.config.queue_parameters import shown_parameters
 from gsched.model.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.user import Share
@@ -350,6 +351,11 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("PREEMPTION = PREEMPTABLE[normal]", "PREEMPTION: queue normal names itself"),
         ("PREEMPTION = PREEMPTIVE[a+x]", "PREEMPTION: 'x' is not a whole number"),
         ("BACKFILL = perhaps", "BACKFILL: 'perhaps' is neither Y nor N"),
+        ("DEFAULT_RUNLIMIT = 0", "DEFAULT_RUNLIMIT: '0': a run limit is at least one minute"),
+        ("DEFAULT_RUNLIMIT = 0:00", "DEFAULT_RUNLIMIT: '0:00': a run limit is at least one minute"),
+        ("DEFAULT_RUNLIMIT = 10 60", "DEFAULT_RUNLIMIT: '10 60' is not a run limit of the form [hours:]minutes"),
+        ("DEFAULT_RUNLIMIT = -5", "DEFAULT_RUNLIMIT: '-5' is not a run limit of the form [hours:]minutes"),
+        ("DEFAULT_RUNLIMIT = 5/h1", "DEFAULT_RUNLIMIT: '5/h1': a limit normalized by a host is not supported yet"),
         ("SLOT_RESERVE = 5", "SLOT_RESERVE: '5' is not of the form MAX_RESERVE_TIME[NUMBER]"),
         ("RESOURCE_RESERVE = MAX_RESERVE_TIME[0]", "RESOURCE_RESERVE: 'MAX_RESERVE_TIME[0]' is not of the form"),
         ("NEW_JOB_SCHED_DELAY = -1", "NEW_JOB_SCHED_DELAY: '-1' is not a number of seconds"),
@@ -397,6 +403,22 @@ def test_factors_of_fairshare_in_a_queue():
     of_queue = factors_of({"cpu_time": 9, "run_time": 9}, read, ())
     assert (of_queue.cpu_time, of_queue.run_time, of_queue.hist_run_time) == (9, 1.5, True)
     assert factors_of({"cpu_time": 9}, Queue(name="plain"), ()) == FairshareFactors(cpu_time=9)
+
+
+def test_an_estimate_for_jobs_without_a_run_limit():
+    read = queue("DEFAULT_RUNLIMIT = 1:30")
+    assert (read.estimate_s, read.run_limit_s, read.default_run_limit_s) == (5400, None, None)
+    assert dict(shown_parameters(read)) == {"DEFAULT_RUNLIMIT": "90 min"}
+
+
+@pytest.mark.parametrize("limit", ["2:00", "10 2:00"])
+def test_an_estimate_where_every_job_has_a_run_limit(limit):
+    assert checked_queue(f"RUNLIMIT = {limit}", "DEFAULT_RUNLIMIT = 2:00").notes == [
+        "lsb.queues:4: note: DEFAULT_RUNLIMIT has no effect: RUNLIMIT gives every job of the queue a limit"
+    ]
+    assert checked_queue("DEFAULT_RUNLIMIT = 2:01", f"RUNLIMIT = {limit}").errors == [
+        "lsb.queues:3: DEFAULT_RUNLIMIT: 121 min exceed the 120 min of RUNLIMIT"
+    ]
 
 
 def test_factors_without_fairshare_are_noted():

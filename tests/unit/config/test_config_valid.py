@@ -62,6 +62,7 @@ _QUEUE = st.fixed_dictionaries(
         "PJOB_LIMIT": st.sampled_from(["0", "1", "0.5"]),
         "TASKLIMIT": _ascending(3),
         "RUNLIMIT": _ascending(2),
+        "DEFAULT_RUNLIMIT": st.sampled_from(["1", "0:01"]),
         "CPULIMIT": _ascending(2),
         "MEMLIMIT": _ascending(2),
         "CORELIMIT": _COUNT,
