@@ -203,6 +203,7 @@ SENTENCES: dict[str, str] = {
     "numbers.soon": "as soon as it can",
     "numbers.no_run_limit": "this job has no run limit",
     "numbers.runs_until": "this job may run until {0}",
+    "numbers.expected_until": "this job is expected to run until {0}",
     "numbers.no_backfill": "this job's queue has no BACKFILL",
     "pending.reserved_for": "Resources are reserved for job <{0}>",
     "numbers.planned": "{0}, planned start {1}; {2}",

@@ -29,6 +29,7 @@ class PlannedStart(msgspec.Struct, frozen=True):
     """When a waiting job is expected to start, UTC seconds, and where; `text` says what it waits for.
 
     `at` is None when nobody can say: `text` then names the job without a run limit, or why it can never start.
+    With a time it says on whose estimated end that rests, if it does.
     """
 
     at: float | None = None

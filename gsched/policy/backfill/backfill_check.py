@@ -106,7 +106,8 @@ class Respect:
         if math.isinf(ends_at):
             why = coded("numbers.no_run_limit")
         elif self._backfills(bucket):
-            why = coded("numbers.runs_until", show_time(ends_at))
+            is_limited = bucket.requirement.run_s is not None
+            why = coded("numbers.runs_until" if is_limited else "numbers.expected_until", show_time(ends_at))
         else:
             why = coded("numbers.no_backfill")
         return Reason(

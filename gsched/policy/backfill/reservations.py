@@ -368,7 +368,7 @@ class Reservations:
         reserved = ReservedStart(
             at=None if math.isinf(at) else at,
             hosts=hosts,
-            text=text if math.isinf(at) else "",
+            text=text if math.isinf(at) else self._planner.rests_on(booking),
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,

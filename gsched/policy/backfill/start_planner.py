@@ -21,7 +21,7 @@ from gsched.model.reason import NEVER, UNKNOWN
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
-from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker
+from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
 from gsched.policy.backfill.reservation_windows import in_the_way
@@ -104,6 +104,10 @@ class Planner:
         begin = self._future.now if start <= self._future.soon else start
         end = begin + self._future.run_s(bucket)
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
+
+    def rests_on(self, booking: Booking) -> AnyText:
+        """What its time rests on besides run limits; empty when there is nothing."""
+        return estimated(self._future, booking)
 
     def fits(self, booking: Booking) -> bool:
         """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and

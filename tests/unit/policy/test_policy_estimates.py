@@ -14,8 +14,7 @@ from gsched.base.coded_text import sentence
 from gsched.model.queue import Queue
 from gsched.model.run_kind import run_kind
 from gsched.model.snapshot import AdvanceReservation, Bucket
-from gsched.policy.backfill.future_ledgers import Booking, Future
-from gsched.policy.backfill.planned_reasons import estimated
+from gsched.policy.backfill.future_ledgers import Future
 
 QUEUES = [Queue(name="q", backfill=True), Queue(name="r", backfill=True, estimate_s=300)]
 WIDE = kind("span[hosts=1]", slots=8, run_s=50.0)
@@ -134,10 +133,28 @@ def test_a_time_that_rests_on_an_estimate_says_so(bucket: Bucket, text: str) -> 
     cluster.hold_until(20.0, kind(run_s=20.0), on("a", 1))
     (planned,) = cluster.add(WIDE)
     cluster.step(0.0)
-    future = Future(cluster.snapshot(), 0.0)
-    plan: Any = cluster.planned[planned]
-    booking = Booking(planned, plan.bucket, 1, plan.at, plan.at + 50.0, plan.allocation)
-    assert sentence(estimated(future, booking)) == text
+    assert sentence(cluster.planned[planned].text) == text
+
+
+def test_a_time_that_rests_on_the_estimate_of_a_planned_job_says_so() -> None:
+    first, second = kind("rusage[mem=1] span[hosts=1]", slots=8), kind("rusage[mem=2] span[hosts=1]", slots=8)
+    cluster = one_host((first, 40.0))
+    cluster.hold_until(100.0, kind(run_s=100.0), on("a", 6))
+    (one,), (two,) = cluster.add(first), cluster.add(second)
+    cluster.step(0.0)
+    assert sentence(cluster.planned[one].text) == ""
+    assert sentence(cluster.planned[two].text) == f"judging by earlier jobs like job {one}, which has no run limit"
+
+
+def test_who_may_not_backfill_by_its_estimate_is_told_so() -> None:
+    long = kind()
+    cluster = one_host((long, 200.0))
+    cluster.hold_until(100.0, kind(run_s=100.0), on("a", 6))
+    cluster.add(WIDE)
+    cluster.add(long)
+    plan = cluster.step(0.0)
+    ((reason, *_),) = (each for key, each in plan.reasons.items() if key in (long, ("q", long.requirement)))
+    assert "this job is expected to run until 1970-01-01 00:03:20 UTC" in sentence(reason.detail)
 
 
 # -- advance reservations are promised more than estimates can tell -----------------------------------------------
