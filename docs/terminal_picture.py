@@ -25,7 +25,7 @@ COMMANDS = (
     'gsub -R "rusage[ngpus_excl_p=3]" python3 train.py',
     'gsub -R "rusage[ngpus_excl_p=2]" python3 train.py',
     "gjobs",
-    "gjobs -p 2 | tail -1",
+    "gjobs -p 2 | sed -n 3p",
     "gpeek 1",
     "ghosts -l | grep -m1 -A2 ngpus_excl_p",
 )

@@ -101,6 +101,11 @@ class Job:
             return (sentence(view.suspending_reason),)
         return tuple(reason_text(each) for each in view.pending_reasons)
 
+    @property
+    def reasons_at(self) -> float | None:
+        """When the scheduling cycle ran that found why it waits, seconds since 1970; None where no cycle did."""
+        return self.view().pending_reasons_at
+
     def output(self) -> str:
         """What it has written to its standard output so far; afterwards all of it, from the file of -o with the report.
 

@@ -50,6 +50,7 @@ from gsched.core.instruction import ConfigureAgent
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
 from gsched.core.pending.dependent_jobs import Dependents
+from gsched.core.pending.reason_times import ReasonTimes, WaitingClass, not_come_to
 from gsched.core.pending.unread_requirements import Unread
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
@@ -66,13 +67,11 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobStarted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
+from gsched.model.snapshot import Plan, Snapshot
 from gsched.policy import cycle
 from gsched.policy.backfill.planned_start import ReservedStart, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
-WaitingClass = Bucket | tuple[str, RequirementClass]
-"""Jobs that share their reasons: a bucket, or all of a class in a queue."""
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
@@ -97,10 +96,14 @@ class Engine:
         self.observations = Observations(now)
         self.reasons: Mapping[WaitingClass, tuple[PendingReason, ...]] = {}
         """Why jobs wait for a place, as the last cycle found it; replaced whole."""
+        self.reason_times = ReasonTimes()
+        """When these reasons were found; replaced whole."""
         self.planned: Mapping[int, PlannedStart] = {}
         """Job -> when it will start, as far as something is known; replaced whole."""
         self.summary = "no scheduling cycle yet"
         self.needs_cycle = True
+        self.misses_own_starts = False
+        """Whether reasons may not count what the last cycle itself started: another cycle brings them up to date."""
         self.failure: Exception | None = None
         """Why the last scheduling cycle failed; None when it did not."""
         self._judge = judge_for(config)
@@ -347,7 +350,8 @@ class Engine:
             self._wake()
 
     def _disconnected(self, command: HostDisconnected, decision: Decision) -> None:
-        self._host_news.disconnected(command, decision)
+        if self._host_news.disconnected(command, decision):
+            self._wake()
 
     def _attempt_started(self, command: AttemptStarted, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -434,6 +438,7 @@ class Engine:
         force(self._dispatcher, self.snapshot, decision)
         if not self.state.pending and not self.state.suspended:
             self.reasons, self.planned, self._tried = {}, {}, {}
+            self.misses_own_starts = False
             return decision
         awaited = self._returning.awaited(self.config, now)
         if awaited:
@@ -457,16 +462,20 @@ class Engine:
         return {waiter for waiter in tried if waiter not in kept}
 
     def _carry_out(self, plan: Plan, decision: Decision) -> None:
-        reasons: dict[WaitingClass, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
+        found: dict[WaitingClass, tuple[PendingReason, ...]] = dict(plan.reasons)
         most = self.config.params.max_dispatch_per_cycle
         refused = self._dispatcher.carry_out(plan, decision, most)
         is_cut = most is not None and len(plan.placements) > most
         for job, misfit in refused:
-            reasons[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
-        self.reasons, self.planned = reasons, plan.planned
+            found[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
+        tried = {**self._tried, **found}
+        shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else tried
+        self.reason_times = self.reason_times.after(decision.now, found, shown)
+        self.reasons, self.planned = shown, plan.planned
+        self.misses_own_starts = bool(plan.placements) and bool(shown)
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
-        self._tried = reasons if plan.truncated else {}
+        self._tried = tried if plan.truncated else {}
         # Cores that were kept for GPUs which are taken now may be what a job wants that was served before.
         opens_cores = self.config.params.reserve_cores_per_gpu > 0 and plan.takes_gpus
         self.needs_cycle = plan.truncated or self._news or is_cut or opens_cores

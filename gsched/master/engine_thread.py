@@ -65,6 +65,8 @@ takes time for each of them, 4 s for a million.
 CHECKPOINT_TURNS = 4
 """Turns of commands between two steps of a checkpoint."""
 
+RENEW_REASONS_S = 1.0
+"""How long pending reasons may stand that do not count what their own cycle started."""
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
     *(Submit, JobCommand, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
@@ -184,7 +186,7 @@ class EngineLoop:
             self._fatal(f"the engine stopped: {error}")
 
     def _work(self) -> None:
-        tick_at = wake_at = 0.0
+        tick_at = wake_at = cycled_at = 0.0
         while True:
             self._turns += 1
             items = self._take(wake_at)
@@ -200,10 +202,13 @@ class EngineLoop:
             self._commit(batch)
             if self._engine.needs_cycle:
                 batch = _Batch()
-                batch.add(self._engine.cycle(self._clock.now(), steps=TURN_STEPS))
+                cycled_at = self._clock.now()
+                batch.add(self._engine.cycle(cycled_at, steps=TURN_STEPS))
                 self._note_failure()
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
+            if self._engine.misses_own_starts:
+                tick_at = min(tick_at, cycled_at + RENEW_REASONS_S)
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:

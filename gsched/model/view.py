@@ -53,6 +53,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     notes: tuple[AnyText, ...] = ()
     pending_reasons: tuple[PendingReason, ...] = ()
     """Dominant reason first; never empty for a pending job."""
+    pending_reasons_at: float | None = None
+    """When the scheduling cycle ran that found them, UTC seconds; None: no cycle did, they are true at any time."""
     suspending_reason: AnyText = ""
     planned: PlannedStart | None = None
     """When it will start, for a pending job that something is known of."""

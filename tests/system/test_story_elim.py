@@ -183,7 +183,7 @@ def test_rubbish_makes_the_value_unknown_and_says_so(cluster: Cluster, license_e
     cluster.until(lambda: "elim.license: " in notes(cluster), "no note about rubbish")
     job = cluster.submit("-R", "rusage[license=1]", "true")
     assert "license" in cluster.why_pending(job)
-    assert "license" in cluster.run("gjobs", "-p", str(job)).stdout.splitlines()[-1]
+    assert "license" in cluster.run("gjobs", "-p", str(job)).stdout.splitlines()[-2]
     license_elim.write_text("1 license 5\n")
     # It was started again and again meanwhile, more and more rarely.
     assert [view.state for view in cluster.wait(job)] == ["DONE"]

@@ -195,8 +195,10 @@ def test_two_pairs_are_disjoint_and_a_third_waits_for_the_first(cluster: Cluster
         rows[1:], (first, second, third), ("RUN", "RUN", "PEND"), (host, host, " " * 11), strict=True
     ):
         assert row.startswith(f"{job:<7} {USER:<7.7} {state:<5} normal     {host} {where} ")
-    assert cluster.run("gjobs", "-p").stdout.splitlines()[1:] == [rows[3], f" {reason};"]
-    assert f"\n PENDING REASONS:\n {reason};\n" in unfolded(cluster.run("gjobs", "-l", str(third)).stdout)
+    *told, found_at = cluster.run("gjobs", "-p").stdout.splitlines()[1:]
+    assert told == [rows[3], f" {reason};"] and re.fullmatch(r" \(as of [0-9:]{8}\)", found_at)
+    long = unfolded(cluster.run("gjobs", "-l", str(third)).stdout)
+    assert re.search(rf"\n PENDING REASONS \(as of [0-9:]{{8}}\):\n {re.escape(reason)};\n", long)
 
     (cluster.folder / "go3").touch()
     took_over = cluster.starts(third)

@@ -339,14 +339,15 @@ def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, record
     header = not options.has("noheader")
     year = shows_year(call, "LSB_BJOBS_DISPLAY_YEAR")
     extra = _time_column(options, moment)
-    reasons = bool({"p", "s"} & set(_chosen(options)))
+    asked_at = None if program(call) == "bjobs" else moment.now  # programs read bjobs' text
+    reasons = job_table.ReasonLines(asked_at) if {"p", "s"} & set(_chosen(options)) else None
     is_first = True
     while part := list(itertools.islice(records, JOBS_PER_PIECE)):
         if chosen is not None:
             yield render_text(part, chosen, moment, header=header)
         elif options.has("l", "UF"):
             yield "" if is_first else jobs_long.SEPARATOR
-            yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year)
+            yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year, asked_at=asked_at)
         elif options.has("W"):
             yield job_table.render_all_columns(part, zone, header=header)
         else:

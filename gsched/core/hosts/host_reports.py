@@ -85,8 +85,8 @@ class HostNews:
         note_gpus(host, gpus, decision)
         judge_faults(host, gpus, decision)
 
-    def disconnected(self, command: HostDisconnected, decision: Decision) -> None:
-        """An agent's connection has ended, unless it has come back by another already."""
+    def disconnected(self, command: HostDisconnected, decision: Decision) -> bool:
+        """An agent's connection has ended; says that it has, unless it has come back by another already."""
         config = decision.config
         seen = self._observations.of(command.host)
         if seen.session == command.session:
@@ -95,6 +95,8 @@ class HostNews:
             seen.last_heard = max(seen.last_heard, decision.now - config.params.host_lost_after_s * NOTICED_LATE)
             self.observe(config, command.host)
             self._share(config, command.host, decision)
+            return True
+        return False
 
     def _share(self, config: ClusterConfig, host: str, decision: Decision | None = None) -> bool:
         """Look again at what the host shares with others; whether any host sees another value."""

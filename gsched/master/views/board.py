@@ -17,6 +17,7 @@ from gsched.core.control.job_filter import admits
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.engine import Engine
 from gsched.core.pending.pending_reasons import WAITING, ClassReasons
+from gsched.core.pending.reason_times import ReasonTimes
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.host_allocations import together
 from gsched.core.records.job import JobRecord
@@ -63,6 +64,10 @@ class Untouched(msgspec.Struct, frozen=True, gc=False):
         return JobView(job_id=self.job_id, spec=self.spec, state=self.state, submitted_at=self.submitted_at)
 
 
+FoundReasons = tuple[tuple[PendingReason, ...], float | None]
+"""Why a job waits, and when a cycle found that; None: no cycle did."""
+
+
 class Views:
     """Jobs of one moment, made into views one by one while they are read."""
 
@@ -79,6 +84,7 @@ class SharedViews:
 
     config: ClusterConfig
     reasons: ClassReasons = field(default_factory=dict)
+    reason_times: ReasonTimes = field(default_factory=ReasonTimes)
     planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     summary: str = ""
     quarantined: tuple[str, ...] = ()
@@ -134,6 +140,7 @@ class Board:
         self._shared = SharedViews(
             config=engine.config,
             reasons=engine.reasons,
+            reason_times=engine.reason_times,
             planned=engine.planned,
             summary=engine.summary,
             quarantined=tuple(f"Job <{show_job(job_id)}>: {text}" for job_id, text in state.quarantined.items()),
@@ -226,7 +233,7 @@ class Board:
             listing.add_array(array, jobs)
         for job in Views(jobs.values()):
             listing.add(job)
-        reasons: dict[int, tuple[PendingReason, ...]] = {}
+        reasons: dict[int, FoundReasons] = {}
         return (self._complete(job, shared, array, reasons) for job, array in listing)
 
     def open_jobs(self) -> tuple[list[ArrayCopy], Views]:
@@ -256,11 +263,11 @@ class Board:
     def reasons_of(self, job: JobView) -> tuple[PendingReason, ...]:
         """Why the pending job waits; never empty."""
         array = self._arrays.get(array_of(job.job_id)) if job.job_id not in self._jobs else None
-        return self._reasons(job, array, self._shared)
+        return self._reasons(job, array, self._shared)[0]
 
     def reasons_of_array(self, array: ArrayCopy) -> tuple[PendingReason, ...]:
         """Why the array's waiting elements wait; never empty."""
-        return self._reasons(array.template, array, self._shared)
+        return self._reasons(array.template, array, self._shared)[0]
 
     def members(self, array_id: int) -> list[int]:
         """Numbers of the array's elements that are jobs of their own."""
@@ -292,7 +299,7 @@ class Board:
         job: JobView,
         shared: SharedViews,
         array: ArrayCopy | None,
-        reasons: dict[int, tuple[PendingReason, ...]],
+        reasons: dict[int, FoundReasons],
     ) -> JobView:
         """The view with what is known of it only when it is asked for. `array`: it waits in that array's record.
 
@@ -306,30 +313,37 @@ class Board:
         if job.state not in PENDING:
             return msgspec.structs.replace(job, queue_priority=priority) if priority else job
         if array is None:
-            own = self._reasons(job, None, shared)
+            why, at = self._reasons(job, None, shared)
+        elif own := array.own_of(index_of(job.job_id)):
+            why, at = own, None
         else:
-            own = array.own_of(index_of(job.job_id)) or reasons.get(array.array_id, ())
-            own = own or reasons.setdefault(array.array_id, self._reasons(job, array, shared))
+            if array.array_id not in reasons:
+                reasons[array.array_id] = self._reasons(job, array, shared)
+            why, at = reasons[array.array_id]
         found = shared.planned.get(job.job_id)
         # A cycle keeps more with its plans than readers are told.
         planned = PlannedStart(found.at, found.hosts, found.text) if found is not None else None
-        return msgspec.structs.replace(job, pending_reasons=own, queue_priority=priority, planned=planned)
+        return msgspec.structs.replace(
+            job, pending_reasons=why, pending_reasons_at=at, queue_priority=priority, planned=planned
+        )
 
-    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: SharedViews) -> tuple[PendingReason, ...]:
+    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: SharedViews) -> FoundReasons:
         traits = self._traits.get(job.job_id) or Traits(_plain_rank(job.job_id))
         own = array.own_of(index_of(job.job_id)) if array is not None else traits.own
         if own:
-            return own
+            return own, None
         bucket = array.bucket if array is not None else _bucket(job, traits)
-        found = shared.reasons.get(bucket) or shared.reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+        waiting = bucket if shared.reasons.get(bucket) else (bucket.queue, bucket.requirement)
+        known = shared.reasons.get(waiting)
+        found, at = (known, shared.reason_times.of(waiting)) if known else ((WAITING,), None)
         spec = job.spec
         gone = [host for host in spec.hosts if host not in shared.config.hosts] if not spec.other_hosts else ()
         if not gone or spec.queue not in shared.config.queues:
-            return found
+            return found, at
         left = len(spec.hosts) - len(gone)
         detail = coded("numbers.host_left" if left == 1 else "numbers.hosts_left", left, len(spec.hosts))
         lost = PendingReason(coded("pending.host_gone", gone[0]), detail=detail if len(spec.hosts) > 1 else "")
-        return (*found, lost) if left else (lost, *found)
+        return ((*found, lost) if left else (lost, *found)), at
 
 
 def _view(record: JobView | Untouched) -> JobView:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
+from gsched.cli.render.text.time_texts import as_of, long_stamp
 from gsched.model.catalogue import Definitions, ResourceView
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.reason import PendingReason
@@ -200,6 +201,31 @@ def test_pending_reasons_follow_the_row(
     assert gjobs.run() == 0
     row, _, rest = gjobs.out.partition("\n")
     assert row.startswith("1271 ") and rest == told
+
+
+def test_gjobs_says_when_reasons_were_found_and_bjobs_keeps_lsfs_text(master: FakeMaster, call: NewCall) -> None:
+    at = time.time() - 90
+    master.views = [pending(1271, pending_reasons_at=at), pending(1272)]
+    stamp = as_of(at, time.time(), UTC)
+    gjobs, bjobs = (call(name, "-noheader", "-p", TZ="UTC") for name in ("gjobs", "bjobs"))
+    assert gjobs.run() == bjobs.run() == 0
+    first, second = gjobs.out.partition("1272 ")[::2]
+    assert first.endswith(NOT_ENOUGH + f" ({stamp})\n") and "as of" not in second
+    assert bjobs.out == gjobs.out.replace(f" ({stamp})\n", "")
+    gjobs, bjobs = (call(name, "-l", "1271", TZ="UTC") for name in ("gjobs", "bjobs"))
+    assert gjobs.run() == bjobs.run() == 0
+    assert f"\n PENDING REASONS ({stamp}):\n" in gjobs.out
+    assert bjobs.out == gjobs.out.replace(f" ({stamp})", "")
+    record = call("gjobs", "-json", "-o", "jobid pending_reasons_at", TZ="UTC")
+    assert record.run() == 0
+    shown = [each["PENDING_REASONS_AT"] for each in json.loads(record.out)["RECORDS"]]
+    assert shown == [long_stamp(at, UTC, year=True), ""]
+
+
+def test_a_day_is_named_only_when_it_is_not_today() -> None:
+    noon = 1499250851.0
+    assert as_of(noon, noon + 3600, UTC) == "as of 10:34:11"
+    assert as_of(noon, noon + 86400, UTC) == "as of Wed Jul  5 10:34:11"
 
 
 def test_where_no_host_could_be_used_all_of_them_say_why(master: FakeMaster, call: NewCall) -> None:

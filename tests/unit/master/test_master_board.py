@@ -118,6 +118,24 @@ def test_each_pending_job_is_shown_with_its_own_reason() -> None:
     assert all(services.engine.pending_reasons(each) == seen[each] for each in (3, 4, 5))
 
 
+def test_reasons_say_when_a_cycle_found_them() -> None:
+    services = Desk()
+    services.submit(
+        spec(slots=4), spec(slots=4), spec(slots=4), spec(hold=True), spec(slots=4, name="a", indices="1-2")
+    )
+    services.board.publish(services.engine)
+
+    def found() -> dict[int, float | None]:
+        return {job.job_id: job.pending_reasons_at for job in services.board.jobs(JobFilter())}
+
+    assert set(found().values()) == {None}
+    services.go_on(NOW + 5)
+    element = element_id(5, 1)
+    assert found() == {1: None, 2: None, 3: NOW + 5, 4: None, element: NOW + 5, element_id(5, 2): NOW + 5}
+    services.go_on(NOW + 9)
+    assert (found()[3], found()[4], found()[element]) == (NOW + 9, None, NOW + 9)
+
+
 def test_a_job_whose_start_failed_says_so_and_then_has_the_reason_of_its_kind() -> None:
     services = Desk()
     services.submit(spec())

@@ -18,6 +18,7 @@ from gsched.core.command import (
     ControlHosts,
     HostDisconnected,
     HostHello,
+    HostReported,
     KillJobs,
     ModifyJobs,
     StopJobs,
@@ -29,7 +30,7 @@ from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobFinished, JobSubmitted
-from gsched.model.host import HostConfig
+from gsched.model.host import GpuReport, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.view import JobFilter
@@ -251,6 +252,35 @@ def test_a_cycle_that_fails_loses_nothing_and_stops_nobody(master: Master, caplo
     master.until(lambda: "last" in master.answers)
     assert "failed" not in master.board.summary
     assert [master.board.job(job_id) is not None for job_id in (1, 2, 3, 4)] == [True] * 4
+
+
+def test_reasons_are_renewed_that_do_not_count_what_their_own_cycle_started(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.engine_thread.RENEW_REASONS_S", 0.05)
+    monkeypatch.setattr("gsched.core.engine.BUSY_TICK_S", 3600.0)
+    cycles: list[tuple[float, bool]] = []
+    monkeypatch.setattr(master.engine, "cycle", counted(master, cycles))
+    master.ask("hello", HostHello("a", 1, "boot", "1"))
+    master.ask("load", HostReported("a", 1, LoadReport(ncpus=4), GpuReport()))
+    impossible = JobSpec(command="wait", user="", queue="", res_req="select[ut<-1]")
+    master.ask("jobs", Submit("u", "", (impossible, JobSpec(command="run", user="", queue=""))))
+    master.until(lambda: any(misses for _, misses in cycles) and not cycles[-1][1])
+    assert master.engine.reason_times.last_cycle == cycles[-1][0]
+
+
+def counted(master: Master, cycles: list[tuple[float, bool]]) -> Callable[..., Any]:
+    """The engine's cycle, with a note of each: when it ran, and whether its reasons miss what it started."""
+    cycle = master.engine.cycle
+
+    def noted(now: float, **options: Any) -> Any:
+        decision = cycle(now, **options)
+        with master.changed:
+            cycles.append((now, master.engine.misses_own_starts))
+            master.changed.notify_all()
+        return decision
+
+    return noted
 
 
 def test_a_refused_command_changes_nothing_and_stores_nothing(master: Master) -> None:

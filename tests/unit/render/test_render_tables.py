@@ -71,7 +71,8 @@ def test_all_columns_are_one_word_each() -> None:
 
 def test_pending_reasons_follow_the_row_and_the_submission() -> None:
     record = job(1, NOON, state="PEND", pending=("New job is waiting for scheduling",))
-    assert job_table.render_short([record], UTC, reasons=True).endswith("\n New job is waiting for scheduling;\n")
+    short = job_table.render_short([record], UTC, reasons=job_table.ReasonLines())
+    assert short.endswith("\n New job is waiting for scheduling;\n")
     text = jobs_long.render_long([record], UTC)
     assert "caffe-nv>;\n PENDING REASONS:\n New job is waiting for scheduling;\n\n SCHEDULING PARAMETERS:\n" in text
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
-from gsched.cli.render.text.time_texts import hms, hours_minutes, short_stamp
+from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, short_stamp
 from gsched.model.job import TERM_TEXTS
 
 
@@ -21,6 +21,16 @@ def _moment(value: Callable[[ShownJob], float | None]) -> FieldValue[ShownJob]:
     def text(job: ShownJob, setting: FormatSetting) -> str | None:
         at = value(job)
         return None if at is None else short_stamp(at, setting.zone)
+
+    return text
+
+
+def _as_second(value: Callable[[ShownJob], float | None]) -> FieldValue[ShownJob]:
+    """A moment to the second."""
+
+    def text(job: ShownJob, setting: FormatSetting) -> str | None:
+        at = value(job)
+        return None if at is None else long_stamp(at, setting.zone, year=True)
 
     return text
 
@@ -198,6 +208,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("proj_name", 11, _plain(lambda job: job.spec.project), ("proj", "project")),
     Field("command", 15, _plain(lambda job: job.spec.command), ("cmd",)),
     Field("pend_reason", 11, _plain(_pend_reason)),
+    Field("pending_reasons_at", 18, _as_second(lambda job: job.view.pending_reasons_at)),
     Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
     Field("exit_code", 10, _plain(_exit_code)),
     Field("exit_reason", 50, _exit_reason),

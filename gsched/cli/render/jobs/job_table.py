@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
-from gsched.cli.render.text.time_texts import packed_cpu, packed_stamp, short_stamp
+from gsched.cli.render.text.time_texts import as_of, packed_cpu, packed_stamp, short_stamp
 
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
 _ALL_HEADER = (
@@ -24,8 +25,22 @@ Extra = tuple[str, Callable[[ShownJob], str]]
 """A further column behind the usual ones: its heading and its values."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReasonLines:
+    """Rows are followed by reasons (bjobs -p, -s). `asked_at`: now, where they say when they were found; None: the text
+    is LSF's.
+    """
+
+    asked_at: float | None = None
+
+
 def render_short(
-    jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+    jobs: Iterable[ShownJob],
+    zone: tzinfo,
+    *,
+    header: bool = True,
+    reasons: ReasonLines | None = None,
+    extra: Extra | None = None,
 ) -> str:
     """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
     lines = [_header(extra)] if header else []
@@ -38,18 +53,23 @@ def render_short(
             f"{_last_columns(job, zone, extra)}\n"
         )
         lines += [f"{_MORE_HOSTS}{host.rstrip()}\n" for host in hosts[1:]]
-        lines += _reason_lines(job) if reasons else []
+        lines += _reason_lines(job, zone, reasons) if reasons is not None else []
     return "".join(lines)
 
 
 def render_wide(
-    jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+    jobs: Iterable[ShownJob],
+    zone: tzinfo,
+    *,
+    header: bool = True,
+    reasons: ReasonLines | None = None,
+    extra: Extra | None = None,
 ) -> str:
     """-w: nothing is cut; several hosts are joined with `:`."""
     lines = [_header(extra)] if header else []
     for job in jobs:
         lines.append(f"{_wide_start(job)} {_last_columns(job, zone, extra)}\n")
-        lines += _reason_lines(job) if reasons else []
+        lines += _reason_lines(job, zone, reasons) if reasons is not None else []
     return "".join(lines)
 
 
@@ -95,5 +115,9 @@ def _kib(mib: float | None) -> str:
     return "-" if mib is None else f"{mib * 1024:.0f}"
 
 
-def _reason_lines(job: ShownJob) -> list[str]:
-    return [f" {printable(reason)};\n" for reason in (*job.pending_reasons, *job.suspending_reasons)]
+def _reason_lines(job: ShownJob, zone: tzinfo, reasons: ReasonLines) -> list[str]:
+    lines = [f" {printable(reason)};\n" for reason in (*job.pending_reasons, *job.suspending_reasons)]
+    at = job.view.pending_reasons_at
+    if job.pending_reasons and at is not None and reasons.asked_at is not None:
+        lines.append(f" ({as_of(at, reasons.asked_at, zone)})\n")
+    return lines

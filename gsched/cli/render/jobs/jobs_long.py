@@ -20,7 +20,7 @@ from gsched.cli.render.text.reason_texts import planned_text
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
-from gsched.cli.render.text.time_texts import long_stamp, short_stamp
+from gsched.cli.render.text.time_texts import as_of, long_stamp, short_stamp
 from gsched.model.reason import NEVER
 from gsched.model.view import Message
 
@@ -32,8 +32,9 @@ _UNLIMITED = 1 << 30
 class _Layout:
     """Line width, indent and stamps of one listing."""
 
-    def __init__(self, zone: tzinfo, *, unfolded: bool, year: bool) -> None:
+    def __init__(self, zone: tzinfo, *, unfolded: bool, year: bool, asked_at: float | None) -> None:
         self.zone = zone
+        self.asked_at = asked_at
         self.year = year
         self.indent = INDENT_WITH_YEAR if year else INDENT
         self.fold_at = {"line_width": _UNLIMITED} if unfolded else {}
@@ -48,9 +49,18 @@ class _Layout:
         return self.line(f"{long_stamp(at, self.zone, year=self.year)}: {text}")
 
 
-def render_long(jobs: Iterable[ShownJob], zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
-    """Records of `jobs`, a line of dashes between them."""
-    layout = _Layout(zone, unfolded=unfolded, year=year)
+def render_long(
+    jobs: Iterable[ShownJob],
+    zone: tzinfo,
+    *,
+    unfolded: bool = False,
+    year: bool = False,
+    asked_at: float | None = None,
+) -> str:
+    """Records of `jobs`, a line of dashes between them. `asked_at`: now, where pending reasons say when they were
+    found; None: the text is LSF's.
+    """
+    layout = _Layout(zone, unfolded=unfolded, year=year, asked_at=asked_at)
     return SEPARATOR.join("".join(_record(job, layout)) for job in jobs)
 
 
@@ -64,7 +74,7 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield from _end(job, job.ended_at, layout)
     elif job.view.dispatched_at is not None and job.usage.sampled_at is not None:
         yield from _usage(job, job.usage.sampled_at, layout)
-    yield from _reasons(" PENDING REASONS:", job.pending_reasons, layout)
+    yield from _reasons(f" PENDING REASONS{_as_of(job, layout)}:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
     yield from _estimation(job, layout)
     memory = job_lines.memory(job.usage)
@@ -122,6 +132,11 @@ def _usage(job: ShownJob, sampled_at: float, layout: _Layout) -> Iterator[str]:
     if usage.pgid is not None:
         yield layout.words(f"PGID: {usage.pgid};  PIDs: {' '.join(str(pid) for pid in usage.pids)}")
     yield "\n"
+
+
+def _as_of(job: ShownJob, layout: _Layout) -> str:
+    at = job.view.pending_reasons_at
+    return "" if at is None or layout.asked_at is None else f" ({as_of(at, layout.asked_at, layout.zone)})"
 
 
 def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[str]:

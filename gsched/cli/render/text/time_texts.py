@@ -26,6 +26,13 @@ def short_stamp(at: float, zone: tzinfo) -> str:
     return f"{_MONTHS[when.month - 1]} {when.day:2d} {when:%H:%M}"
 
 
+def as_of(at: float, now: float, zone: tzinfo) -> str:
+    """`as of 11:34:11`, with the day where it is not today's."""
+    when = _local(at, zone)
+    is_today = when.date() == _local(now, zone).date()
+    return f"as of {when:%H:%M:%S}" if is_today else f"as of {long_stamp(at, zone)}"
+
+
 def packed_stamp(at: float, zone: tzinfo) -> str:
     """`07/07-10:27:55`, the one-word form of `bjobs -W`."""
     return f"{_local(at, zone):%m/%d-%H:%M:%S}"
