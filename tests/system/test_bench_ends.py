@@ -14,7 +14,9 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
-@pytest.mark.parametrize("words", [["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"], ["listing.py"]])
+@pytest.mark.parametrize(
+    "words", [["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"], ["listing.py"], ["promptness.py"]]
+)
 def test_a_bench_that_is_terminated_ends_its_daemons(words: list[str]) -> None:
     command = [sys.executable, str(BENCH / words[0]), *words[1:]]
     bench = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
