@@ -376,3 +376,32 @@ def test_parts_of_gpus_are_placed_by_what_the_jobs_seen_so_far_can_use(make_clus
     cluster.configure(lsb_params="Begin Parameters\nGPU_PLACEMENT = scarce\nEnd Parameters\n")
     cluster.wait(*[cluster.submit("-gpu", "num=1:share=0.4", "true") for _ in range(12)])
     assert [device(share) for share in (0.5, 0.6, 0.1)] == [0, 1, 0]
+
+
+def test_jobs_without_a_run_limit_are_planned_by_earlier_ones_and_by_their_queue(cluster: Cluster) -> None:
+    """Also after the master was restarted: what it knows of earlier jobs is in its store."""
+    cluster.configure(lsb_queues=queue("guessed", 30, "DEFAULT_RUNLIMIT = 1:30"))
+    assert "90 min" in cluster.run("gqueues", "-l", "guessed").stdout
+    cluster.wait(*(cluster.submit("-n", "9", "sleep", "0") for _ in range(5)))
+    cluster.run("gadmin", "mbdrestart", "-f")
+    known = cluster.submit("-n", "9", "sleep", "600")
+    cluster.starts(known)
+    first = cluster.submit("-n", "16", "true")
+    said = f"judging by earlier jobs like job {known}, which has no run limit"
+    cluster.until(lambda: without_breaks(said) in long_form(cluster, first), "the estimate is not told")
+    cluster.run("gkill", str(first), str(known))
+    guessed = cluster.submit("-q", "guessed", "-n", "10", "sleep", "600")
+    cluster.starts(guessed)
+    second = cluster.submit("-n", "16", "true")
+    guess = f"judging by DEFAULT_RUNLIMIT of the queue of job {guessed}, which has no run limit"
+    cluster.until(lambda: without_breaks(guess) in long_form(cluster, second), "the estimate is not told")
+    assert "RUNLIMIT" not in long_form(cluster, guessed)
+
+
+def long_form(cluster: Cluster, job: int) -> str:
+    return without_breaks(cluster.run("gjobs", "-l", str(job)).stdout)
+
+
+def without_breaks(text: str) -> str:
+    """gjobs -l breaks lines within words."""
+    return "".join(text.split())
