@@ -12,6 +12,7 @@ from gsched.base.errors import NotFound
 from gsched.core.attempts import attempt_reports
 from gsched.core.command import HostDisconnected, HostHello, HostReported
 from gsched.core.decision import Decision
+from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.gpu_events.gpu_faults import judge_faults
 from gsched.core.gpu_events.gpu_hosts import note_gpu_host
 from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
@@ -19,7 +20,7 @@ from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.resources.observed_hosts import Observations
-from gsched.core.resources.resource_values import affinity_processors, slot_limit
+from gsched.core.resources.resource_values import affinity_processors, host_values, slot_limit
 from gsched.core.resources.shared_reports import forget_others, share_anew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
@@ -67,7 +68,9 @@ class HostNews:
         changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)
         if command.load is not None:
             changed = changed or seen.load is None or command.load.external != seen.load.external
+            closed_to = self._closed_to(decision.config, command.host)
             seen.load = command.load
+            changed = changed or closed_to != self._closed_to(decision.config, command.host)
         if command.gpus is not None:
             seen.gpus = command.gpus
             self._judge_gpus(command.host, command.gpus, decision)
@@ -77,6 +80,14 @@ class HostNews:
         if command.load is not None:
             self._timeouts.relieve(decision, command.host)
         return changed
+
+    def _closed_to(self, config: ClusterConfig, name: str) -> frozenset[str]:
+        """Queues ("" for all) whose jobs the host does not take because of its load: loadSched."""
+        host = config.hosts.get(name)
+        if host is None or not config.can_suspend:
+            return frozenset()
+        values = host_values(config, host, self._observations.of(name))
+        return frozenset(busy_reasons(host, config.queues, values, config))
 
     def _judge_gpus(self, host: str, gpus: GpuReport, decision: Decision) -> None:
         """What follows from the host's GPUs, above all for the jobs that hold them."""

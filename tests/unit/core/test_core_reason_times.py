@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from core_world import World, gpu_spec, make_config, spec
+from core_world import World, gpu_spec, load, make_config, spec
 
 from gsched.core.pending.reason_times import ReasonTimes, not_come_to
 from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
+from gsched.model.queue import Queue, Threshold
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass
 
@@ -92,6 +92,22 @@ def test_an_agent_that_goes_away_renews_them() -> None:
     assert world.engine.needs_cycle
     world.settle()
     assert world.reasons(waiting) != before and found_at(world, waiting) == world.now
+
+
+def test_load_that_crosses_a_threshold_renews_them_and_other_load_does_not() -> None:
+    world = World(make_config(queues=(Queue(name="normal", thresholds={"ut": Threshold(sched=0.5)}),)))
+    world.report(load=load(ut=0.9))
+    (waiting,) = world.submit(spec())
+    world.settle()
+    assert "0.9" in world.reasons(waiting)[0]
+    world.report(load=load(ut=0.8))
+    assert not world.engine.needs_cycle
+    world.report(load=load(ut=0.2))
+    assert world.engine.needs_cycle
+    world.settle()
+    assert world.state(waiting) == "RUN"
+    world.report(load=load(ut=0.6))
+    assert world.engine.needs_cycle
 
 
 def test_a_cycle_that_starts_jobs_says_that_reasons_may_not_count_them() -> None:
