@@ -43,6 +43,18 @@ def test_examples_of_the_document(live: Live, tmp_path: Path, monkeypatch: pytes
         exec(compile(block, "docs/python.md", "exec"), namespace)
 
 
+def test_reasons_say_when_they_were_found(cluster: gsched.Cluster, live: Live) -> None:
+    both = "rusage[ngpus_excl_p=2]"
+    before = live.job(cluster.submit("true", requirement=both).id).submitted_at
+    first, second = (cluster.submit("sleep 600", requirement=both) for _ in range(2))
+    live.starts(first.id)
+    live.why_pending(second.id)
+    found_at = second.reasons_at
+    assert found_at is not None and found_at >= before
+    second.kill()
+    first.kill()
+
+
 @pytest.mark.smoke
 def test_options_mean_what_gsubs_mean(cluster: gsched.Cluster, live: Live, tmp_path: Path) -> None:
     first = cluster.submit("true", hold=True)
