@@ -15,10 +15,11 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
   beyond that time, and the reserved one would not fit beside it then, on any hosts. Nobody delays a job whose time
   nobody knows (a running job has no limit): `PastCluster.estimate_s` gives those without a limit one.
 - Between users of a fairshare queue there is an inversion only where one had the turn however the starts of the
-  moment are put in a row.
+  moment are put in a row; and the first job of each user may have been the one with the reservation.
 
-With `reserved` larger than 1 the reservations are made one after the other, each on the hosts with the least room left;
-another choice of hosts may have saved a plan that is told to be delayed.
+Where several jobs have reservations, they can be on the hosts in many ways. A delay is told only where one of them
+would be late even if the others were not there, and somebody could have started only if hosts were found beside it for
+all of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +38,8 @@ from tests.support.serving_history import Moment, PastCluster, PastJob, Room, mo
 
 Mask = npt.NDArray[np.bool_]
 HOUR_S = 3600.0
+MOST_WAYS = 100
+"""In which several reservations are tried on the hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,9 @@ class _Reservation:
     start: float
     end: float
     then: Room
-    rows: list[int]
+    """Without the other reservations."""
+    is_sure: bool = True
+    """Not only one of those who may have it, as it was somebody's turn or not."""
 
 
 class _Refused:
@@ -246,14 +252,21 @@ class _Ruling:
     def _reserved(self, *, after: bool) -> list[_Reservation]:
         """The reservations as they were before later jobs started at the moment, or `after` all that started."""
         left = {name: queue.reserved for name, queue in self._cluster.queues.items()}
+        seen: set[tuple[str, str]] = set()
         made: list[_Reservation] = []
         for job in self._waiting:
-            if not any(left.values()):
+            if not any(left.values()) and not self._is_fair:
                 break
             later = [] if after else self._later(job)
-            if left[job.queue] and self._fits(job, self._total) and self._is_let_in(job, later):
+            is_fair = self._cluster.queues[job.queue].shares is not None
+            may_have_it = (job.queue, job.user) not in seen if is_fair else left[job.queue] > 0
+            if may_have_it and self._fits(job, self._total) and self._is_let_in(job, later):
                 left[job.queue] -= 1
-                made.append(self._earliest(job, later, made))
+                seen.add((job.queue, job.user))
+                sure = self._with_those_between([each for each in made if each.is_sure], later, after)
+                doubts = (each.job for each in made if not each.is_sure and not self._precedes(job, each.job))
+                is_sure = not is_fair and next(doubts, None) is None
+                made.append(replace(self._earliest(job, later, sure), is_sure=is_sure))
         return made
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
@@ -263,35 +276,63 @@ class _Ruling:
         known = [at for at in times if at < math.inf]
 
         def fits_at(at: float) -> bool:
-            return self._fits(job, self._free_at(at, at + self._moment.lasts(job), free, ends, made))
+            there = _Reservation(job, at, at + self._moment.lasts(job), self._free_at(at, free, ends))
+            return bool(self._find_hosts([*made, there])) if made else self._fits(job, there.then)
 
         if made:
             start = next((at for at in known if fits_at(at)), math.inf)
         else:  # there is ever more room
             first = bisect_left(known, True, key=fits_at)
             start = known[first] if first < len(known) else math.inf
-        end = start + self._moment.lasts(job)
-        then = self._free_at(start, end, free, ends, made)
-        able, order = self._able(job, then), np.argsort(then[:, 0], kind="stable")
-        rows = [int(row) for row in order if able[row]][: job.hosts] if start < math.inf else []
-        return _Reservation(job, start, end, then, rows)
+        return _Reservation(job, start, start + self._moment.lasts(job), self._free_at(start, free, ends))
+
+    def _find_hosts(self, reserved: Sequence[_Reservation]) -> bool | None:
+        """Whether there are hosts for all of them; None if too many ways were tried in vain, the tightest first."""
+        known = [each for each in reserved if each.start < math.inf]
+        tries = MOST_WAYS
+
+        def go_on(rows: list[tuple[int, ...]]) -> bool:
+            nonlocal tries
+            if len(rows) == len(known):
+                return True
+            each = known[len(rows)]
+            placed = list(zip(known, rows, strict=False))
+            then = self._beside(each, each.start, placed)
+            able, order = self._able(each.job, then), np.argsort(then[:, 0], kind="stable")
+            for other, _ in placed:
+                if each.start < other.start < each.end:
+                    able = np.logical_and(able, self._able(each.job, self._beside(other, other.start, placed)))
+            for found in combinations([int(row) for row in order if able[row]], each.job.hosts):
+                tries -= 1
+                if go_on([*rows, found]):
+                    return True
+                if tries <= 0:
+                    return False
+            return False
+
+        return go_on([]) or (False if tries > 0 else None)
+
+    def _beside(
+        self, reserved: _Reservation, at: float, placed: Sequence[tuple[_Reservation, tuple[int, ...]]]
+    ) -> Room:
+        """What is free when the reservation starts, beside others on these rows."""
+        then = reserved.then.copy()
+        for other, rows in placed:
+            if other.start <= at < other.end:
+                then[list(rows)] -= self._moment.needs(other.job)
+        return then
 
     def _ends_without(self, later: Sequence[PastJob]) -> npt.NDArray[np.float64]:
         """When parts of jobs are known to end; those of later ones do not count."""
         numbers, _, _, ends = self._parts
         return np.where(np.isin(numbers, [each.number for each in later]), math.inf, ends) if later else ends
 
-    def _free_at(
-        self, at: float, until: float, free: Room, ends: npt.NDArray[np.float64], made: Sequence[_Reservation]
-    ) -> Room:
-        """What is free from `at` to `until`, as far as anybody knows."""
+    def _free_at(self, at: float, free: Room, ends: npt.NDArray[np.float64]) -> Room:
+        """What is free from `at` on without reservations, as far as anybody knows."""
         _, rows, needs, _ = self._parts
         over = (ends <= at) & (ends < math.inf)
         then = free.copy()
         np.add.at(then, rows[over], needs[over])
-        for each in made:
-            if each.start < until and at < each.end:
-                then[each.rows] -= self._moment.needs(each.job)
         return then
 
     def _delayed(self, job: PastJob, rows: Sequence[int], reserved: Iterable[_Reservation]) -> _Reservation | None:
@@ -316,7 +357,15 @@ class _Ruling:
                 harm += self._able(each.job, each.then) & ~self._able(each.job, each.then - self._moment.needs(job))
         order = np.lexsort((free[:, 0], harm))
         rows = [int(row) for row in order if able[row]][: job.hosts]
-        return [] if self._delayed(job, rows, reserved) else rows
+        if self._delayed(job, rows, reserved):
+            return []
+        beside = []
+        for each in reserved:
+            then = each.then.copy()
+            if each.start < end:
+                then[rows] -= self._moment.needs(job)
+            beside.append(replace(each, then=then))
+        return rows if len(reserved) < 2 or self._find_hosts(beside) else []
 
     # -- rulings --------------------------------------------------------------------------------------------------
 
@@ -324,15 +373,17 @@ class _Ruling:
         """Starts of the moment that should not have been."""
         reserved = self._reserved(after=False)
         found = self._passed(reserved)
-        for each in reserved:
+        sure = [each for each in reserved if each.is_sure]
+        for number, each in enumerate(sure):
             for later in self._later(each.job):
-                rows = self._rows(later)
-                if later.number in found:
+                if later.number in found or self._known_end(later) <= each.start:
                     continue
-                if self._delayed(later, rows, [each]) is not None:
+                then = each.then.copy()
+                then[self._rows(later)] -= self._moment.needs(later)
+                if self._find_hosts([*sure[:number], replace(each, then=then)]) is False:
                     found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
-                elif self._known_end(later) > each.start:
-                    each.then[rows] -= self._moment.needs(later)  # beside it the next one may delay
+                else:
+                    each.then[:] = then  # beside it the next one may delay
         return list(found.values())
 
     def _passed(self, reserved: Sequence[_Reservation]) -> dict[int, Inversion]:
@@ -360,16 +411,24 @@ class _Ruling:
         free = self._without(later)
         if not self._fits(job, free):
             return False
-        before = []
+        before = [each for each in reserved if each.job is not job and not self._precedes(job, each.job)]
+        return bool(self._harmless(job, free, self._with_those_between(before, later, False)))
+
+    def _with_those_between(
+        self, reserved: Sequence[_Reservation], later: Sequence[PastJob], after: bool
+    ) -> list[_Reservation]:
+        """The reservations beside those that started at the moment and come after them, but before the later ones."""
+        if after:
+            return list(reserved)  # they count all who started
         numbers = {each.number for each in later}
+        found = []
         for each in reserved:
-            if self._precedes(each.job, job):
-                then = each.then.copy()
-                for other in self._later(each.job):  # who came between the two stays
-                    if other.number not in numbers and self._known_end(other) > each.start:
-                        then[self._rows(other)] -= self._moment.needs(other)
-                before.append(replace(each, then=then))
-        return bool(self._harmless(job, free, before))
+            then = each.then.copy()
+            for other in self._later(each.job):
+                if other.number not in numbers and self._known_end(other) > each.start:
+                    then[self._rows(other)] -= self._moment.needs(other)
+            found.append(replace(each, then=then))
+        return found
 
     def _could_use(self, job: PastJob, other: PastJob) -> bool:
         """Whether the job could use anything of what the other one took."""
@@ -390,7 +449,7 @@ class _Ruling:
             lasts = self._moment.lasts(job)
             if not job.gpus or not self._has_left(job, counted) or (refused.holds(job, lasts) and not self._is_fair):
                 continue
-            before = [each for each in reserved if self._precedes(each.job, job)]
+            before = [each for each in reserved if each.job is not job and not self._precedes(job, each.job)]
             rows = self._harmless(job, free, before)
             if not rows:
                 refused.add(job, lasts)
