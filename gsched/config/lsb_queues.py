@@ -111,6 +111,10 @@ def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:
     at = settings.place("HOSTS")
     if at is not None and queue.hosts == ():
         findings.note(at, "HOSTS: none: no job of this queue will ever start")
+    for name in ("RESOURCE_RESERVE", "SLOT_RESERVE") if not queue.reserved_jobs else ():
+        at = settings.place(name)
+        if at is not None:
+            findings.note(at, f"{name} has no effect: RESERVATION is none")
     for name in FACTORS if settings.place("FAIRSHARE") is None else ():
         at = settings.place(name)
         if at is not None:

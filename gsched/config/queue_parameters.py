@@ -18,6 +18,7 @@ from gsched.config.job_limits import time_s
 from gsched.config.lsb_users import UserNames
 from gsched.config.preemption import preemption
 from gsched.config.requirements import RequirementJudge, gpu_requirement
+from gsched.config.reservation import reservation, reservation_text
 from gsched.config.shares import fairshare
 from gsched.config.values import (
     KeyValues,
@@ -119,6 +120,7 @@ PARAMETERS = (
     QueueParameter("RESUME_COND", "resume_cond", lambda known: known.judge.condition, str),
     QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
     QueueParameter("PREEMPTION", "preemption", _always(preemption), _preemption),
+    QueueParameter("RESERVATION", "reserved_jobs", _always(reservation), reservation_text),
     QueueParameter("BACKFILL", "backfill", _always(yes_or_no)),
     QueueParameter("NEW_JOB_SCHED_DELAY", "new_job_delay_s", _always(seconds(0)), _number),
     QueueParameter(

@@ -191,16 +191,20 @@ End Parameters
 
 _LSB_QUEUES = """\
 # lsb.queues: one section per queue; a larger PRIORITY is served first.
+# The first job of a queue that cannot start has its place reserved (RESERVATION = easy, the default); with BACKFILL
+# others use it until then, if their run limit or estimate ends before.
 
 Begin Queue
 QUEUE_NAME  = normal
 PRIORITY    = 30
+BACKFILL    = Y
 DESCRIPTION = For jobs of any length; the default
 End Queue
 
 Begin Queue
 QUEUE_NAME  = short
 PRIORITY    = 35
+BACKFILL    = Y
 # [default] maximum, in minutes or hours:minutes.
 RUNLIMIT    = 15
 DESCRIPTION = For jobs of at most 15 minutes
@@ -209,6 +213,7 @@ End Queue
 Begin Queue
 QUEUE_NAME  = night
 PRIORITY    = 20
+BACKFILL    = Y
 DESCRIPTION = For jobs that can wait
 End Queue
 """

@@ -457,7 +457,8 @@ class Engine:
 
     def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
         """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""
-        planned = {each.bucket for each in self.planned.values() if isinstance(each, ReservedStart)}
+        plans = (each for each in self.planned.values() if isinstance(each, ReservedStart))
+        planned = {each.bucket for each in plans if each.allocation is not None}
         kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
         return {waiter for waiter in tried if waiter not in kept}
 

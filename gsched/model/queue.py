@@ -100,9 +100,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     preemption: Preemption = Preemption()
     backfill: bool = False
     """BACKFILL: jobs of the queue may use what is reserved for others while it is not needed."""
+    reserved_jobs: int = 1
+    """RESERVATION: something is reserved at a time for so many jobs that cannot start, the first in serving order: 0 is
+    `none`, 1 is `easy`, more is `conservative`."""
     reserve_s: float | None = None
     """SLOT_RESERVE or RESOURCE_RESERVE: how long a job that cannot start keeps its reservation before it pauses for one
-    cycle; None: no pause. Every queue's head job is reserved for."""
+    cycle; None: no pause."""
     new_job_delay_s: float = 0.0
     """NEW_JOB_SCHED_DELAY."""
     accept_interval_s: float | None = None

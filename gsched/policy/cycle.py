@@ -19,13 +19,11 @@ from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.host_now import FitRules
-from gsched.policy.order.blocked_heads import QueueClass
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
 from gsched.policy.place.placement import FoundPlace, Placer, RefusedPlace
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.shared_resources import SharedLeft
 from gsched.policy.preempt.preemption import Preemptor
-from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_cache import Demands
 
 DEFAULT_BUDGET = 100_000
@@ -63,23 +61,20 @@ class _Cycle:
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
-        self._only_planned: set[QueueClass] = set()
-        """Classes of a queue that fit nowhere and are served all the same: nothing was planned for them yet."""
+        self._only_planned: set[ReasonKey] = set()
+        """Classes of a queue, or buckets, that find no place and are served all the same: they may be planned for."""
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
 
     def plan(self) -> Plan:
-        order = ServingOrder(self._snapshot, self._live(), self._limits.closed_queues())
+        is_planned_before = self._reservations.is_planned_before
+        closed = [name for name in self._limits.closed_queues() if not is_planned_before(name)]
+        order = ServingOrder(self._snapshot, self._live(), closed)
         truncated = not self._place(order)
-        passed_over = order.passed_over()
-        for key in passed_over:
+        for key in (*order.passed_over(), *self._only_planned):
             if key not in self._reasons:
                 self._reasons[key] = self._reason_of(key)
         resumed = () if truncated else tuple(self._preemptor.resumable())
-        if not truncated:
-            waiting = [key for key in passed_over if not isinstance(key, Bucket)]
-            started = {placement.job_id for placement in self._placements}
-            self._reservations.reserve_rest(waiting, self._plannable, order.trees, started)
         self._field.close()
         order.close()
         return Plan(
@@ -119,32 +114,50 @@ class _Cycle:
     def _serve(self, job_id: int, bucket: Bucket, order: ServingOrder) -> None:
         denial = self._limits.reason(bucket)
         if denial is not None:
-            if self._reservations.is_kept(bucket):
-                self._plan_start(job_id, bucket)
-            self._refuse(bucket, (denial.reason,), denial.scope, order)
+            is_kept = self._reservations.is_kept(bucket) and self._plan_start(job_id, bucket)
+            is_for_all = denial.scope == QUEUE and not self._reservations.is_planned_before(bucket.queue)
+            scope = QUEUE if is_for_all else CLASS if denial.scope == CLASS else BUCKET
+            self._refuse(bucket, (denial.reason,), scope, order, is_planned=is_kept)
             return
         inactive = self._reservations.guard.refusal(bucket) if bucket.requirement.reservation else None
         if inactive is not None:
             self._refuse(bucket, (inactive.pending(),), BUCKET, order)
             return
-        if (bucket.queue, bucket.requirement) in self._only_planned:
-            self._plan_start(job_id, bucket)
-            order.drop_class(bucket.queue, bucket.requirement)  # its reason is asked for when all has been placed
+        if self._only_planned and self._is_only_planned(job_id, bucket, order):
             return
         kept = self._guard.left(bucket, bucket.requirement.slots)
         if kept is not None:
-            self._plan_start(job_id, bucket)
-            self._refuse(bucket, (kept.pending(),), BUCKET, order)
+            self._refuse(bucket, (kept.pending(),), BUCKET, order, is_planned=self._plan_start(job_id, bucket))
             return
         found = self._placer.place(bucket)
         if isinstance(found, RefusedPlace):
-            displaced = self._make_room(job_id, bucket)
+            displaced = self._make_way(bucket) or self._make_room(job_id, bucket)
             if displaced is None:
-                self._plan_start(job_id, bucket)
-                self._refuse(bucket, found.reasons, CLASS if found.whole_class else BUCKET, order)
+                scope = CLASS if found.whole_class else BUCKET
+                self._refuse(bucket, found.reasons, scope, order, is_planned=self._plan_start(job_id, bucket))
                 return
             found = displaced
         self._start(job_id, bucket, found, order)
+
+    def _is_only_planned(self, job_id: int, bucket: Bucket, order: ServingOrder) -> bool:
+        """Whether a start of the job was to be planned and no more: others like it found no place. It is no step: there
+        are only so many, and each pass has to come to them again.
+        """
+        kind = (bucket.queue, bucket.requirement)
+        if kind in self._only_planned:
+            self._served -= 1
+            if not self._reservations.is_room(bucket.queue):
+                for each in self._only_planned:
+                    if not isinstance(each, Bucket) and each[0] == bucket.queue:
+                        order.drop_class(*each)
+            elif not self._plan_start(job_id, bucket):
+                order.drop_class(*kind)  # its reason is asked for when all has been placed, unless it is known
+            return True
+        if bucket not in self._only_planned:
+            return False
+        if not self._plan_start(job_id, bucket):
+            order.drop(bucket)
+        return True
 
     def _start(self, job_id: int, bucket: Bucket, found: FoundPlace, order: ServingOrder) -> None:
         allocation, effective, is_promised = found.allocation, found.effective, found.is_promised
@@ -153,8 +166,9 @@ class _Cycle:
         self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.parts:
-            self._reservations.took(part, ends_at, bucket, may_fulfil=is_promised)
+            self._reservations.took(part, ends_at, bucket)
         if is_promised:
+            self._reservations.fulfilled(job_id, bucket)
             self._placer.fulfilled(bucket)
         self._limits.count(bucket, allocation)
         self._shared.took(allocation)
@@ -162,7 +176,22 @@ class _Cycle:
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, effective))
 
-    def _refuse(self, bucket: Bucket, reasons: tuple[PendingReason, ...], scope: str, order: ServingOrder) -> None:
+    def _refuse(
+        self,
+        bucket: Bucket,
+        reasons: tuple[PendingReason, ...],
+        scope: str,
+        order: ServingOrder,
+        *,
+        is_planned: bool = False,
+    ) -> None:
+        """The bucket's next job does not start, nor do those like it. `is_planned`: theirs may be planned as well."""
+        if is_planned:
+            key = (bucket.queue, bucket.requirement) if scope == CLASS else bucket
+            self._only_planned.add(key)
+            self._reasons[key] = reasons
+            self._placer.close_fast_path(self._snapshot.queues[bucket.queue], bucket.requirement)
+            return
         if scope == QUEUE:
             order.drop_queue(bucket.queue)
             self._full[bucket.queue] = bucket
@@ -173,6 +202,19 @@ class _Cycle:
         else:
             order.drop(bucket)
             self._reasons[bucket] = reasons
+
+    def _make_way(self, bucket: Bucket) -> FoundPlace | None:
+        """A place on several hosts, as planned jobs could be planned on others; None if there is none."""
+        if bucket.requirement.slots < 2 or not self._reservations.future.bookings:
+            return None
+        self._guard.beside_planned = False
+        found = self._placer.place_on_several(bucket)
+        self._guard.beside_planned = True
+        if found is None:
+            return None
+        is_free = self._reservations.make_way(found.allocation, self._guard.ends_at(bucket), bucket)
+        self._guard.renew()
+        return found if is_free else None
 
     def _make_room(self, job_id: int, bucket: Bucket) -> FoundPlace | None:
         """A place that preemption makes free at once; None if there is none, or not yet."""
@@ -188,16 +230,21 @@ class _Cycle:
         found = displaced.allocation
         return None if found is None else FoundPlace(found, self._placer.effective(demand, found))
 
-    def _plan_start(self, job_id: int, bucket: Bucket) -> None:
+    def _plan_start(self, job_id: int, bucket: Bucket) -> bool:
+        """Whether a start of the next job like it may be planned as well."""
+        if not self._reservations.is_room(bucket.queue):
+            return False
         demand = self._demands.of(bucket.requirement)
-        if not isinstance(demand, RequirementError):
-            self._reservations.reserve(job_id, bucket, demand)
-            self._guard.renew()
+        if isinstance(demand, RequirementError):
+            return False
+        may_go_on = self._reservations.reserve(job_id, bucket, demand)
+        self._guard.renew()
+        return may_go_on
 
     # -- classes --------------------------------------------------------------------------------------------------
 
     def _live(self) -> set[RequirementClass]:
-        """The classes worth serving: those that fit somewhere, may make room for themselves, or want a plan first."""
+        """The classes worth serving: those that fit somewhere, may make room for themselves, or may be planned for."""
         if not self._snapshot.hosts:
             return set()
         queues = self._snapshot.queues
@@ -205,21 +252,19 @@ class _Cycle:
             queue.preemption.preemptive is not None or queue.preemption.preemptable_by is not None
             for queue in queues.values()
         )
-        able: set[QueueClass] = set()
-        others: list[QueueClass] = []
+        live: set[RequirementClass] = set()
         for requirement in self._snapshot.pending:
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None:
                     continue
                 if may_preempt or self._placer.could_start(queue, requirement):
-                    able.add((name, requirement))
-                else:
-                    others.append((name, requirement))
-        self._only_planned = self._reservations.wanting_plans(others, able)
-        for name, requirement in self._only_planned:
-            self._placer.close_fast_path(queues[name], requirement)
-        return {requirement for _, requirement in (*able, *self._only_planned)}
+                    live.add(requirement)
+                elif queue.reserved_jobs:
+                    live.add(requirement)
+                    self._only_planned.add((name, requirement))
+                    self._placer.close_fast_path(queue, requirement)
+        return live
 
     def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:
         """Why the jobs wait of a bucket or class that was dropped before it had its turn."""
@@ -233,13 +278,6 @@ class _Cycle:
         if queue is None:
             return (PendingReason(coded("queue.gone", name)),)
         return self._placer.reasons(queue, requirement)
-
-    def _plannable(self, bucket: Bucket) -> Demand | None:
-        """The demand of a bucket whose next job waits for nothing but a place."""
-        demand = self._demands.of(bucket.requirement)
-        if isinstance(demand, RequirementError):
-            return None
-        return demand if self._limits.reason(bucket) is None or self._reservations.is_kept(bucket) else None
 
     def dissolve(self) -> None:
         """Let go of all parts. They know each other: left to themselves they would stay, thousands of objects, until

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from msgspec import structs
 
@@ -12,23 +11,8 @@ from gsched.base.coded_text import coded
 from gsched.model.allocation import Allocation
 from gsched.model.reason import UNKNOWN, PlannedStart
 from gsched.model.snapshot import Bucket
-from gsched.policy.backfill.start_planner import OTHERS_FIRST
 
 NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
-_LACKS = frozenset({OTHERS_FIRST, NOT_LOOKED_AT})
-
-
-class Obstacles(NamedTuple):
-    """What left no place to a job, by job ids: it is looked at again as soon as one of them is gone."""
-
-    planned: frozenset[int] = frozenset()
-    """Jobs with a place."""
-    waiting: frozenset[int] = frozenset()
-    """Jobs without one that come before it."""
-
-    def stand(self, planned: Collection[int], waiting: Collection[int]) -> bool:
-        """Whether none of them is gone."""
-        return all(each in planned for each in self.planned) and all(each in waiting for each in self.waiting)
 
 
 class ReservedStart(PlannedStart, frozen=True, kw_only=True):
@@ -44,13 +28,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """When it was looked in vain for jobs to displace."""
     open_hosts: int = 0
     """How many hosts were open when a search found no place: it is looked again as soon as that changes."""
-    obstacles: Obstacles = Obstacles()
-    """What stood in its way then."""
-
-    @property
-    def lacks_place(self) -> bool:
-        """Whether the plans of others are what leaves none to it, or nobody has looked."""
-        return self.allocation is None and self.text in _LACKS
+    obstacles: frozenset[int] = frozenset()
+    """The planned jobs that stood in its way then: it is looked again as soon as one of them is gone."""
 
 
 def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, PlannedStart]:

@@ -64,6 +64,10 @@ class AsksFit(Protocol):
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
+    def open_to(self, queue: str) -> HostMask | None:
+        """Hosts that are open and that the queue uses, as flags; None where nobody knows."""
+        ...
+
     def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
         """Whether the host is none of the queue's, or not asked for, however it is now."""
         ...
@@ -200,26 +204,36 @@ class Planner:
         booking = self.booking(job_id, bucket, found, at)
         return booking if self._is_allowed(booking) else None
 
+    def elsewhere(self, planned: Booking, demand: Demand) -> Booking | None:
+        """The job at the same time on other hosts; None if it cannot be. It must not be booked."""
+        usable, needs = self._usable(planned.bucket, demand), self._trial.needs(planned.bucket, demand)
+        self._releases()
+        hosts = self._givers(needs, usable, planned.start)
+        found = self._try(planned.job_id, planned.bucket, demand, hosts, planned.start)
+        return found if found is not None and found.start <= planned.start else None
+
     # -- searching ------------------------------------------------------------------------------------------------
 
-    def search(
-        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, *, apart: bool = False
-    ) -> tuple[Booking | None, AnyText]:
-        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known.
-
-        `apart`: only on hosts where nothing is planned.
-        """
-        self.searches += 1
+    def _releases(self) -> Releases:
         if self._known is None:
             self._known = Releases.of(self._future)
         else:
             self._known.sync(self._future)
-        needs = self._trial.needs(bucket, demand)
+        return self._known
+
+    def _usable(self, bucket: Bucket, demand: Demand) -> HostMask:
+        """Hosts that could ever give something to the job."""
         usable = self._trial.usable(bucket, demand)
-        if usable is None:
-            usable = self._known.mask(self._trial.candidates(bucket, demand))
-        if apart:
-            usable = usable & ~self._known.mask(self._future.booked_hosts())
+        return self._releases().mask(self._trial.candidates(bucket, demand)) if usable is None else usable
+
+    def search(
+        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None
+    ) -> tuple[Booking | None, AnyText]:
+        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
+        self.searches += 1
+        self._known = self._releases()
+        needs = self._trial.needs(bucket, demand)
+        usable = self._usable(bucket, demand)
         closes = self._hours.closes(bucket.queue)
         before = min(closes, math.inf if kept is None else kept.start)
         on_one = all(need.on_one for need in needs)
@@ -243,7 +257,7 @@ class Planner:
             return found, blocker(self._future, found, CLOSES_FIRST if closes < math.inf else OTHER_PLANNED)
         if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
             return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
-        return None, OTHERS_FIRST if apart else self._never(bucket, demand, usable)
+        return None, self._never(bucket, demand, usable)
 
     def _on_one_host(
         self,

@@ -75,6 +75,11 @@ class TrialFit:
             return None
         return self._field.open_rows(queue, bucket.requirement, demand)
 
+    def open_to(self, queue: str) -> Flags | None:
+        """Hosts that are open and that the queue uses, as flags; None where nobody knows."""
+        found = self._snapshot.queues.get(queue)
+        return None if found is None or self._field is None else self._field.open_to(found)
+
     def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
         """Whether the host is none of the queue's, or not asked for, however it is now."""
         queue = self._snapshot.queues.get(bucket.queue)

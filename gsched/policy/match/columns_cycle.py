@@ -89,6 +89,16 @@ class CycleColumns:
         match = self.match(queue, requirement, demand, PlacementWay(0, 0, term, 1, first=False))
         return match.codes >= match.recent_code
 
+    def open_to(self, queue: Queue) -> Flags:
+        """Rows of hosts that take jobs at all and that the queue uses."""
+        found: Flags = closed_hosts(self.columns) == 0
+        members = self._rules.queue_hosts.get(queue.name)
+        if members is not None:
+            own = np.zeros(self.columns.size, dtype=np.bool_)
+            own[self.columns.rows_of(frozenset(members))] = True
+            found = found & own
+        return found
+
     def reasons(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay, refused: dict[int, Reason]
     ) -> tuple[PendingReason, ...]:

@@ -220,6 +220,20 @@ class Placer:
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
         return RefusedPlace(reasons, bucket not in self._guard.limited_buckets)
 
+    def place_on_several(self, bucket: Bucket) -> FoundPlace | None:
+        """The best place on several hosts, if the bucket's jobs are such that run on several and on so many alone."""
+        kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
+        demand = kind.demand
+        if demand is None or kind.is_plain or demand.max_slots > demand.slots:
+            return None
+        for choice, ways in kind.ways:
+            if len(ways) == 1 and may_spread(ways[0]):
+                way = ways[0]
+                found = self._spreader.spread(bucket, kind.queue, demand, way, way.tasks)
+                if isinstance(found, Allocation):
+                    return FoundPlace(found, choice.text, kind.is_promised)
+        return None
+
     def _is_chosen(self, kind: _Kind, demand: Demand, host: str) -> bool:
         host_ledger = self._snapshot.ledger.host(host)
         return is_chosen(demand, self._snapshot.hosts[host], host_ledger, kind.queue, self._rules)
@@ -299,7 +313,7 @@ class Placer:
             found = ranking.with_best_device(row, found)
             if guard.lets_pass(bucket, found):
                 return found
-            kept = guard.planned(bucket, found)
+            kept = guard.planned(bucket, found, is_whole=True)
             if kept is not None:
                 ranking.refuse(row, kept)
                 continue

@@ -25,6 +25,8 @@ class PlaceGuard:
         """Buckets to which limits of hosts have said no."""
         self.guarded = reservations.hosts()
         """Hosts where something is planned for others."""
+        self.beside_planned = True
+        """Whether jobs for which a start is planned count; what of their places is taken has to be found out then."""
         self._limited: dict[int, tuple[Bucket, bool]] = {}
         """Identity of a bucket, which costs less than its hash -> whether limits of hosts can say anything to it."""
 
@@ -55,11 +57,16 @@ class PlaceGuard:
             part.host not in self.guarded and not bucket.requirement.reservation and self._limits.says_nothing(bucket)
         )
 
-    def planned(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
-        """Why what is planned for others forbids the part."""
+    def planned(self, bucket: Bucket, part: HostAllocation, *, is_whole: bool = False) -> Reason | None:
+        """Why what is planned for others forbids the part. `is_whole`: it is all that the job takes."""
         if part.host not in self.guarded and not bucket.requirement.reservation:
             return None
-        return self._reservations.allows(part, self.ends_at(bucket), bucket)
+        found = self._reservations.allows(
+            part, self.ends_at(bucket), bucket, is_whole=is_whole, beside_planned=self.beside_planned
+        )
+        if is_whole and found is None:
+            self.renew()  # another may be planned elsewhere for its sake
+        return found
 
     def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         """Why limits forbid the part: those of the host, or what planned jobs will need of any."""

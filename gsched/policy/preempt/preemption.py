@@ -345,7 +345,7 @@ class Preemptor:
         refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
         refused = refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None
         refused = refused or self._reservations.ahead.breaks_limits(bucket, allocation.hosts)
-        if refused or not self._reservations.may_stop(victims, bucket):
+        if refused or not self._reservations.may_stop(victims):
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)
             return None

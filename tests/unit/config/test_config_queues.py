@@ -255,6 +255,26 @@ def test_of_two_reservations_the_one_of_all_resources_counts():
     assert queue("SLOT_RESERVE = MAX_RESERVE_TIME[2]").reserve_s == 20
 
 
+@pytest.mark.parametrize(
+    ("text", "jobs", "shown"),
+    [
+        ("none", 0, "none"),
+        ("easy", 1, None),
+        ("Conservative", 16, "conservative"),
+        ("conservative[40]", 40, "conservative[40]"),
+    ],
+)
+def test_for_how_many_jobs_something_is_reserved(text, jobs, shown):
+    read = queue(f"RESERVATION = {text}")
+    assert read.reserved_jobs == jobs
+    assert dict(shown_parameters(read)).get("RESERVATION") == shown
+
+
+def test_a_reservation_time_without_reservations_is_noted():
+    checked = checked_queue("RESERVATION = none", "SLOT_RESERVE = MAX_RESERVE_TIME[2]")
+    assert checked.notes == ["lsb.queues:4: note: SLOT_RESERVE has no effect: RESERVATION is none"]
+
+
 def test_the_unit_of_reservations_is_not_without_effect():
     params = with_lines("lsb.params", "Begin Parameters", "MBD_SLEEP_TIME = 5", "End Parameters")
     text = "Begin Queue\nQUEUE_NAME = normal\nSLOT_RESERVE = MAX_RESERVE_TIME[2]\nEnd Queue\n"
@@ -342,6 +362,9 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("FAIRSHARE = USER_SHARES[[a,1] [a,2]]", "FAIRSHARE: a has two shares"),
         ("FAIRSHARE = USER_SHARES[[a,1] b]", "FAIRSHARE: 'b' is not of the form [NAME, SHARES]"),
         ("FAIRSHARE = USER_SHARES[[phsics@,1]]", "FAIRSHARE: phsics@: there is no user group phsics in lsb.users; did"),
+        ("RESERVATION = strict", "RESERVATION: 'strict' is not none, easy, conservative or conservative[NUMBER]"),
+        ("RESERVATION = easy[2]", "RESERVATION: 'easy[2]' is not none, easy, conservative or conservative[NUMBER]"),
+        ("RESERVATION = conservative[1]", "RESERVATION: conservative[1]: the number must be from 2 to 1000"),
         ("PREEMPTION = PREEMPTS[low]", "PREEMPTION: 'PREEMPTS[low]' is neither PREEMPTIVE[QUEUE ...] nor PREEMPTABLE"),
         ("PREEMPTION = PREEMPTIVE[a] PREEMPTIVE[b]", "PREEMPTION: PREEMPTIVE is given twice"),
         (

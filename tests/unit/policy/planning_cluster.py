@@ -71,6 +71,9 @@ class PlainTrial:
     def usable(self, bucket: Bucket, demand: Any) -> None:
         return None
 
+    def open_to(self, queue: str) -> None:
+        return None
+
     def needs(self, bucket: Bucket, demand: Any) -> list[Need]:
         if demand.hosts == 1 or demand.slots == 1:
             return [Need(demand.slots, demand.gpus, demand.slots)]

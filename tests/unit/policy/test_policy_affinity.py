@@ -320,7 +320,7 @@ def run(world: Cluster, text: str, run_s: float) -> int:
 
 def test_a_job_that_lacks_units_is_planned_and_nothing_that_starts_before_delays_it() -> None:
     world = cluster("a", sockets=1, numas=1, cores=4, threads=1)
-    world.queues = {"q": Queue(name="q", backfill=True)}
+    world.queues = {"q": Queue(name="q", backfill=True, reserved_jobs=3)}
     run(world, "affinity[core(2)]", 600.0)
     run(world, "affinity[core(1)]", 100.0)
     (big,) = world.add(kind("affinity[core(3)]", run_s=60.0))

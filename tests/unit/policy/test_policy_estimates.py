@@ -16,7 +16,7 @@ from gsched.model.run_kind import run_kind
 from gsched.model.snapshot import AdvanceReservation, Bucket
 from gsched.policy.backfill.future_ledgers import Future
 
-QUEUES = [Queue(name="q", backfill=True), Queue(name="r", backfill=True, estimate_s=300)]
+QUEUES = [Queue(name="q", backfill=True, reserved_jobs=2), Queue(name="r", backfill=True, estimate_s=300)]
 WIDE = kind("span[hosts=1]", slots=8, run_s=50.0)
 
 

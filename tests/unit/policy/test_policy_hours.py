@@ -40,7 +40,7 @@ def test_a_queue_closes_when_its_windows_are_over(queue: Queue, closes: float) -
 
 
 def test_no_start_is_planned_for_a_time_at_which_the_queue_is_closed() -> None:
-    cluster = TimedCluster(queues=[Queue(name="q", dispatch_window=opened((0, 2), (10, 20))), ANY])
+    cluster = TimedCluster(queues=[Queue(name="q", dispatch_window=opened((0, 2), (10, 20)), reserved_jobs=2), ANY])
     cluster.hold_until(90.0, kind(queue="r"), on("a", 4))
     cluster.hold_until(200.0, kind(queue="r"), on("a", 4))
     (soon,) = cluster.add(kind(slots=4, run_s=60.0))

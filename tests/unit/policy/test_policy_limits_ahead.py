@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec import structs
 from placing_cluster import host, kind
 from timed_cluster import TimedCluster
 
@@ -80,7 +81,8 @@ LIMITED: dict[str, tuple[Queue, dict[str, Any]]] = {
 def test_two_starts_are_not_planned_where_a_limit_lets_one_in(name: str) -> None:
     """Both wait for the slots that come free at 100; after the first has taken them the limit is full till it ends."""
     queue, options = LIMITED[name]
-    cluster = TimedCluster(host("a", ncpus=8), queues=[queue, Queue(name="r")], **options)
+    queues = [structs.replace(queue, reserved_jobs=2), Queue(name="r")]
+    cluster = TimedCluster(host("a", ncpus=8), queues=queues, **options)
     cluster.hold_until(100.0, kind(queue="r", user="eve"), on("a", 8))
     if "hosts together" in name:
         cluster.options["limits"] = (section(hosts=Consumers(("a", "b")), queues=Consumers(("q",)), slots=4),)
@@ -182,6 +184,7 @@ def test_a_plan_is_given_up_where_the_queue_has_the_host_no_more() -> None:
 def test_nothing_is_reserved_where_a_limit_of_the_host_never_lets_the_job_in() -> None:
     cluster, job = planned_on_b()
     cluster.hosts["b"] = host("b", user_limit=2)
+    cluster.queues["q"] = Queue(name="q", reserved_jobs=2)
     cluster.step(1.0)
     assert (cluster.planned[job].at, cluster.planned[job].hosts) == (500.0, ("a",))
     (both,) = cluster.add(kind("span[ptile=4]", slots=8, run_s=60.0))

@@ -24,7 +24,7 @@ class World:
 
     cluster: Cluster
     promised: dict[int, float] = field(default_factory=dict)
-    """Job -> the first time it was planned for."""
+    """Job -> the first time it was planned for while nobody came before it."""
     started: dict[int, float] = field(default_factory=dict)
 
     def play(self, jobs: list[tuple[float, Bucket, float]], check: bool) -> None:
@@ -52,10 +52,11 @@ class World:
         self.cluster.audit()
         for job_id in done.started:
             self.started[job_id] = now
-        for job_id, plan in done.planned.items():
-            if plan.at is not None:
-                first = self.promised.setdefault(job_id, plan.at)
-                assert not check or plan.at <= first, f"job {job_id} was planned for {first}, now for {plan.at}"
+        head = min(self.cluster.waiting, default=0)
+        plan = done.planned.get(head)
+        if plan is not None and plan.at is not None:
+            first = self.promised.setdefault(head, plan.at)
+            assert not check or plan.at <= first, f"job {head} was planned for {first}, now for {plan.at}"
         for job_id, first in self.promised.items():
             if check and job_id in self.cluster.waiting:
                 assert now <= first, f"job {job_id} was planned for {first} and waits at {now}"
@@ -78,7 +79,8 @@ def trace(seed: int, queues: tuple[str, ...] = ("q",)) -> tuple[Cluster, list[tu
     chance = random.Random(seed)
     hosts, slots, gpus = chance.randint(1, 4), chance.choice((2, 4, 8)), chance.choice((0, 2, 4))
     backfill = chance.random() < 0.7
-    cluster = Cluster(hosts, slots, gpus, [Queue(name=name, backfill=backfill) for name in queues])
+    some = chance.choice((1, 16))
+    cluster = Cluster(hosts, slots, gpus, [Queue(name=name, backfill=backfill, reserved_jobs=some) for name in queues])
     jobs = []
     at = 0.0
     for _ in range(chance.randint(5, 25)):

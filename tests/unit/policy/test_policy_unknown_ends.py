@@ -11,7 +11,11 @@ from timed_cluster import TimedCluster
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queue import Queue
 
-QUEUES = [Queue(name="q", backfill=True), Queue(name="r", backfill=True), Queue(name="s", backfill=True)]
+QUEUES = [
+    Queue(name="q", backfill=True),
+    Queue(name="r", backfill=True),
+    Queue(name="s", backfill=True, reserved_jobs=2),
+]
 
 
 def waiting_for_nobody_knows_whom(slots: int, wanted: int) -> TimedCluster:

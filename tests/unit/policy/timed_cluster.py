@@ -33,7 +33,7 @@ class TimedCluster(Cluster):
         super().__init__(*hosts, **more)
         self.planned: dict[int, PlannedStart] = {}
         self.first_promise: dict[int, float] = {}
-        """Job -> the first time that it was planned for."""
+        """Job -> the first time that it was planned for while nobody came before it."""
         self.started: dict[int, float] = {}
         self.arrived: dict[int, float] = {}
         self.lasts: dict[int, float] = {}
@@ -145,6 +145,9 @@ class TimedCluster(Cluster):
                     if later > job_id:
                         self.first_promise.pop(later, None)
 
+    def _priority(self, bucket: Bucket) -> int:
+        return self.queues[bucket.queue].priority
+
     def play(self, jobs: Iterable[tuple[float, Bucket, float]]) -> None:
         """`jobs`: arrival, what, how long it lasts. Plays until all have ended that can, and keeps to every promise."""
         coming = sorted(jobs, key=lambda each: each[0])
@@ -171,11 +174,12 @@ class TimedCluster(Cluster):
     def _audit(self, now: float) -> None:
         for host_ledger in self.ledger.hosts.values():
             assert not list(miscounts(host_ledger))
-        for job_id, plan in self.planned.items():
-            if plan.at is not None:
-                first = self.first_promise.setdefault(job_id, plan.at)
-                assert plan.at <= first + DUST_S, f"job {job_id} was planned for {first}, at {now} for {plan.at}"
-        waiting = {job_id for ids in self.pending.values() for job_id in ids}
+        waiting = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}
+        head = min(waiting, key=lambda job_id: (-self._priority(waiting[job_id]), job_id), default=0)
+        plan = self.planned.get(head)
+        if plan is not None and plan.at is not None:
+            first = self.first_promise.setdefault(head, plan.at)
+            assert plan.at <= first + DUST_S, f"job {head} was planned for {first}, at {now} for {plan.at}"
         for job_id, first in self.first_promise.items():
             assert job_id not in waiting or now < first + DUST_S, (
                 f"job {job_id} was planned for {first} and waits at {now}"

@@ -1,0 +1,84 @@
+"""The order in which jobs of one queue start, as a user of a small cluster sees it: the real engine in virtual time."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gsched.model.config import Params
+from gsched.model.queue import Queue
+from gsched.sim.trace import TraceJob
+from gsched.sim.world import START, Fate, World, simulated_config
+
+HOSTS, GPUS, SLOTS = 3, 4, 512
+
+
+def job(arrives: float, runs: float, gpus: int = 1, **more: object) -> TraceJob:
+    return TraceJob(arrives_s=arrives, runs_s=runs, gpus=gpus, **more)  # type: ignore[arg-type]
+
+
+def played(jobs: list[TraceJob], **queue: object) -> list[Fate]:
+    """What became of them, in the order of submission."""
+    queues = (Queue(name="normal", **({"backfill": True} | queue)),)  # type: ignore[arg-type]
+    config = simulated_config(HOSTS, SLOTS, GPUS, queues, params=Params(max_user_priority=100))
+    return list(World(config, gpus=GPUS).run(jobs).values())
+
+
+def start(fate: Fate) -> float:
+    assert fate.first_start is not None
+    return fate.first_start - START
+
+
+@pytest.mark.parametrize("limit", [None, 60])
+@pytest.mark.parametrize("big", [1, 2])
+def test_a_big_job_passes_nobody_who_came_before(big: int, limit: int | None) -> None:
+    chance = random.Random(1)
+    small = [job(0.0, chance.uniform(2.0, 4.0), limit_s=limit) for _ in range(40)]
+    fates = played([*small, *(job(0.5, 3.0, GPUS, limit_s=limit) for _ in range(big))])
+    assert all(start(before) <= start(fate) for fate in fates[40:] for before in fates[:40])
+
+
+def test_larger_sp_starts_first() -> None:
+    chance = random.Random(1)
+    high = [job(0.0, chance.uniform(2.0, 4.0), priority=90) for _ in range(80)]
+    fates = played([*high, *(job(0.5, 3.0, GPUS, priority=1) for _ in range(4))])
+    assert max(start(fate) for fate in fates[:80]) <= min(start(fate) for fate in fates[80:])
+
+
+def test_who_states_a_limit_does_not_wait_longer() -> None:
+    def last_small(limit: int | None, **queue: object) -> float:
+        chance = random.Random(2)
+        small = [job(0.0, chance.uniform(2.0, 4.0), limit_s=limit) for _ in range(60)]
+        fates = played([*small, *(job(0.5, 3.0, GPUS, limit_s=limit) for _ in range(6))], **queue)
+        return max(start(fate) for fate in fates[:60])
+
+    assert last_small(60) <= last_small(None)
+    assert last_small(60, backfill=False) <= last_small(None, backfill=False)
+
+
+@pytest.mark.parametrize("limit", [None, 100])
+@pytest.mark.parametrize("reserved", [1, 16])
+def test_a_stream_of_small_jobs_does_not_starve_a_big_one(reserved: int, limit: int | None) -> None:
+    """Twice as many small jobs as the cluster can run keep coming; the big one waits for those before it, no longer."""
+    stream = [job(float(at), 100.0, limit_s=limit) for at in range(0, 2000, 4)]
+    fates = played([*stream, job(1.0, 50.0, GPUS, limit_s=limit)], reserved_jobs=reserved)
+    (big,) = (fate for fate in fates if fate.job.gpus == GPUS)
+    assert start(big) <= 1.0 + 100.0
+
+
+def test_several_big_jobs_start_one_after_the_other() -> None:
+    """Each as soon as it is the first: within the longest limit of what may have started before it."""
+    stream = [job(float(at), 100.0, limit_s=100) for at in range(0, 4000, 4)]
+    big = [job(10.0 + number, 50.0, GPUS, limit_s=50) for number in range(4)]
+    fates = played([*stream, *big])
+    starts = sorted(start(fate) for fate in fates if fate.job.gpus == GPUS)
+    assert len(starts) == 4
+    assert all(later - before <= 100.0 for before, later in zip([10.0, *starts], starts, strict=False))
+
+
+def test_without_reservations_small_jobs_leave_nothing_idle_for_a_big_one() -> None:
+    stream = [job(float(at), 100.0, limit_s=100) for at in range(0, 1000, 4)]
+    fates = played([*stream, job(50.0, 50.0, GPUS, limit_s=50)], reserved_jobs=0)
+    (big,) = (fate for fate in fates if fate.job.gpus == GPUS)
+    assert start(big) > 1000.0
