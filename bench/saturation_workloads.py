@@ -116,7 +116,7 @@ Make = Callable[[int, float], Workload]
 """Seed, how much larger than usual -> the workload."""
 
 
-def _few(says: str, backfill: bool = False, **how: object) -> Make:
+def _few(says: str, backfill: bool = True, **how: object) -> Make:
     def make(seed: int, size: float) -> Workload:
         jobs = small_then_big(seed, round(int(how["small"]) * size), **_but(how, "small"))  # type: ignore[call-overload,arg-type]
         return Workload(says=says, jobs=jobs, hosts=3, backfill=backfill)
@@ -124,7 +124,7 @@ def _few(says: str, backfill: bool = False, **how: object) -> Make:
     return make
 
 
-def _mixed(says: str, hosts: int, backfill: bool = False, **how: object) -> Make:
+def _mixed(says: str, hosts: int, backfill: bool = True, **how: object) -> Make:
     def make(seed: int, size: float) -> Workload:
         jobs = mixed(seed, hosts, round(200 * size), **how)  # type: ignore[arg-type]
         return Workload(says=says, jobs=jobs, hosts=hosts, backfill=backfill)
@@ -148,18 +148,18 @@ WORKLOADS: dict[str, Make] = {
     "one-big": _few("40 jobs of one GPU on 3 hosts, then one of a whole host", small=40, big=1),
     "two-big": _few("the same, with two of a whole host", small=40, big=2),
     "sp": _few("80 small jobs with -sp 90, then four big ones with -sp 1", small=80, big=4, sp=(90, 1)),
-    "sp-backfill": _few("the same with -W 1 and BACKFILL", True, small=80, big=4, sp=(90, 1), limit=60),
+    "sp-limits": _few("the same with -W 1", small=80, big=4, sp=(90, 1), limit=60),
     "few-none": _few("60 small jobs, then 6 big ones, no run limits", small=60, big=6),
     "few-limits": _few("the same with -W 1", small=60, big=6, limit=60),
-    "few-backfill": _few("the same with -W 1 and BACKFILL", True, small=60, big=6, limit=60),
+    "few-plain": _few("the same without BACKFILL", False, small=60, big=6, limit=60),
     "equal": _mixed("200 jobs of one GPU on 3 hosts", 3, equal=True),
     "mixed-1": _mixed("1, 2 and 4 GPUs on one host, no run limits", 1),
     "mixed-2": _mixed("1, 2 and 4 GPUs and gangs on 2 hosts, no run limits", 2),
     "mixed-3": _mixed("1, 2 and 4 GPUs and gangs on 3 hosts, no run limits", 3),
+    "mixed-3-half": _mixed("the same, every second job with a run limit", 3, stated=0.5),
     "mixed-3-limits": _mixed("the same with run limits", 3, stated=1.0),
-    "mixed-3-half": _mixed("the same, every second job with a run limit, BACKFILL", 3, True, stated=0.5),
-    "mixed-3-backfill": _mixed("the same with run limits and BACKFILL", 3, True, stated=1.0),
-    "philly": _large("as on Philly, 100 hosts of 8 GPUs, run limits, BACKFILL", PHILLY, 700),
-    "helios": _large("as on Helios, 100 hosts of 8 GPUs, run limits, BACKFILL", HELIOS, 700),
-    "helios-none": _large("as on Helios without run limits or BACKFILL", HELIOS, 700, False, stated=0.0),
+    "mixed-3-plain": _mixed("the same with run limits, without BACKFILL", 3, False, stated=1.0),
+    "philly": _large("as on Philly, 100 hosts of 8 GPUs, run limits", PHILLY, 700),
+    "helios": _large("as on Helios, 100 hosts of 8 GPUs, run limits", HELIOS, 700),
+    "helios-none": _large("as on Helios without run limits", HELIOS, 700, stated=0.0),
 }
