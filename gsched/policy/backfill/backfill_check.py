@@ -27,8 +27,15 @@ class Respect:
         self._ahead = ahead
 
     def candidate(self, allocation: Allocation, ends_at: float, bucket: Bucket) -> Booking:
-        """A job of the bucket that starts now, as if it were planned."""
+        """A job of the bucket that starts now, as if it were planned.
+
+        If it has no run limit, it may use what is reserved until the start that was told first for the planned job:
+        estimates that err again and again would put that one off for ever.
+        """
         priority, end = self._future.priority(bucket), self._end(ends_at, bucket)
+        if bucket.requirement.run_s is None:
+            booked = (each for part in allocation.parts for each in self._future.booked(part.host))
+            end = math.inf if any(each.first_told < end for each in booked) else end
         return Booking(CANDIDATE, bucket, priority, self._future.now, end, allocation)
 
     def delayed(self, part: HostAllocation, ends_at: float, bucket: Bucket, *, goes_on: bool = False) -> Booking | None:

@@ -50,6 +50,8 @@ class Booking:
     allocation: Allocation
     since: float = math.inf
     """When something was reserved first; infinite: nothing is yet."""
+    first_told: float = math.inf
+    """The earliest start that was ever told for it."""
 
     @property
     def key(self) -> AttemptKey:

@@ -23,6 +23,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """None when nothing is reserved."""
     since: float
     """When something was reserved first."""
+    first_told: float = math.inf
+    """The earliest start that was ever told, by this cycle or one before."""
     searched_at: float
     victims_at: float = -math.inf
     """When it was looked in vain for jobs to displace."""

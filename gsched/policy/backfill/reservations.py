@@ -150,9 +150,10 @@ class Reservations:
         hosts = {part.host for part in allocation.parts}
         planned = self.future.bookings
         affected = [each for each in planned.values() if any(part.host in hosts for part in each.allocation.parts)]
+        candidate = self._respect.candidate(allocation, ends_at, bucket)
         for each in affected:
             self.future.unbook(each.job_id)
-        self.future.book(self._respect.candidate(allocation, ends_at, bucket))
+        self.future.book(candidate)
         moved = [each for each in affected if self._again(each)]
         self.future.unbook(CANDIDATE)
         if len(moved) == len(affected):
@@ -174,7 +175,7 @@ class Reservations:
             other = self._planner.elsewhere(planned, demand)
             if other is None:
                 return False
-            found = replace(other, since=planned.since)
+            found = replace(other, since=planned.since, first_told=planned.first_told)
         self.future.book(found)
         self._tell_place(found)
         return True
@@ -348,7 +349,8 @@ class Reservations:
 
     def _enter(self, booking: Booking, at: float, text: AnyText, since: float, searched_at: float) -> ReservedStart:
         """`at`: the time that is told; it may have passed."""
-        self.future.book(replace(booking, since=since))
+        first_told = min(booking.start, self._first_told(booking))
+        self.future.book(replace(booking, since=since, first_told=first_told))
         hosts = tuple(part.host for part in booking.allocation.hosts)
         reserved = ReservedStart(
             at=None if math.isinf(at) else at,
@@ -357,6 +359,7 @@ class Reservations:
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
+            first_told=first_told,
             searched_at=searched_at,
             victims_at=self._victims_at(booking.job_id, booking.bucket),
         )
@@ -364,6 +367,11 @@ class Reservations:
         for part in booking.allocation.parts:
             self._table.settle(part.host)
         return reserved
+
+    def _first_told(self, booking: Booking) -> float:
+        """The earliest start that cycles before have told for the job as it is now."""
+        before = self._snapshot.planned.get(booking.job_id)
+        return before.first_told if isinstance(before, ReservedStart) and before.bucket == booking.bucket else math.inf
 
     @cached_property
     def _open_hosts(self) -> int:

@@ -157,6 +157,23 @@ def test_who_may_not_backfill_by_its_estimate_is_told_so() -> None:
     assert "this job is expected to run until 1970-01-01 00:03:20 UTC" in sentence(reason.detail)
 
 
+def test_estimates_that_err_again_and_again_put_nobody_off_for_ever() -> None:
+    """Jobs that are expected to run 10 s and run 40 come all the time; who waits was told that it starts at 100."""
+    liar = kind()
+    cluster = one_host((liar, 10.0))
+    cluster.hold_until(100.0, kind(run_s=100.0), on("a", 6))
+    (wide,) = cluster.add(WIDE)
+    beside = []
+    for now in range(0, 400, 5):
+        (job,) = cluster.add(liar)
+        cluster.lasts[job] = 40.0
+        cluster.first_promise.clear()
+        cluster.step(float(now))
+        beside += [job] if job in cluster.started and wide not in cluster.started else []
+    assert beside, "the others use what is reserved until then"
+    assert cluster.started[wide] <= 140.0
+
+
 # -- advance reservations are promised more than estimates can tell -----------------------------------------------
 
 
