@@ -146,18 +146,28 @@ class _Cycle:
         kind = (bucket.queue, bucket.requirement)
         if kind in self._only_planned:
             self._served -= 1
-            if not self._reservations.is_room(bucket.queue):
-                for each in self._only_planned:
-                    if not isinstance(each, Bucket) and each[0] == bucket.queue:
-                        order.drop_class(*each)
-            elif not self._plan_start(job_id, bucket):
-                order.drop_class(*kind)  # its reason is asked for when all has been placed, unless it is known
+            if not self._plan_start(job_id, bucket):
+                self._drop_planned(job_id, bucket, order)
             return True
         if bucket not in self._only_planned:
             return False
         if not self._plan_start(job_id, bucket):
             order.drop(bucket)
         return True
+
+    def _drop_planned(self, job_id: int, bucket: Bucket, order: ServingOrder) -> None:
+        """No more starts of the class are planned; its reason is asked for when all has been placed. Where none was, it
+        is said at least why the hosts can never take the job.
+        """
+        demand = self._demands.of(bucket.requirement)
+        if not isinstance(demand, RequirementError):
+            self._reservations.look(job_id, bucket, demand)
+        order.drop_class(bucket.queue, bucket.requirement)
+        if self._reservations.may_look() or self._reservations.is_room(bucket.queue):
+            return
+        for each in self._only_planned:
+            if not isinstance(each, Bucket) and each[0] == bucket.queue and not self._reservations.was_looked_at(*each):
+                order.drop_class(*each)
 
     def _start(self, job_id: int, bucket: Bucket, found: FoundPlace, order: ServingOrder) -> None:
         allocation, effective, is_promised = found.allocation, found.effective, found.is_promised

@@ -218,7 +218,7 @@ def test_a_big_job_gets_its_turn_and_short_ones_fill_the_gap(cluster: Cluster) -
 def test_starts_are_planned_with_limits_as_they_will_stand_then(make_cluster: Callable[..., Cluster]) -> None:
     """On `one` the queue may hold 4 slots, and does for ten minutes; `two` is full for an hour."""
     cluster = make_cluster("--sim-gpus", "2:default", "--hosts", "one,two")
-    cluster.configure(lsb_queues=queue("few", 40, "HJOB_LIMIT = 4", "BACKFILL = Y"))
+    cluster.configure(lsb_queues=queue("few", 40, "HJOB_LIMIT = 4", "BACKFILL = Y", "RESERVATION = conservative"))
     runs = cluster.submit("-q", "few", "-m", "one", "-n", "4", "-W", "10", "sleep", "600")
     cluster.starts(runs)
     cluster.starts(cluster.submit("-m", "two", "-n", "16", "-W", "60", "sleep", "600"))

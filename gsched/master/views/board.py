@@ -322,7 +322,8 @@ class Board:
             why, at = reasons[array.array_id]
         found = shared.planned.get(job.job_id)
         # A cycle keeps more with its plans than readers are told.
-        planned = PlannedStart(found.at, found.hosts, found.text) if found is not None else None
+        is_told = found is not None and (found.hosts or found.text)
+        planned = PlannedStart(found.at, found.hosts, found.text) if found is not None and is_told else None
         return msgspec.structs.replace(
             job, pending_reasons=why, pending_reasons_at=at, queue_priority=priority, planned=planned
         )

@@ -16,7 +16,9 @@ NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
 
 
 class ReservedStart(PlannedStart, frozen=True, kw_only=True):
-    """A planned start with what a later cycle needs to keep it."""
+    """A planned start with what a later cycle needs to keep it. One without time, hosts and text says nothing: the job
+    was looked at, and others come first.
+    """
 
     bucket: Bucket
     allocation: Allocation | None

@@ -36,6 +36,8 @@ from gsched.policy.requirement.reasons import Reason
 
 MOST_SEARCHES = 32
 """Searches over the whole cluster in one cycle."""
+MOST_LOOKS = 4
+"""So many jobs in one cycle that are not planned are looked at, whether they can ever start."""
 MOST_IN_THE_WAY = 64
 """So often in one cycle it is tried in vain to plan somebody elsewhere."""
 SEARCH_AGAIN_S = 60.0
@@ -58,6 +60,7 @@ class Reservations:
         self._table = ReservationTable(self.future, trial)
         self._respect = Respect(self.future, self.ahead)
         self._sought: dict[QueueClass, float] = {}
+        self._looks = 0
         self._demands: dict[int, Demand] = {}
         """Of the jobs that were planned for in this cycle."""
         self._in_the_way: set[tuple[tuple[str, int, int], ...]] = set()
@@ -121,7 +124,12 @@ class Reservations:
         return Allocation(hosts=found[:count], kept=found[count:])
 
     def awaits(self, queue: str, requirement: RequirementClass) -> bool:
-        """Whether the cycle before planned for a job of the class, and this one has not yet come to it."""
+        """Whether the cycle before reserved something for a job of the class, and this one has not yet come to it."""
+        before = self._table.before((queue, requirement))
+        return before is not None and before.allocation is not None
+
+    def was_looked_at(self, queue: str, requirement: RequirementClass) -> bool:
+        """Whether the cycle before looked at a job of the class, and this one has not yet come to it."""
         return self._table.before((queue, requirement)) is not None
 
     def is_kept(self, bucket: Bucket) -> bool:
@@ -233,6 +241,22 @@ class Reservations:
             return False  # nor for those after it
         self._table.count(queue, usable)
         return self._table.is_room_for_all(queue)
+
+    def may_look(self) -> bool:
+        """Whether `look` would look at a further job."""
+        return self._looks < MOST_LOOKS
+
+    def look(self, job_id: int, bucket: Bucket, demand: Demand) -> None:
+        """Find out whether the hosts, as they are, could never take a job that has not been planned."""
+        if job_id in self._table.reserved_starts:
+            return
+        before = self._table.take(job_id, kind_of(bucket))
+        if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S and self._is_answered(before):
+            self._table.confirm(job_id, before)
+        elif self.may_look():
+            self._looks += 1
+            text = self._planner.never(bucket, demand)
+            self._table.confirm(job_id, self._answer(job_id, bucket, text, self._now, self._open_hosts, frozenset()))
 
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""

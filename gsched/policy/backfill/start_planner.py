@@ -404,6 +404,12 @@ class Planner:
 
     # -- words ----------------------------------------------------------------------------------------------------
 
+    def never(self, bucket: Bucket, demand: Demand) -> AnyText:
+        """Why the hosts as they are could not take the job even if they were idle; empty if they could."""
+        self._known = self._releases()
+        text = self._never(bucket, demand, self._usable(bucket, demand))
+        return "" if text == OTHERS_FIRST else text
+
     def _never(self, bucket: Bucket, demand: Demand, usable: HostMask) -> AnyText:
         assert self._known is not None
         hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
