@@ -28,6 +28,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     first_told: float = math.inf
     """The earliest start that was ever told, by this cycle or one before."""
     searched_at: float
+    was_sought: bool = True
+    """Whether a place was looked for, and not only whether the hosts could ever take the job."""
     victims_at: float = -math.inf
     """When it was looked in vain for jobs to displace."""
     open_hosts: int = 0

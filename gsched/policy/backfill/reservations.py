@@ -235,7 +235,8 @@ class Reservations:
             self._table.count(queue, usable)
             return False
         self._demands[job_id] = demand
-        reserved = self._plan(job_id, bucket, demand, before)
+        was_sought = before is not None and before.was_sought
+        reserved = self._plan(job_id, bucket, demand, before if was_sought else None)
         self._table.confirm(job_id, reserved)
         if reserved.allocation is None:
             return False  # nor for those after it
@@ -256,7 +257,8 @@ class Reservations:
         elif self.may_look():
             self._looks += 1
             text = self._planner.never(bucket, demand)
-            self._table.confirm(job_id, self._answer(job_id, bucket, text, self._now, self._open_hosts, frozenset()))
+            answer = self._answer(job_id, bucket, text, self._now, self._open_hosts, frozenset())
+            self._table.confirm(job_id, structs.replace(answer, was_sought=False))
 
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""

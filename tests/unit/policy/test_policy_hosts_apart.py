@@ -66,3 +66,15 @@ def test_who_can_never_start_is_told_so_behind_the_planned_ones_too() -> None:
     assert cluster.planned[first].at == 100.0
     assert all(sentence(cluster.planned[each].text).startswith("never: Not enough") for each in behind)
     assert not cluster.planned[could].text and not cluster.planned[could].hosts
+
+
+def test_who_was_told_nothing_behind_the_planned_one_is_planned_when_it_comes_first() -> None:
+    cluster = cluster_of()
+    (first,) = cluster.add(kind(slots=8, run_s=60.0))
+    (second,) = cluster.add(kind(slots=7, run_s=60.0))
+    cluster.step(0.0)
+    assert not cluster.planned[second].hosts
+    cluster.pending = {bucket: ids for bucket, ids in cluster.pending.items() if first not in ids}
+    cluster.first_promise.clear()
+    cluster.step(1.0)
+    assert cluster.planned[second].at == 100.0
