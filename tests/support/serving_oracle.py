@@ -17,9 +17,9 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
 - Between users of a fairshare queue there is an inversion only where one had the turn however the starts of the
   moment are put in a row; and the first job of each user may have been the one with the reservation.
 
-Where several jobs have reservations, they can be on the hosts in many ways. A delay is told only where one of them
-would be late even if the others were not there, and somebody could have started only if hosts were found beside it for
-all of them.
+Where several jobs have reservations, they can be on the hosts in many ways. In one queue a delay is told where there
+are no hosts any more for all of them, in whichever way; of jobs of several queues only the first is judged. Somebody
+could have started only on hosts that have room for him and for each of those that could be there.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from tests.support.serving_history import Moment, PastCluster, PastJob, Room, mo
 
 Mask = npt.NDArray[np.bool_]
 HOUR_S = 3600.0
+SAME_TURN = 1e-9
+"""Dynamic priorities that differ by so small a part are equal but for rounding."""
 MOST_WAYS = 100
 """In which several reservations are tried on the hosts."""
 
@@ -184,7 +186,7 @@ class _Ruling:
             if one.queue != other.queue:
                 return False
             if one.user != other.user:
-                return self._turn(one, before=False) > self._turn(other, before=True)
+                return self._turn(one, before=False) > self._turn(other, before=True) * (1 + SAME_TURN)
         return (-one.priority, one.submitted, one.number) < (-other.priority, other.submitted, other.number)
 
     def _turn(self, job: PastJob, *, before: bool) -> float:
@@ -359,13 +361,22 @@ class _Ruling:
         rows = [int(row) for row in order if able[row]][: job.hosts]
         if self._delayed(job, rows, reserved):
             return []
-        beside = []
+        return rows if len(reserved) < 2 or self._has_room_for_all(job, rows, reserved) else []
+
+    def _has_room_for_all(self, job: PastJob, rows: Sequence[int], reserved: Sequence[_Reservation]) -> bool:
+        """Whether the hosts have room for the job and each of those that could be there, whichever are."""
+        end, beside = self._moment.now + self._moment.lasts(job), []
         for each in reserved:
             then = each.then.copy()
             if each.start < end:
-                then[rows] -= self._moment.needs(job)
+                then[list(rows)] -= self._moment.needs(job)
+                left = then.copy()
+                for other in reserved:
+                    left[self._able(other.job, each.then)] -= self._moment.needs(other.job)
+                if (left[list(rows)] < 0).any():
+                    return False
             beside.append(replace(each, then=then))
-        return rows if len(reserved) < 2 or self._find_hosts(beside) else []
+        return bool(self._find_hosts(beside))
 
     # -- rulings --------------------------------------------------------------------------------------------------
 
@@ -375,6 +386,8 @@ class _Ruling:
         found = self._passed(reserved)
         sure = [each for each in reserved if each.is_sure]
         for number, each in enumerate(sure):
+            if any(one.job.queue != each.job.queue for one in sure[:number]):
+                break
             for later in self._later(each.job):
                 if later.number in found or self._known_end(later) <= each.start:
                     continue
