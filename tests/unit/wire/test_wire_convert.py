@@ -22,6 +22,7 @@ MIRRORED = {
     for module in (view, job, host, allocation, reason)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, msgspec.Struct) and hasattr(model_pb2, name)
+    if value.__module__.startswith("gsched.model.")  # texts with a code have a mirror too, of another form
 }
 WITHOUT_MIRROR = {"HostConfig"}
 """Model types that never travel."""
