@@ -1,6 +1,6 @@
 """Ledgers of hosts at later times: what is expected to be held there when some have ended and planned jobs run.
 
-It copies ledger and never changes those of the cycle; who may start is decided in gsched.policy.backfill.reservations.
+It copies ledgers and never changes those of the cycle; who may start is decided in gsched.policy.backfill.reservations.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class Future:
                 return bucket
         return next((each.bucket for each in self.booked(host) if each.key == key), None)
 
-    def kept_at(self, host_ledger: HostLedger, at: float, inside: str = "") -> tuple[int, int, str]:
+    def kept_at(self, host_ledger: HostLedger, at: float, inside: str = "") -> tuple[int, int, list[str]]:
         """Slots and GPUs that all advance reservations of the time lack in this ledger, but for `inside`; and whose."""
         slots, gpus, names = 0, 0, []
         for window in self.windows.get(host_ledger.host, ()):
@@ -294,7 +294,7 @@ class Future:
                 more = self.left_of(window, host_ledger)
                 slots, gpus = slots + more[0], gpus + more[1]
                 names += [window.name] if any(more) else []
-        return slots, gpus, " and ".join(names)
+        return slots, gpus, names
 
     # -- do planned jobs fit together -----------------------------------------------------------------------------
 

@@ -4,12 +4,15 @@ host and places nothing; several planned jobs are looked at together in gsched.p
 
 from __future__ import annotations
 
+from gsched.base.coded_text import AnyText, coded
 from gsched.model.allocation import HostAllocation
 from gsched.model.snapshot import AdvanceReservation
 from gsched.policy.backfill.future_ledgers import Future, idle_gpus
 
 
-def in_the_way(future: Future, window: AdvanceReservation, part: HostAllocation, start: float, inside: str = "") -> str:
+def in_the_way(
+    future: Future, window: AdvanceReservation, part: HostAllocation, start: float, inside: str = ""
+) -> AnyText:
     """What the advance reservation, and those that it overlaps but for `inside`, would lack if the part was held
     from `start` on; empty if nothing.
     """
@@ -18,13 +21,15 @@ def in_the_way(future: Future, window: AdvanceReservation, part: HostAllocation,
         future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at, by_limits=True)
     )
     slots, gpus, names = future.kept_at(host_ledger, at, inside)
-    keep = "keep" if " and " in names else "keeps"
+    are_several, told = len(names) > 1, " and ".join(names)
     if part.exclusive and (slots or gpus):
-        return f"{names} {keep} {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
+        code = "numbers.windows_keep_all" if are_several else "numbers.window_keeps_all"
+        return coded(code, told, slots, gpus, part.host)
     free, idle = host_ledger.free_slots, len(idle_gpus(host_ledger)) - part.whole_gpus
     if free is not None and free - part.slots < slots:
-        return f"{names} {keep} {slots} slots on {part.host}, {free} free; {part.slots} wanted"
+        code = "numbers.windows_keep_slots" if are_several else "numbers.window_keeps_slots"
+        return coded(code, told, slots, part.host, free, part.slots)
     if idle < gpus and part.whole_gpus:
-        kept = f"{gpus} GPU{'s' if gpus > 1 else ''}"
-        return f"{names} {keep} {kept} on {part.host}, {idle + part.whole_gpus} idle"
+        code = "numbers.windows_keep_gpus" if are_several else "numbers.window_keeps_gpus"
+        return coded(code, told, gpus, part.host, idle + part.whole_gpus)
     return ""

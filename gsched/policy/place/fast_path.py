@@ -1,7 +1,7 @@
 """The short way to a place, for jobs of whose kind there are many: one host, whole GPUs that are alike, no limits.
 
 The fast path gives a job what `Placer.place` would give it, in few steps: it counts in a scratch what is left of a
-host, and the ledger themselves are written when somebody else looks at them. Wherever anything more has a say (limits,
+host, and the ledgers themselves are written when somebody else looks at them. Wherever anything more has a say (limits,
 plans for others on the host, shared devices, affinity[], several hosts, amounts that are given back early) it passes.
 """
 
