@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_host import SEARCHED
 
@@ -78,6 +78,7 @@ def test_a_function_that_bash_would_find_stays_a_function():
 @given(
     st.lists(st.sampled_from(["ls", "/bin/echo", "a", " ", ";", "&", "'", '"', "\\", "2>&1", "\n", "|", "#", "exit 3"]))
 )
+@example(["ls", "ls", " ", "2>&1"])
 def test_a_line_does_the_same_in_either_form(parts):
     line = "".join(parts)
 
@@ -85,7 +86,8 @@ def test_a_line_does_the_same_in_either_form(parts):
         done = subprocess.run(
             ["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", env={"PATH": SEARCHED}
         )
-        return done.returncode, done.stdout
+        # Of a command that is not there the shell says so in other words; with 2>&1 they stand in the output.
+        return done.returncode, done.stdout.replace(b": exec: ", b": ")
 
     if in_place(line, {}) != line:
         assert outcome(in_place(line, {})) == outcome(line)
