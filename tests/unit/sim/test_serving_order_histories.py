@@ -18,7 +18,7 @@ from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
 from tests.support.serving_oracle import Verdict, judge
 
 HISTORIES, NIGHTS = 200, 10_000
-AUDIT_EVERY = 50
+AUDIT_EVERY = 200
 """Decisions."""
 SLOTS, GPUS = 512, 4
 """Of a host: slots never run out."""
@@ -48,7 +48,7 @@ class History:
             )
             for name, priority in names.items()
         ]
-        self.jobs = sorted((self._job() for _ in range(chance.randint(5, 40))), key=lambda each: each.arrives_s)
+        self.jobs = sorted((self._job() for _ in range(chance.randint(5, 30))), key=lambda each: each.arrives_s)
 
     def _job(self) -> TraceJob:
         chance = self.chance
