@@ -26,14 +26,15 @@ PIP_TOOLS := pip-tools==7.6.2
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
 
 PYTEST := $(BIN)/python -m pytest
-SCHEDULING := $(addprefix tests/unit/,resreq model policy core sim)
+SCHEDULING := $(addprefix tests/unit/,resreq model policy)
+ENGINE := $(addprefix tests/unit/,core sim)
 PROCESSES := $(addprefix tests/unit/,run probe)
 COMMANDS := $(addprefix tests/unit/,api app cli door render wire)
 QUICK := not slow and not nightly
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-engine test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench clean
 
 help:  ## list the targets
@@ -64,18 +65,21 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 # Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
 # wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (4 minutes, without root)
-	@echo "Running the tests in five parts side by side; each reports when it has ended (about 4 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 5 --output-sync=target test-smoke test-processes test-units test-commands test-scheduling
+	@echo "Running the tests in six parts side by side; each reports when it has ended (about 4 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 6 --output-sync=target test-smoke test-processes test-units test-commands test-engine test-scheduling
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
-	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) -m '$(QUICK)'
+	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) -m '$(QUICK)'
 
 test-commands: $(DEV_STAMP)
 	@echo "== Units of the commands" && $(PYTEST) $(COMMANDS) -m '$(QUICK)'
 
 test-scheduling: $(DEV_STAMP)
 	@echo "== Units of requirements and scheduling" && $(PYTEST) $(SCHEDULING) -m '$(QUICK)'
+
+test-engine: $(DEV_STAMP)
+	@echo "== Units of the engine and the simulator" && $(PYTEST) $(ENGINE) -m '$(QUICK)'
 
 test-processes: $(DEV_STAMP)
 	@echo "== Units that start processes" && $(PYTEST) $(PROCESSES) -m '$(QUICK)'

@@ -48,7 +48,7 @@ class History:
             )
             for name, priority in names.items()
         ]
-        self.jobs = sorted((self._job() for _ in range(chance.randint(5, 30))), key=lambda each: each.arrives_s)
+        self.jobs = sorted((self._job() for _ in range(chance.randint(5, 24))), key=lambda each: each.arrives_s)
 
     def _job(self) -> TraceJob:
         chance = self.chance
