@@ -32,8 +32,9 @@ from gsched.model.config import Params
 from gsched.model.queue import Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
-from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
+from tests.support.serving_history import PastCluster, PastQueue
 from tests.support.serving_oracle import Verdict, judge
+from tests.support.simulated_history import past_of
 
 LEFT = 15
 """Jobs that wait when saturation is over."""
@@ -184,23 +185,6 @@ def judged(load: Workload, fates: Sequence[Fate], until: float) -> Verdict:
     jobs = [past_of(number, fate) for number, fate in enumerate(fates, 1)]
     everything = judge(cluster, jobs)
     return Verdict(everything.inversions, tuple(each.clipped(until) for each in everything.idle if each.at < until))
-
-
-def past_of(number: int, fate: Fate) -> PastJob:
-    """The job as the judge sees it."""
-    ((start, allocation),) = fate.starts
-    job = fate.job
-    assert fate.ended_at is not None
-    parts = tuple(part.host for part in allocation.hosts)
-    return PastJob(
-        number=number,
-        submitted=job.arrives_s,
-        hosts=len(parts),
-        gpus=job.gpus,
-        priority=job.priority or 0,
-        limit_s=job.limit_s,
-        runs=(Run(start=start - START, end=fate.ended_at - START, hosts=parts),),
-    )
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from gsched.model.config import Params
 from gsched.model.queue import Queue
 from gsched.model.user import Share
 from gsched.sim.trace import TraceJob
-from gsched.sim.world import START, Fate, World, simulated_config
-from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
+from gsched.sim.world import Fate, World, simulated_config
+from tests.support.serving_history import PastCluster, PastQueue
 from tests.support.serving_oracle import Verdict, judge
+from tests.support.simulated_history import past_of
 
 HISTORIES, NIGHTS = 200, 10_000
 AUDIT_EVERY = 200
@@ -83,26 +84,7 @@ class History:
                 for queue in self.queues
             },
         )
-        return judge(cluster, [past(number, fate) for number, fate in enumerate(self.play(), 1)])
-
-
-def past(number: int, fate: Fate) -> PastJob:
-    """The job as the judge sees it."""
-    ((start, allocation),) = fate.starts
-    job = fate.job
-    assert fate.ended_at is not None
-    hosts = tuple(part.host for part in allocation.hosts)
-    return PastJob(
-        number=number,
-        submitted=job.arrives_s,
-        queue=job.queue,
-        user=job.user,
-        hosts=len(hosts),
-        gpus=job.gpus,
-        priority=50 if job.priority is None else job.priority,
-        limit_s=None if job.limit_s is None else float(job.limit_s),
-        runs=(Run(start=start - START, end=fate.ended_at - START, hosts=hosts),),
-    )
+        return judge(cluster, [past_of(number, fate) for number, fate in enumerate(self.play(), 1)])
 
 
 def assert_in_order(seeds: range) -> None:
