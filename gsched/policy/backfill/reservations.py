@@ -112,11 +112,9 @@ class Reservations:
         before any other is looked for, since those who come later are planned beside this one.
         """
         before = self._table.before(kind_of(bucket))
-        if before is None or before.allocation is None:
+        if before is None or before.allocation is None or not self._is_open(before.allocation):
             return None
-        host_ledger, hosts = self._snapshot.ledger.host, self._snapshot.hosts
-        if any(part.host not in hosts or hosts[part.host].closed for part in before.allocation.hosts):
-            return None
+        host_ledger = self._snapshot.ledger.host
         parts = [self.future.refit(part, host_ledger(part.host)) for part in before.allocation.parts]
         if any(part is None or self.allows(part, ends_at, bucket) is not None for part in parts):
             return None
@@ -237,8 +235,8 @@ class Reservations:
         self._demands[job_id] = demand
         was_sought = before is not None and before.was_sought
         reserved = self._plan(job_id, bucket, demand, before if was_sought else None)
-        self._table.confirm(job_id, reserved)
         if reserved.allocation is None:
+            self._table.confirm(job_id, reserved)
             return False  # nor for those after it
         self._table.count(queue, usable)
         return self._table.is_room_for_all(queue)
@@ -309,15 +307,20 @@ class Reservations:
 
     def _kept(self, job_id: int, bucket: Bucket, demand: Demand, before: ReservedStart) -> Booking | None:
         """What was planned, as early as its hosts get free by now, if it still fits beside those who come before."""
-        hosts, allocation = self._snapshot.hosts, before.allocation
+        allocation = before.allocation
         if allocation is None or start_of(before) + SEARCH_AGAIN_S < self._now:
             return None  # its time is long past, and it has not started: look elsewhere
-        if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
+        if not self._is_open(allocation):
             return None
         start = max(start_of(before), self.future.soon)
         booking = replace(self._planner.booking(job_id, bucket, allocation, start), since=before.since)
         found = self._planner.slipped(booking)
         return None if found is None else self._planner.earlier(found, demand)
+
+    def _is_open(self, allocation: Allocation) -> bool:
+        """Whether its hosts are there and take jobs."""
+        hosts = self._snapshot.hosts
+        return all(part.host in hosts and not hosts[part.host].closed for part in allocation.hosts)
 
     def _is_answered(self, before: ReservedStart) -> bool:
         """Whether nothing was found by a search, and nothing has changed that it depended on."""
