@@ -235,6 +235,7 @@ class Planner:
         needs = self._trial.needs(bucket, demand)
         usable = self._usable(bucket, demand)
         closes = self._hours.closes(bucket.queue)
+        unknown = CLOSES_FIRST if closes < math.inf else OTHER_PLANNED
         before = min(closes, math.inf if kept is None else kept.start)
         on_one = all(need.on_one for need in needs)
         limits = self._let_in(bucket, needs, usable) if self._ahead.concerns(bucket) else None
@@ -248,13 +249,13 @@ class Planner:
         if found is not None:
             return found, ""
         if kept is not None:
-            return None, "" if kept.start < math.inf else blocker(self._future, kept)
+            return None, "" if kept.start < math.inf else blocker(self._future, kept, unknown)
         order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
         if limits is not None:
             order = order[limits[order] < math.inf]  # nothing is held where nobody knows when a limit lets it in
         found = self._at_unknown_time(job_id, bucket, demand, order, needs)
         if found is not None:
-            return found, blocker(self._future, found, CLOSES_FIRST if closes < math.inf else OTHER_PLANNED)
+            return found, blocker(self._future, found, unknown)
         if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
             return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
         return None, self._never(bucket, demand, usable)

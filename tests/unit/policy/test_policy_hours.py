@@ -56,6 +56,15 @@ def test_no_start_is_planned_for_a_time_at_which_the_queue_is_closed() -> None:
     assert cluster.started[late] == 600.0
 
 
+def test_later_cycles_say_as_well_that_the_queue_closes_first() -> None:
+    cluster = TimedCluster(queues=[Queue(name="q", dispatch_window=opened((0, 2), (10, 20))), ANY])
+    cluster.hold_until(200.0, kind(queue="r"), on("a", 8))
+    (late,) = cluster.add(kind(slots=8, run_s=60.0))
+    for now in (0.0, 1.0, 70.0):
+        cluster.step(now)
+        assert sentence(cluster.planned[late].text) == "unknown: its queue closes before, by its time windows"
+
+
 def test_a_plan_beyond_new_windows_is_given_up() -> None:
     cluster = TimedCluster(queues=[Queue(name="q"), ANY])
     cluster.hold_until(200.0, kind(queue="r"), on("a", 8))
