@@ -258,6 +258,7 @@ def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
 ) -> None:
     monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.05)
     monkeypatch.setattr("gsched.wire.identity.shared_callers.ACCOUNT_S", 0.0)
+    master.known._known.clear()  # what is remembered since the master was started is remembered for long
     events = followed(master, master.tls)
     asked = threading.Event()
 
