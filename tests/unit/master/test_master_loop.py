@@ -38,9 +38,10 @@ from gsched.store.failure import StoreBroken, StoreFull
 
 
 class FakeStore:
-    """Keeps batches in memory; fails as long as `failure` is set."""
+    """Keeps batches in memory; fails as long as `failure` is set. `changed` is told of checkpoints."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: threading.Condition) -> None:
+        self.changed = changed
         self.failure: GschedError | None = None
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []
@@ -67,7 +68,9 @@ class FakeStore:
         return str(len(self.parts) - 1)
 
     def save_checkpoint_of(self, seq: int, names: list[str]) -> None:
-        self.checkpoints.append((seq, b"".join(self.parts[int(name)] for name in names)))
+        with self.changed:
+            self.checkpoints.append((seq, b"".join(self.parts[int(name)] for name in names)))
+            self.changed.notify_all()
 
     def drop_parts(self, most: int) -> bool:
         return False
@@ -89,12 +92,12 @@ class Master:
             locations=Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir=""),
         )
         clock = SystemClock()
-        self.store = FakeStore()
+        self.changed = threading.Condition()
+        self.store = FakeStore(self.changed)
         self.board = Board(config)
         self.delivered: list[Any] = []
         self.fatal: list[str] = []
         self.answers: dict[str, Any] = {}
-        self.changed = threading.Condition()
         self.engine = Engine(state or ClusterState(), config, clock.now())
         self.loop = EngineLoop(
             self.engine,
