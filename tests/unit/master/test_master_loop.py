@@ -40,8 +40,8 @@ from gsched.store.failure import StoreBroken, StoreFull
 class FakeStore:
     """Keeps batches in memory; fails as long as `failure` is set. `changed` is told of checkpoints."""
 
-    def __init__(self, changed: threading.Condition) -> None:
-        self.changed = changed
+    def __init__(self, changed: threading.Condition | None = None) -> None:
+        self.changed = changed or threading.Condition()
         self.failure: GschedError | None = None
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []
