@@ -28,7 +28,11 @@ from gsched.run.order import Order, read_order, written_order
 from gsched.run.supervisor import program_child, supervisor
 from gsched.run.supervisor.opening import SupervisorSettings
 
-PRELUDE = "import sys; sys.path += sys.argv[1:3]; from gsched.run.forkserver import main; sys.exit(main(sys.argv[3:]))"
+PRELUDE = (
+    # msgspec does without typing_extensions; each fork would copy it, inspect, ast and tokenize
+    'import sys; sys.path += sys.argv[1:3]; sys.modules["typing_extensions"] = None; '
+    "from gsched.run.forkserver import main; sys.exit(main(sys.argv[3:]))"
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
 RUN, KILL = "run ", "kill "

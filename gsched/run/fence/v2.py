@@ -32,6 +32,14 @@ _LICENSE = b"Apache-2.0\0"
 _LOAD_WORD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_UNEQUAL, _MOVE, _EXIT = 0x61, 0x54, 0x05, 0x15, 0x55, 0xB7, 0x95
 _RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4
 
+# Looked up once, before the fork server's supervisors have a copy each: to do it in each of them costs a millisecond.
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall_with_lock = ctypes.PyDLL(None, use_errno=True).syscall
+"""As the other; that lets the interpreter's lock go meanwhile, which a fork must not."""
+_before_fork = ctypes.pythonapi.PyOS_BeforeFork
+_after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
+_after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
+
 
 class V2Group:
     """A folder of the unified hierarchy. Its methods are idempotent and take a group that is gone for an empty one."""
@@ -102,19 +110,17 @@ def fork_into(folder: str) -> int:
     Linux 5.7 or later; sandboxes may forbid it. The C library does not hear of the fork: the child is to execute a
     program soon.
     """
-    libc = ctypes.PyDLL(None, use_errno=True)  # not CDLL: that lets the interpreter's lock go, and takes it again twice
     group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup
         argument = struct.pack("=11Q", _CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, group)
-        buffer = ctypes.create_string_buffer(argument, len(argument))
-        ctypes.pythonapi.PyOS_BeforeFork()
-        pid: int = libc.syscall(ctypes.c_long(_CLONE3), buffer, ctypes.c_size_t(len(argument)))
+        _before_fork()
+        pid: int = _syscall_with_lock(ctypes.c_long(_CLONE3), argument, ctypes.c_size_t(len(argument)))
         error = ctypes.get_errno()
         if pid == 0:
-            ctypes.pythonapi.PyOS_AfterFork_Child()
+            _after_fork_child()
         else:
-            ctypes.pythonapi.PyOS_AfterFork_Parent()
+            _after_fork_parent()
     finally:
         os.close(group)
     if pid < 0:
@@ -156,14 +162,12 @@ def _instruction(operation: int, target: int = 0, source: int = 0, jump: int = 0
 
 def attach(folder: str, code: bytes) -> None:
     """Load the program and attach it to the group. Raises OSError: no right to, or a kernel without it."""
-    text = ctypes.create_string_buffer(code, len(code))
-    licence = ctypes.create_string_buffer(_LICENSE)
     loading = struct.pack(
         "=IIQQIIQI",
         _PROG_TYPE_CGROUP_DEVICE,
         len(code) // 8,
-        ctypes.addressof(text),
-        ctypes.addressof(licence),
+        _address_of(code),
+        _address_of(_LICENSE),
         *(0, 0, 0, 0),  # no log of the verifier
     )
     loaded = _bpf(_PROG_LOAD, loading, "a device program cannot be loaded")
@@ -178,14 +182,17 @@ def attach(folder: str, code: bytes) -> None:
         os.close(loaded)
 
 
+def _address_of(data: bytes) -> int:
+    """Where they are, as long as somebody holds them; to be read only."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+
 def _bpf(command: int, argument: bytes, what: str) -> int:
-    """bpf(2). Raises OSError saying `what`."""
+    """bpf(2), which of these arguments only reads. Raises OSError saying `what`."""
     number = _BPF.get(os.uname().machine)
     if number is None:
         raise OSError(f"{what}: bpf(2) is not known on {os.uname().machine}")
-    libc = ctypes.CDLL(None, use_errno=True)
-    buffer = ctypes.create_string_buffer(argument, len(argument))
-    done: int = libc.syscall(ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(argument)))
+    done: int = _syscall(ctypes.c_long(number), ctypes.c_int(command), argument, ctypes.c_uint(len(argument)))
     if done < 0:
         raise OSError(f"{what}: {os.strerror(ctypes.get_errno())}")
     return done
