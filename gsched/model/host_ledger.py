@@ -70,6 +70,14 @@ class HostLedger(HostDevices):
         twin._falling, twin._at, twin._torn = dict(self._falling), self._at, self._torn
         return twin
 
+    def emptied(self) -> HostLedger:
+        """A ledger of its own of the same host, as it will be when nobody holds anything."""
+        twin = self.copy()
+        twin.held, twin.holders, twin.reserved, twin._falling = {}, {}, {}, {}
+        twin.suspended, twin.exclusive, twin.slots_used = set(), None, 0
+        twin._plain, twin._holds_strange, twin._torn = 0, False, frozenset()
+        return twin
+
     def observe_processors(self, processors: tuple[Processor, ...], why_none: str = "") -> None:
         """The processors that jobs with affinity[] may have from now on, or why there are none."""
         self.processors, self.no_processors = processors, why_none

@@ -64,6 +64,12 @@ class AsksFit(Protocol):
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
+    def met(self, bucket: Bucket, demand: Demand) -> npt.NDArray[np.uint8] | None:
+        """For each host, in the same order: how many conditions it meets now before the first that it does not; None
+        where nobody knows.
+        """
+        ...
+
     def open_to(self, queue: str) -> HostMask | None:
         """Hosts that are open and that the queue uses, as flags; None where nobody knows."""
         ...
@@ -413,10 +419,13 @@ class Planner:
 
     def _never(self, bucket: Bucket, demand: Demand, usable: HostMask) -> AnyText:
         assert self._known is not None
-        hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
-        if not hosts:
+        rows, met = np.flatnonzero(usable), self._trial.met(bucket, demand)
+        if not rows.size:
             return coded(NEVER, coded("planned.no_host"))
-        found = self._trial.place(bucket, demand, hosts, lambda host: self._future.held(host, math.inf))
+        if met is not None:  # mostly the first one takes it
+            rows = rows[np.argsort(-met[rows].astype(np.int16), kind="stable")]
+        hosts = [self._known.names[number] for number in rows[:MOST_HOSTS]]
+        found = self._trial.place(bucket, demand, hosts, lambda host: self._snapshot.ledger.host(host).emptied())
         if isinstance(found, Reason):
             told = coded("reason.with_numbers", found.text, found.detail) if found.detail else found.text
             changes = found.text == UNSATISFIED and any(

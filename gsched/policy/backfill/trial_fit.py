@@ -17,6 +17,7 @@ from gsched.policy.backfill.future_limits import LimitsThen
 from gsched.policy.backfill.releases import Need, needs_of
 from gsched.policy.backfill.start_planner import LedgerOf
 from gsched.policy.devices import cpu_affinity
+from gsched.policy.match.columns import ReasonCodes
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.compute_units import Units
 from gsched.policy.match.fit_condition import refusal
@@ -74,6 +75,15 @@ class TrialFit:
         if queue is None or self._field is None:
             return None
         return self._field.open_rows(queue, bucket.requirement, demand)
+
+    def met(self, bucket: Bucket, demand: Demand) -> ReasonCodes | None:
+        """For each host, in the same order: how many conditions it meets now before the first that it does not; None
+        where nobody knows.
+        """
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is None or self._field is None:
+            return None
+        return self._field.met(queue, bucket.requirement, demand)
 
     def open_to(self, queue: str) -> Flags | None:
         """Hosts that are open and that the queue uses, as flags; None where nobody knows."""

@@ -17,7 +17,7 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
 from gsched.policy.devices.scarce_placement import scarce_hosts
-from gsched.policy.match.columns import Match, TaskRequest
+from gsched.policy.match.columns import Match, ReasonCodes, TaskRequest
 from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.match.columns_reasons import MatchReasons
 from gsched.policy.match.host_conditions import AcceptInterval, closed_hosts
@@ -85,9 +85,16 @@ class CycleColumns:
 
     def open_rows(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Flags:
         """The same as flags of rows."""
-        term = demand.choices[0].terms[0]
-        match = self.match(queue, requirement, demand, PlacementWay(0, 0, term, 1, first=False))
+        match = self._match_of_first(queue, requirement, demand)
         return match.codes >= match.recent_code
+
+    def met(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> ReasonCodes:
+        """For each row: how many conditions it meets before the first that it does not."""
+        return self._match_of_first(queue, requirement, demand).codes
+
+    def _match_of_first(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Match:
+        """The first term of the class, one task of it."""
+        return self.match(queue, requirement, demand, PlacementWay(0, 0, demand.choices[0].terms[0], 1, first=False))
 
     def open_to(self, queue: Queue) -> Flags:
         """Rows of hosts that take jobs at all and that the queue uses."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from gsched.base.coded_text import sentence
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
@@ -199,6 +200,21 @@ def test_a_fork_can_be_spent_without_touching_the_original() -> None:
     assert ledger.host("b").free_slots == 4 and "new" not in ledger.hosts
     assert twin.host("a").counter("ngpus_excl_p") == DeviceCounter(1.0, 0.0) and twin.host("b").free_slots == 0
     assert [ledger.holds("a", (1, 1)), twin.holds("a", (1, 1)), ledger.holds("nowhere", (1, 1))] == [True, False, False]
+
+
+def test_an_emptied_ledger_is_one_that_has_been_given_all_back() -> None:
+    ledger = host_ledger(ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.DEFAULT, ComputeMode.DEFAULT)
+    ledger.take((1, 1), part(0, mem=10.0))
+    ledger.take((2, 1), part(1, claim="ngpus_shared", lic=1.0))
+    ledger.take((3, 1), structs.replace(part(2, claim="ngpus"), exclusive=True))
+    ledger.suspend((2, 1))
+    twin = ledger.emptied()
+    assert len(ledger.held) == 3 and ledger.exclusive == (3, 1)
+    for key in list(ledger.held):
+        ledger.give(key)
+    slots = [name for kind in HostLedger.__mro__ for name in getattr(kind, "__slots__", ()) if name != "_changes"]
+    assert not ledger.inconsistent  # worked out when it is asked for
+    assert {name: getattr(twin, name) for name in slots} == {name: getattr(ledger, name) for name in slots}
 
 
 def test_an_attempt_that_still_holds_something_cannot_be_given_more() -> None:

@@ -71,6 +71,9 @@ class PlainTrial:
     def usable(self, bucket: Bucket, demand: Any) -> None:
         return None
 
+    def met(self, bucket: Bucket, demand: Any) -> None:
+        return None
+
     def open_to(self, queue: str) -> None:
         return None
 
