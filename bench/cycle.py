@@ -42,6 +42,8 @@ GPUS, SLOTS = 8, 16
 USERS, CLASSES, QUEUES = 1000, 50, 4
 NOW = 1_800_000_000.0
 BUDGET = 10_000_000
+SETTLING = 14
+"""Cycles after the first in which some kinds are looked at for the first time, a few in each."""
 REPEATS = 7
 SAMPLE = 10
 """Jobs of the scan job by job."""
@@ -167,6 +169,9 @@ def measure(world: World, repeats: int = REPEATS) -> tuple[Cost, Plan]:
     started = time.perf_counter()
     plan = world.cycle()
     cold = (time.perf_counter() - started) * 1000
+    for _ in range(SETTLING):
+        world.some_load()
+        world.cycle()
     walls, cpus = [], []
     for _ in range(repeats):
         world.some_load()
