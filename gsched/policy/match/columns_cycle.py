@@ -13,9 +13,10 @@ import numpy as np
 from gsched.model.allocation import Allocation
 from gsched.model.column_part import Flags
 from gsched.model.columns import HostColumns
+from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
-from gsched.model.snapshot import RequirementClass, Snapshot
+from gsched.model.snapshot import HostSnapshot, RequirementClass, Snapshot
 from gsched.policy.devices.scarce_placement import scarce_hosts
 from gsched.policy.match.columns import Match, ReasonCodes, TaskRequest
 from gsched.policy.match.columns_rank import Ranking
@@ -40,6 +41,10 @@ class PlacementWay(NamedTuple):
     tasks: int
     first: bool = True
     """Whether the host would be the job's first."""
+
+
+def _idle_devices(_host: HostSnapshot, host_ledger: HostLedger) -> float:
+    return float(sum(uuid not in host_ledger.holders for uuid in host_ledger.gpus))
 
 
 class CycleColumns:
@@ -117,6 +122,11 @@ class CycleColumns:
         if reasons is None or reasons.match is not match:
             reasons = self._reasons[key] = MatchReasons(self.columns, match)
         return reasons.of({**ranking.refused, **refused} if ranking is not None else refused)
+
+    def most_idle_devices(self) -> int:
+        """How many devices that nobody holds there are on one host at the most."""
+        idle = self.columns.derived(_idle_devices, _idle_devices, counts_idle=True)
+        return int(idle.max(initial=0))
 
     def usable_hosts(self) -> int:
         """How many hosts are not closed."""

@@ -136,7 +136,7 @@ class Placer:
         """Whether the hosts as they are could take a job of the class, limits and reservations aside."""
         kind = self._kind(queue, requirement)
         demand = kind.demand
-        if demand is None:
+        if demand is None or demand.least_idle_devices() > self._field.most_idle_devices():
             return False
         for _, ways in kind.ways:
             if len(ways) > 1:

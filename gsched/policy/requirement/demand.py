@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, AmountSchedule, AmountStep
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, SHARING, AmountSchedule, AmountStep
 from gsched.model.snapshot import HostValues
 from gsched.resreq.amount_steps import AmountSteps
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
@@ -235,6 +235,16 @@ class Demand:
         found = [_least(choice, self.slots) for choice in self.choices]
         names = set(found[0]).intersection(*found[1:])
         return {name: min(each[name] for each in found) for name in names}
+
+    def least_idle_devices(self) -> int:
+        """So many devices that nobody holds are on one of its hosts at the least when it starts."""
+        return min(max(map(_alone_on_one, choice.terms, tasks_of(choice, self.slots))) for choice in self.choices)
+
+
+def _alone_on_one(term: DemandTerm, tasks: int) -> int:
+    """Devices that nobody else may hold, on the one host or on any of several with one task or one block of them."""
+    need = term.need(tasks if term.one_host else term.block)
+    return sum(count for kind, count in need.devices if kind.claim not in SHARING)
 
 
 def _least(choice: RequirementChoice, slots: int) -> dict[str, float]:
