@@ -7,6 +7,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gsched.base.coded_text import AnyText, coded
@@ -121,6 +122,8 @@ class Engine:
         self._rejudging.begin()  # the configuration may have changed while no master was there
         self._schedule = schedule
         self._ticked_at = now
+        self._reasons_stood = False
+        """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
         self._news = True
         """Something has happened since the current pass over the pending jobs began."""
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
@@ -445,7 +448,10 @@ class Engine:
             self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
             return decision
         try:
-            plan = self._schedule(self.snapshot(now, self._without_plans(self._tried)), now, budget)
+            # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
+            explained = () if self._reasons_stood or self._tried else self.reasons
+            seen = replace(self.snapshot(now, self._without_plans(self._tried)), explained=explained)
+            plan = self._schedule(seen, now, budget)
         except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
             self.failure, self._tried = error, {}
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
@@ -470,7 +476,9 @@ class Engine:
         for job, misfit in refused:
             found[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
         tried = {**self._tried, **found}
-        shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else tried
+        standing = {waiting: self.reasons[waiting] for waiting in plan.unexplained}
+        shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else {**standing, **tried}
+        self._reasons_stood = bool(standing)
         self.reason_times = self.reason_times.after(decision.now, found, shown)
         self.reasons, self.planned = shown, plan.planned
         self.misses_own_starts = bool(plan.placements) and bool(shown)

@@ -291,6 +291,8 @@ class Snapshot:
     reservations: tuple[AdvanceReservation, ...] = ()
     planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     """Plans of the cycle before: kept while they still hold."""
+    explained: Container[Bucket | tuple[str, RequirementClass]] = ()
+    """Kinds of jobs whose reasons of a moment ago may stand if the cycle starts something."""
     usual_run_s: Mapping[RunKind, float] = field(default_factory=dict)
     """Kind of jobs -> how long most of them run, for those without a run limit; only where that is known."""
     increasing: frozenset[str] = frozenset(resource.name for resource in BUILTIN.values() if resource.increasing)
@@ -341,6 +343,8 @@ class Plan:
     preempted: tuple[Preempted, ...] = ()
     resumed: tuple[int, ...] = ()
     """Preempted jobs that may go on."""
+    unexplained: frozenset[Bucket | tuple[str, RequirementClass]] = frozenset()
+    """Of the snapshot's `explained`: those that found no place, and whose reasons were not looked for anew."""
 
     @property
     def takes_gpus(self) -> bool:

@@ -8,6 +8,8 @@ hosts at once), but one job is always served, so that passes that are cut short 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation
@@ -71,21 +73,36 @@ class _Cycle:
         closed = [name for name in self._limits.closed_queues() if not is_planned_before(name)]
         order = ServingOrder(self._snapshot, self._live(), closed)
         truncated = not self._place(order)
-        for key in (*order.passed_over(), *self._only_planned):
-            if key not in self._reasons:
-                self._reasons[key] = self._reason_of(key)
+        unexplained = self._explain([*order.passed_over(), *self._only_planned], truncated)
         resumed = () if truncated else tuple(self._preemptor.resumable())
         self._field.close()
         order.close()
         return Plan(
             tuple(self._placements),
             self._reasons,
-            self._sentence(),
+            self._sentence(len(self._reasons) + len(unexplained)),
             truncated,
             self._reservations.planned(truncated=truncated),
             tuple(self._preempted),
             resumed,
+            unexplained,
         )
+
+    def _explain(self, passed_over: Iterable[ReasonKey], truncated: bool) -> frozenset[ReasonKey]:
+        """Find the reasons of those that had no turn of their own; returns those whose reasons of before stand.
+
+        To look at all kinds takes as long as all the rest of a cycle, and those that start would wait for it.
+        """
+        stand = self._snapshot.explained if self._placements and not truncated else ()
+        unexplained = set()
+        for key in passed_over:
+            if key in self._reasons:
+                continue
+            if key in stand:
+                unexplained.add(key)
+            else:
+                self._reasons[key] = self._reason_of(key)
+        return frozenset(unexplained)
 
     def _place(self, order: ServingOrder) -> bool:
         """Serve all jobs; false if the budget did not suffice."""
@@ -296,7 +313,7 @@ class _Cycle:
         self._field.dissolve()
         vars(self).clear()
 
-    def _sentence(self) -> str:
+    def _sentence(self, waiting: int) -> str:
         hosts, usable = len(self._snapshot.hosts), self._field.usable_hosts()
         text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {hosts} hosts"
         if self._preempted:
@@ -304,5 +321,5 @@ class _Cycle:
         if self._reasons:
             first = next(iter(self._reasons.values()))[0]
             detail = f" ({sentence(first.detail)})" if first.detail else ""
-            text += f"; {len(self._reasons)} kinds of jobs wait, the first because: {sentence(first.text)}{detail}"
+            text += f"; {waiting} kinds of jobs wait, the first because: {sentence(first.text)}{detail}"
         return text

@@ -120,6 +120,24 @@ def test_a_cycle_that_starts_jobs_says_that_reasons_may_not_count_them() -> None
     assert not world.engine.misses_own_starts and world.reasons(blocked)
 
 
+def test_a_cycle_that_starts_jobs_lets_others_keep_their_reasons_and_the_next_one_renews_them() -> None:
+    """To look for all reasons takes as long as all the rest of a cycle, and who starts would wait for it."""
+    world = World()
+    (known,) = world.submit(spec(res_req="select[ut<-1]"))
+    world.settle()
+    before = world.now
+    for seconds, is_known_renewed in ((5, False), (6, True), (7, False)):
+        world.now += seconds
+        starts, fresh = world.submit(spec(), spec(res_req=f"select[ut<-{world.now}]"))
+        world.cycle()
+        assert world.state(starts) != "PEND" and world.engine.misses_own_starts
+        assert found_at(world, fresh) == world.now, "one without a reason of before has to have one"
+        before = world.now if is_known_renewed else before
+        assert found_at(world, known) == before and world.reasons(known)
+    world.cycle()
+    assert found_at(world, known) == world.now, "a cycle that starts nothing looks for all of them"
+
+
 def test_what_was_found_for_a_whole_class_replaces_what_was_known_of_its_buckets() -> None:
     kind, other = RequirementClass("a"), RequirementClass("b")
     here, there = Bucket("q", "ann", kind, "p"), Bucket("q", "ann", other, "p")
