@@ -146,7 +146,9 @@ def test_gpus_that_nvml_finds_are_used(folder: Path, tmp_path: Path, count: int,
     except NoCompiler as reason:
         pytest.skip(str(reason))
     state = tmp_path / "gpus"
-    gpus = [f"gpu.{index}.mode={mode}\ngpu.{index}.uuid=GPU-walkthrough-{index}\n" for index in range(count)]
+    # Of this run alone: GPUs that another cluster on the machine uses are left to it.
+    uuids = [f"GPU-{os.getpid():08x}-7777-4000-8000-{index:012d}" for index in range(count)]
+    gpus = [f"gpu.{index}.mode={mode}\ngpu.{index}.uuid={uuid}\n" for index, uuid in enumerate(uuids)]
     before = f"count={count}\n" + "".join(gpus)
     state.write_text(before)
     script = str(EXAMPLES / "walkthrough.py")
