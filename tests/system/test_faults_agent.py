@@ -266,7 +266,8 @@ def test_a_spool_folder_that_is_removed_is_made_again(cluster: Cluster):
     (running,) = start(cluster, "exit 3")
     spool = cluster.folder / "spool" / cluster.host
     mark = (spool / "mark").read_text()
-    shutil.rmtree(spool)
+    spool.rename(cluster.folder / "removed")  # at one go: the agent writes into it meanwhile
+    shutil.rmtree(cluster.folder / "removed")
     note = f"was removed and made again: how runs {running}.1 end may not be known"
     cluster.until(lambda: note in " ".join(notes(cluster)), "the host does not say it")
     assert (spool / "mark").read_text() == mark
