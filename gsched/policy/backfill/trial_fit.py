@@ -27,7 +27,7 @@ from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice, tasks_of
 from gsched.policy.requirement.reasons import NO_HOST, Reason
-from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain
+from gsched.policy.several_hosts.compound import CompoundPart, HostTry, TriesOfCycle, deal, is_plain
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, turns_of
 
 _TRIED = -9
@@ -62,7 +62,7 @@ class TrialFit:
         self._rules = rules
         self._fits = TaskFits(rules)
         self._field = field
-        self._tries = Tries()
+        self._tries = TriesOfCycle()
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
@@ -166,7 +166,8 @@ class TrialFit:
         self, asked: _Asked, choice: RequirementChoice, hosts: Sequence[str]
     ) -> list[list[HostAllocation]] | None:
         """Places for the parts of a compound, chosen for all of them at once."""
-        if self._tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
+        tries = self._tries.of(asked.demand)
+        if tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
             return None
         parts = []
         for term, tasks in zip(choice.terms, tasks_of(choice, asked.demand.slots), strict=True):
@@ -174,7 +175,7 @@ class TrialFit:
             if sum(room.values()) < tasks:
                 return None
             parts.append(CompoundPart(term, tasks, room))
-        there = HostTry(self._snapshot, self._fits, asked.host_ledger, choice.terms, self._tries, asked.lets_have)
+        there = HostTry(self._snapshot, self._fits, asked.host_ledger, choice.terms, tries, asked.lets_have)
         return deal(parts, there, asked.demand.first_hosts)
 
     def _parts(

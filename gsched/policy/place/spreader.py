@@ -27,7 +27,7 @@ from gsched.policy.match.room_conditions import FreeDevices, SlotsKeptForGpus, r
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.requirement.demand import Demand, DemandTerm, RequirementChoice
 from gsched.policy.requirement.reasons import Reason
-from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal, is_plain
+from gsched.policy.several_hosts.compound import CompoundPart, HostTry, TriesOfCycle, deal, is_plain
 from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, short_of, turns_of
 
 _SPARE_OFFERS = 64
@@ -45,7 +45,7 @@ class Spreader:
         self._fits = TaskFits(rules)
         self._field = field
         self._guard = guard
-        self._tries = Tries()
+        self._tries = TriesOfCycle()
 
     def room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> int:
         """How many of the way's tasks the hosts could take together, at the most."""
@@ -88,8 +88,8 @@ class Spreader:
         self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[PlacementWay], hosts: Collection[str] | None
     ) -> list[list[HostAllocation]] | None:
         """Places for the parts of a compound, chosen for all of them at once."""
-        terms = [way.term for way in ways]
-        if self._tries.left <= 0 or not all(map(is_plain, terms)):
+        terms, tries = [way.term for way in ways], self._tries.of(demand)
+        if tries.left <= 0 or not all(map(is_plain, terms)):
             return None
         parts = []
         for way in ways:
@@ -102,7 +102,7 @@ class Spreader:
         def is_allowed(part: HostAllocation) -> bool:
             return self._guard.planned(bucket, part) is None and self._guard.limited(bucket, part) is None
 
-        there = HostTry(self._snapshot, self._fits, self._snapshot.ledger.host, terms, self._tries, is_allowed)
+        there = HostTry(self._snapshot, self._fits, self._snapshot.ledger.host, terms, tries, is_allowed)
         return deal(parts, there, demand.first_hosts)
 
     def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:

@@ -19,7 +19,7 @@ from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import Snapshot
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.room_conditions import refusal_of
-from gsched.policy.requirement.demand import DemandTerm
+from gsched.policy.requirement.demand import Demand, DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.task_spread import apart, merge
 
@@ -27,8 +27,10 @@ MOST_HOSTS = 64
 """Hosts that one search looks at."""
 MOST_SUMS = 64
 """Sums that are kept: ways to have served so many tasks of each part, none of which is better than another."""
-MOST_TRIED = 2000
-"""Times in a cycle that tasks are tried on a host, for all compounds together."""
+MOST_TRIED = 1000
+"""Times in a cycle that tasks are tried on a host, for one kind of job."""
+MOST_IN_CYCLE = 10_000
+"""The same for all kinds together: some 0.3 s."""
 _MOST_ORDERS = 6
 _MOST_FIRSTS = 8
 _TRIED = -9
@@ -39,10 +41,26 @@ Sums = tuple[int, ...]
 
 
 class Tries:
-    """How often tasks may still be tried in a cycle."""
+    """How often tasks of one kind of job may still be tried in a cycle."""
 
     def __init__(self, most: int = MOST_TRIED) -> None:
         self.left = most
+
+
+class TriesOfCycle:
+    """Each kind of job has its own, so that one that is tried in vain costs the others nothing."""
+
+    def __init__(self, most: int = MOST_IN_CYCLE) -> None:
+        self._left = most
+        self._own: dict[Demand, Tries] = {}
+        self._last, self._given = Tries(0), 0
+
+    def of(self, demand: Demand) -> Tries:
+        """What is left to this one, to be used up before the next is asked for."""
+        self._left -= self._given - self._last.left
+        self._last = self._own.setdefault(demand, Tries())
+        self._given = self._last.left = min(self._last.left, max(0, self._left))
+        return self._last
 
 
 class CompoundPart(NamedTuple):

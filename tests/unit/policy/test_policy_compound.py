@@ -20,7 +20,7 @@ from gsched.policy.backfill.planned_start import ReservedStart
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
-from gsched.policy.several_hosts.compound import CompoundPart, HostTry, Tries, deal
+from gsched.policy.several_hosts.compound import MOST_TRIED, CompoundPart, HostTry, Tries, TriesOfCycle, deal
 
 _HARD = (186, 1083, 1319, 1526, 1529, 1546, 1560, 1594, 1616, 1824, 1855, 2042, 2188, 2292, 2642, 2645, 2907)
 """Seeds of worlds where no order of turns finds the place that there is."""
@@ -234,3 +234,13 @@ def test_no_more_is_tried_than_the_bound() -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_cycle_finds_a_place_wherever_brute_force_does(seed: int) -> None:
     check(seed)
+
+
+def test_a_kind_that_is_tried_in_vain_costs_others_nothing() -> None:
+    kinds = (kind(f"2*{{rusage[mem={number}]}} + 1*{{select[mem>0]}}", slots=3) for number in (1, 2, 3))
+    greedy, modest, third = (demand_of(each.requirement, "LINUX") for each in kinds)
+    tries = TriesOfCycle(2 * MOST_TRIED + 10)
+    tries.of(greedy).left = -5  # a set of tasks that was begun is tried to its end
+    assert tries.of(modest).left == MOST_TRIED and tries.of(greedy).left == -5
+    tries.of(modest).left = 0
+    assert tries.of(third).left == 5, "all together have a bound as well"
