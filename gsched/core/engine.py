@@ -70,7 +70,7 @@ from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Plan, Snapshot
 from gsched.policy import cycle
-from gsched.policy.backfill.planned_start import ReservedStart, looked_at_by_nobody
+from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 

@@ -26,7 +26,7 @@ from gsched.core.attempts.host_task_reports import (
     reconcile_part,
     regain,
 )
-from gsched.core.attempts.orphaned_attempts import drop_stray, keep_stray
+from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
@@ -69,7 +69,7 @@ def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
     state = decision.state
     for key in list(seen.unaccounted):
-        drop_stray(state, seen, hello.host, key)
+        drop_orphaned(state, seen, hello.host, key)
     rebooted = bool(seen.boot_id) and seen.boot_id != hello.boot_id
     seen.meet(hello.session, decision.now)
     seen.boot_id, seen.version = hello.boot_id, hello.version
@@ -112,7 +112,7 @@ def _take_held(host: str, item: HeldAttempt, seen: Observation, decision: Decisi
         if not item.foreign:
             hold_back(host, item.key, decision)
         return
-    keep_stray(state, seen, host, item.key, item.part)
+    keep_orphaned(state, seen, host, item.key, item.part)
     decision.instruct(TerminateAttempt(host, item.job_id, item.attempt, given_up=True))
 
 
@@ -214,7 +214,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
     seen.unwanted.discard(key)
     decision.instruct(ForgetAttempts(report.host, (key,)))
     seen.usage.pop(key, None)
-    drop_stray(state, seen, report.host, key)
+    drop_orphaned(state, seen, report.host, key)
     if report.job_id in state.quarantined:
         return
     job = state.jobs.get(report.job_id)
@@ -291,7 +291,7 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
             run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
             if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle
-                keep_stray(state, seen, host, key, allocation.hosts[0])
+                keep_orphaned(state, seen, host, key, allocation.hosts[0])
         else:
             decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))
     state.touched_hosts.add(host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
-from gsched.core.attempts.orphaned_attempts import keep_stray
+from gsched.core.attempts.orphaned_attempts import keep_orphaned
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
@@ -170,7 +170,7 @@ def settle(decision: Decision) -> None:
     while state.given_up:
         key, part = state.given_up.pop(0)
         if (part.host, key) not in decision.over:
-            keep_stray(state, decision.observed(part.host), part.host, key, part)
+            keep_orphaned(state, decision.observed(part.host), part.host, key, part)
             decision.instruct(TerminateAttempt(part.host, *key, given_up=True))
 
 

@@ -11,7 +11,7 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import AttemptKey
 
 
-def keep_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation) -> None:
+def keep_orphaned(state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation) -> None:
     """What an attempt holds that the state knows nothing of stays reserved until its agent says that it is over."""
     if not state.ledger.holds(host, key):
         state.ledger.host(host).take(key, part)
@@ -19,7 +19,7 @@ def keep_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKe
         state.touched_hosts.add(host)
 
 
-def drop_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey) -> None:
+def drop_orphaned(state: ClusterState, seen: Observation, host: str, key: AttemptKey) -> None:
     """It is over there."""
     if seen.unaccounted.pop(key, None) is not None:
         state.ledger.host(host).give(key)

@@ -13,7 +13,7 @@ from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import array_of, attempt_name, index_of
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
-from gsched.core.attempts.orphaned_attempts import drop_stray, keep_stray
+from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
 from gsched.core.authorization import cluster_denied
 from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
 from gsched.core.decision import Decision
@@ -80,7 +80,7 @@ def raise_by_hello(hello: HostHello, most: int, decision: Decision) -> None:
 
 def set_aside(seen: Observation, host: str, key: AttemptKey, part: HostAllocation, decision: Decision) -> None:
     """It runs on and keeps what it holds; a job that waits in the state though it runs there is not started again."""
-    keep_stray(decision.state, seen, host, key, part)
+    keep_orphaned(decision.state, seen, host, key, part)
     if len(seen.unrecorded) < MOST_UNRECORDED:
         seen.unrecorded[key] = UnrecordedAttempt(part)
     if key in seen.unwanted:
@@ -106,7 +106,7 @@ def unrecorded_ended(seen: Observation, report: AttemptEnded, decision: Decision
     """It holds nothing any more. Its agent keeps the result, unless nobody wants it or its number is another job's."""
     state = decision.state
     key = (report.job_id, report.attempt)
-    drop_stray(state, seen, report.host, key)
+    drop_orphaned(state, seen, report.host, key)
     is_known = report.job_id in state.jobs or report.job_id in state.arrays
     if key in seen.unwanted or report.given_up or is_known or len(seen.unrecorded) >= MOST_UNRECORDED:
         seen.unrecorded.pop(key, None)

@@ -9,7 +9,7 @@ import signal
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
-from gsched.core.attempts.orphaned_attempts import keep_stray
+from gsched.core.attempts.orphaned_attempts import keep_orphaned
 from gsched.core.command import JobCommand, KillJobs, SignalJobs
 from gsched.core.control.control_context import NOT_STARTED_TEXT, UNREACHABLE, ControlContext
 from gsched.core.decision import Decision
@@ -133,5 +133,5 @@ def _remove(context: ControlContext[SignalJobs], job: JobRecord) -> None:
     context.decision.record(JobFinished(at=context.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:
         if len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle
-            keep_stray(context.state, context.observed(part.host), part.host, key, part)
+            keep_orphaned(context.state, context.observed(part.host), part.host, key, part)
         context.decision.instruct(SignalAttempt(part.host, *key, number))

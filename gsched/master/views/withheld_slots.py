@@ -15,7 +15,7 @@ import msgspec
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket
 from gsched.model.view import HostView, QueueView
-from gsched.policy.backfill.planned_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart
 
 
 class Withheld(NamedTuple):

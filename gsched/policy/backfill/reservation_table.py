@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gsched.model.column_part import Flags
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Future
-from gsched.policy.backfill.planned_start import ReservedStart, start_of
+from gsched.policy.backfill.reserved_start import ReservedStart, start_of
 from gsched.policy.backfill.start_planner import AsksFit
 from gsched.policy.order.queue_class import QueueClass, kind_of
 

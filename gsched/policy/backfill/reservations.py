@@ -24,9 +24,9 @@ from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
 from gsched.policy.backfill.backfill_check import Respect
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
-from gsched.policy.backfill.planned_start import NOT_LOOKED_AT, ReservedStart, start_of
 from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import ReservationTable
+from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import AsksFit, Planner
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.host_conditions import closed_hosts

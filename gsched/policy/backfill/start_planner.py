@@ -19,12 +19,12 @@ from gsched.model.allocation import Allocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.reason import NEVER, UNKNOWN
 from gsched.model.snapshot import Bucket
+from gsched.policy.backfill.advance_reservation_windows import in_the_way
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
-from gsched.policy.backfill.reservation_windows import in_the_way
 from gsched.policy.match.value_conditions import UNSATISFIED
 from gsched.policy.order.dispatch_windows import Hours
 from gsched.policy.requirement.demand import Demand

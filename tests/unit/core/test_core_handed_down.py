@@ -6,7 +6,7 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.model.host import HostConfig
-from gsched.policy.backfill.planned_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart
 
 
 def end(world: World, job_id: int) -> None:

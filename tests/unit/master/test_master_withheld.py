@@ -14,7 +14,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.user import Share
 from gsched.model.view import HostView, QueueView
-from gsched.policy.backfill.planned_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart
 
 ANN, BOB = (Bucket("normal", user, RequirementClass("", slots=8)) for user in ("ann", "bob"))
 

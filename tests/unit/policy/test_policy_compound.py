@@ -16,7 +16,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
-from gsched.policy.backfill.planned_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of

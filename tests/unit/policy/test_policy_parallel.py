@@ -17,7 +17,7 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Running
-from gsched.policy.backfill.planned_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.host_now import FitRules
