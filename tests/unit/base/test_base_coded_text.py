@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,10 @@ def test_texts_are_ordered_by_what_they_say_not_by_their_words(monkeypatch: pyte
     assert sorted(texts, key=order_of) == before
 
 
-def _modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        if path not in (TABLE, OF_BEFORE) and not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
-            yield path, ast.parse(path.read_text("utf8"))
+@cache
+def _modules() -> list[tuple[Path, ast.Module]]:
+    own = (path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")))
+    return [(path, ast.parse(path.read_text("utf8"))) for path in own if path not in (TABLE, OF_BEFORE)]
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
