@@ -106,7 +106,8 @@ class _Cycle:
 
     def _place(self, order: ServingOrder) -> bool:
         """Serve all jobs; false if the budget did not suffice."""
-        fast_paths, fair, placed = self._placer.fast_paths, order.trees, self._reservations.future.placed
+        fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
+        placed, turns = future.placed, future.turns
         for job_id, bucket in order:
             if self._served and self._served + self._field.steps >= self._budget:
                 return False
@@ -120,6 +121,7 @@ class _Cycle:
                 self._serve(job_id, bucket, order)
                 continue
             placed(part, fast_path.ends_at, bucket)
+            turns[job_id] = len(turns)
             allocation = Allocation(hosts=(part,))
             if fair:
                 order.placed(bucket, allocation)
@@ -194,12 +196,13 @@ class _Cycle:
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.parts:
             self._reservations.took(part, ends_at, bucket)
+        self._reservations.started(job_id)
         if is_promised:
             self._reservations.fulfilled(job_id, bucket)
             self._placer.fulfilled(bucket)
         self._limits.count(bucket, allocation)
         self._shared.took(allocation)
-        self._reservations.ahead.placed(bucket, allocation, ends_at)
+        self._reservations.ahead.placed(job_id, bucket, allocation, ends_at)
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, effective))
 

@@ -16,6 +16,7 @@ from gsched.model.snapshot import Bucket, Running
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.planned_reasons import show_time
+from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.requirement.reasons import Reason
 
 
@@ -53,8 +54,7 @@ class Respect:
         ]
         if all(each.start >= end and end < math.inf for each in respected):
             return None
-        since = self._since(respected)
-        staying = self._future.staying(part.host, since) if since < math.inf and math.isinf(end) else []
+        staying = self._future.staying(part.host, _later(respected)) if math.isinf(end) else []
         settled = self._future.settle(part.host, [candidate, *staying, *respected])
         return None if isinstance(settled, list) else settled
 
@@ -71,8 +71,8 @@ class Respect:
         if not respected:
             return None
         candidate = self.candidate(Allocation(hosts=tuple(parts)), ends_at, bucket)
-        since = self._since(respected) if math.isinf(candidate.end) else math.inf
-        found = self._ahead.delayed(candidate, respected, since)
+        later = _later(respected) if math.isinf(candidate.end) else NOBODY
+        found = self._ahead.delayed(candidate, respected, later)
         return None if found is None else self._delays(*found, ends_at, bucket)
 
     def those_on(self, hosts: Iterable[str], victims: Iterable[Running]) -> list[Booking]:
@@ -86,10 +86,6 @@ class Respect:
     def _end(self, ends_at: float, bucket: Bucket) -> float:
         """Until when the candidate is taken to run: without BACKFILL it takes nothing that is reserved."""
         return ends_at if self._backfills(bucket) else math.inf
-
-    def _since(self, respected: Iterable[Booking]) -> float:
-        """When something was reserved first for one of them that starts nobody knows when; infinite for none."""
-        return min((each.since for each in respected if math.isinf(each.start)), default=math.inf)
 
     def _backfills(self, bucket: Bucket) -> bool:
         queue = self._future.snapshot.queues.get(bucket.queue)
@@ -107,3 +103,8 @@ class Respect:
         return Reason(
             coded("pending.reserved_for", show_job(booking.job_id)), coded("numbers.planned", wanted, start, why)
         )
+
+
+def _later(respected: Iterable[Booking]) -> StartedLater:
+    """Who has started since something was reserved for one of them that starts nobody knows when."""
+    return of_all(each.later for each in respected if math.isinf(each.start))

@@ -6,7 +6,7 @@ It copies ledgers and never changes those of the cycle; who may start is decided
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -16,6 +16,7 @@ from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy.backfill.run_estimates import RunEstimates
+from gsched.policy.backfill.started_later import NOBODY, StartedLater
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
@@ -48,8 +49,8 @@ class Booking:
     start: float
     end: float
     allocation: Allocation
-    since: float = math.inf
-    """When something was reserved first; infinite: nothing is yet."""
+    later: StartedLater = NOBODY
+    """Who has started since something was reserved for it."""
     first_told: float = math.inf
     """The earliest start that was ever told for it."""
 
@@ -110,6 +111,8 @@ class Future:
                 for host in dict.fromkeys([*window.slots, *window.gpus]):
                     self.windows.setdefault(host, []).append(window)
         self._placed: dict[str, list[tuple[HostAllocation, float, Bucket | None]]] = {}
+        self.turns: dict[int, int] = {}
+        """Job that was placed in this cycle -> how many had been before."""
 
     # -- planned jobs ---------------------------------------------------------------------------------------------
 
@@ -173,21 +176,33 @@ class Future:
                 return end if is_limited or not by_limits else NEVER_ENDS
         return NEVER_ENDS
 
-    def staying(self, host: str, since: float) -> list[Booking]:
-        """Jobs of unknown end that have started on the host since a job was planned there for an unknown time.
-
-        That one waits for those who ran before. If it waited for these too, others could take turns beside it for ever.
-        """
+    def staying(self, host: str, later: StartedLater) -> list[Booking]:
+        """Those of unknown end on the host for whom a job that is planned there for an unknown time does not wait."""
         found: list[Booking] = []
+        if later is NOBODY:
+            return found
         for key, part in self.snapshot.ledger.host(host).held.items():
             bucket, running = self._bucket_of(host, key, part), self.snapshot.running.get(key[0])
-            is_placed_now = running is None or running.attempt != key[1]
-            if bucket is None or (self.now if is_placed_now or running is None else running.started_at) <= since:
-                continue
-            if math.isinf(self.end_of(host, key, part)):
+            is_later = later.has(key[0], None if running and running.attempt == key[1] else self.turn_of(key[0]))
+            if bucket is not None and is_later and math.isinf(self.end_of(host, key, part)):
                 job_id = CANDIDATE - 1 - len(found)
                 found.append(Booking(job_id, bucket, 0, self.now, NEVER_ENDS, Allocation(hosts=(part,))))
         return found
+
+    def turn_of(self, job_id: int) -> int:
+        """How many jobs had been placed before it in this cycle; of one that is just being placed, all."""
+        return self.turns.get(job_id, len(self.turns))
+
+    def placed_for_long(self, hosts: Iterable[str]) -> Iterator[tuple[int, int]]:
+        """(job, turn) of those that were placed there in this cycle, and nobody knows when they end."""
+        for host in hosts:
+            for key, part in self.snapshot.ledger.host(host).held.items():
+                if key[0] in self.turns and math.isinf(self.end_of(host, key, part)):
+                    yield key[0], self.turns[key[0]]
+
+    def started(self, job_id: int) -> None:
+        """A job has been placed in this cycle as a whole."""
+        self.turns[job_id] = len(self.turns)
 
     def placed(self, part: HostAllocation, ends_at: float, bucket: Bucket | None) -> None:
         """A job was placed in this cycle and stands in its ledger."""

@@ -20,6 +20,7 @@ from gsched.model.snapshot import Bucket, Running
 from gsched.model.window import WEEK_MIN
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.releases import Need
+from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_claims import LimitClaim, LimitCounter
 from gsched.policy.requirement.reasons import Reason
@@ -51,6 +52,7 @@ class LimitsAhead:
         self._snapshot = future.snapshot
         self._limits = limits
         self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
+        self._placed_jobs: list[int] = []
         self._placed_ends: dict[Bucket, set[float]] = {}
         """When those of a bucket end: mostly one time however many were placed, where each plan would look at all."""
         self._owners: dict[tuple[str, str], list[Running]] | None = None
@@ -62,11 +64,21 @@ class LimitsAhead:
         """Whether any limit has to do with the bucket's jobs."""
         return self._limits is not None and not self._limits.says_nothing(bucket)
 
-    def placed(self, bucket: Bucket, allocation: Allocation, ends_at: float) -> None:
+    def placed(self, job_id: int, bucket: Bucket, allocation: Allocation, ends_at: float) -> None:
         """A job was placed in this cycle, and is counted in the cycle's limits."""
         if self.concerns(bucket):
             self._placed.append((bucket, allocation.hosts, ends_at))
+            self._placed_jobs.append(job_id)
             self._placed_ends.setdefault(bucket, set()).add(ends_at)
+
+    def placed_for_long(self, bucket: Bucket) -> Iterator[tuple[int, int]]:
+        """(job, turn) of those that were placed in this cycle, that nobody knows the end of, and that limits count;
+        none where no limit counts the bucket's jobs.
+        """
+        if self._placed and self.concerns(bucket):
+            for job_id, (_, _, end) in zip(self._placed_jobs, self._placed, strict=True):
+                if math.isinf(end):
+                    yield job_id, self._future.turn_of(job_id)
 
     # -- who is planned -------------------------------------------------------------------------------------------
 
@@ -89,39 +101,40 @@ class LimitsAhead:
             return True
         every = self.sharing(booking.bucket, self._future.bookings.values())
         others = [each for each in every if each.job_id != booking.job_id]
-        parts, since = booking.allocation.hosts, self._since(booking, others)
-        if any(True for _ in self._over(booking.bucket, parts, booking.start, others, since)):
+        parts, later_jobs = booking.allocation.hosts, self._later(booking, others)
+        if any(True for _ in self._over(booking.bucket, parts, booking.start, others, later_jobs)):
             return False
         later = [each for each in others if booking.start < each.start and booking.is_active(each.start)]
         for start in {each.start for each in later}:
             begin = [each for each in later if each.start == start]
-            for claim in self._over(booking.bucket, parts, start, others, since):
+            for claim in self._over(booking.bucket, parts, start, others, later_jobs):
                 if any(_amount(claim.counter, each) for each in begin):
                     return False
         return True
 
     @staticmethod
-    def _since(booking: Booking, others: Sequence[Booking]) -> float:
-        """Since when those of unknown end stand against the planned job; infinite where none do: it matters only beside
-        one of a known time that stays as long as they.
+    def _later(booking: Booking, others: Sequence[Booking]) -> StartedLater:
+        """Who of unknown end stands against the planned job: nobody but beside one of a known time that stays as long
+        as they.
         """
         every = [booking, *others]
         if not any(each.start < math.inf and math.isinf(each.end) for each in every):
-            return math.inf
-        return min((each.since for each in every if math.isinf(each.start)), default=math.inf)
+            return NOBODY
+        return of_all(each.later for each in every if math.isinf(each.start))
 
-    def delayed(self, candidate: Booking, respected: Sequence[Booking], since: float) -> tuple[Booking, str] | None:
+    def delayed(
+        self, candidate: Booking, respected: Sequence[Booking], later: StartedLater
+    ) -> tuple[Booking, str] | None:
         """The planned job that would find too little left of a limit if the candidate started now, and of what.
 
-        `since`: those of unknown end that have started since then still hold theirs when a job starts of which nobody
-        knows when.
+        `later`: of them those of unknown end still hold theirs when a job starts of which nobody knows when.
         """
         parts, end = candidate.allocation.hosts, candidate.end
         shared = self.sharing(candidate.bucket, respected)
         for booking in shared:
             if booking.start >= end and end < math.inf:
                 continue
-            for claim in self._over(candidate.bucket, parts, booking.start, shared, since):
+            for claim in self._over(candidate.bucket, parts, booking.start, shared, later):
                 wanted = _amount(claim.counter, booking)
                 if wanted:
                     return booking, f"{wanted:g} {claim.counter.said} of the {claim.allowed:g} that are allowed"
@@ -133,7 +146,7 @@ class LimitsAhead:
         parts: Sequence[HostAllocation],
         at: float,
         others: Sequence[Booking],
-        since: float = math.inf,
+        later: StartedLater = NOBODY,
     ) -> Iterator[LimitClaim]:
         """What such a job would take beyond what is allowed at the time, beside those of the others that run then.
         `used` is what is used then.
@@ -145,8 +158,8 @@ class LimitsAhead:
             if claim.used + planned + claim.take <= claim.allowed + _ROUNDING:
                 continue
             used = self._used(claim, at) + planned
-            if math.isinf(at) and since < math.inf:
-                used += self._staying(claim.counter, since)
+            if math.isinf(at) and later is not NOBODY:
+                used += self._staying(claim.counter, later)
             if used + claim.take > claim.allowed + _ROUNDING:
                 yield claim._replace(used=used)
 
@@ -287,15 +300,16 @@ class LimitsAhead:
     ) -> Iterator[tuple[float, float]]:
         return self._given(counter, bucket, parts, [self._future.now] * len(parts), end)
 
-    def _staying(self, counter: LimitCounter, since: float) -> float:
-        """What those hold whose end nobody knows and who have started since then."""
-        started = (each for each in self._running_in(counter) if each.started_at > since)
+    def _staying(self, counter: LimitCounter, later: StartedLater) -> float:
+        """What those of the later jobs hold whose end nobody knows."""
+        started = (each for each in self._running_in(counter) if later.has(each.job_id, None))
         old = sum(
             counter.amount_of(each.bucket, each.allocation.hosts)
             for each in started
             if math.isinf(self._future.end_of_running(each))
         )
-        placed = self._placed if self._future.now > since else []
+        jobs = zip(self._placed_jobs, self._placed, strict=True)
+        placed = (each for job_id, each in jobs if later.has(job_id, self._future.turn_of(job_id)))
         return old + sum(counter.amount_of(bucket, parts) for bucket, parts, end in placed if math.isinf(end))
 
     def _profile(self, counter: LimitCounter) -> _Profile:

@@ -26,8 +26,9 @@ from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import ReservationTable
-from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, ReservedStart, start_of
-from gsched.policy.backfill.start_planner import AsksFit, Planner
+from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, Obstacle, ReservedStart, start_of
+from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
+from gsched.policy.backfill.started_later import StartedLater
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.host_conditions import closed_hosts
 from gsched.policy.order.queue_class import QueueClass, kind_of
@@ -181,7 +182,7 @@ class Reservations:
             other = self._planner.elsewhere(planned, demand)
             if other is None:
                 return False
-            found = replace(other, since=planned.since, first_told=planned.first_told)
+            found = replace(other, later=planned.later, first_told=planned.first_told)
         self.future.book(found)
         self._tell_place(found)
         return True
@@ -210,6 +211,10 @@ class Reservations:
         if part.host in self.future.booked_hosts():
             self._table.settle(part.host)
 
+    def started(self, job_id: int) -> None:
+        """All parts of the job have been taken."""
+        self.future.started(job_id)
+
     def fulfilled(self, job_id: int, bucket: Bucket) -> None:
         """The job has started, and with it what the cycle before may have planned for one of its class."""
         self._table.take(job_id, kind_of(bucket))
@@ -236,6 +241,8 @@ class Reservations:
         was_sought = before is not None and before.was_sought
         reserved = self._plan(job_id, bucket, demand, before if was_sought else None)
         if reserved.allocation is None:
+            if reserved.text == OTHERS_FIRST:  # the first of the queue all the same
+                self._table.count(queue, usable)
             self._table.confirm(job_id, reserved)
             return False  # nor for those after it
         self._table.count(queue, usable)
@@ -265,7 +272,7 @@ class Reservations:
             return None
         self._table.take(job_id, kind_of(bucket))
         self._table.count(bucket.queue, None)
-        return self._enter(booking, at, "", self._now, self._now)
+        return self._enter(booking, at, "", self._now, frozenset(), self._now)
 
     def victims_sought_at(self, job_id: int, bucket: Bucket) -> float:
         """When it was last looked in vain for jobs to displace for the job; before all time if it was not."""
@@ -281,8 +288,24 @@ class Reservations:
 
         `truncated`: the cycle did not come to all jobs; the plans of those stay.
         """
-        rest = self._table.rest() if truncated else {}
-        return {**rest, **self._table.reserved_starts}
+        found: dict[int, PlannedStart] = dict(self._table.rest() if truncated else {})
+        for job_id, each in self._table.reserved_starts.items():
+            later = self._later(job_id)
+            found[job_id] = each if later == each.later else structs.replace(each, later=later)
+        return found
+
+    def _beside(self, later: frozenset[int]) -> StartedLater:
+        """As the cycle comes to the planned job."""
+        return StartedLater(later, mark=len(self.future.turns))
+
+    def _later(self, job_id: int) -> frozenset[int]:
+        """Who has started, though he comes later, since something was reserved for the job."""
+        planned = self.future.bookings.get(job_id)
+        if planned is None:
+            return frozenset()
+        hosts = {part.host for part in planned.allocation.parts}
+        placed = [*self.future.placed_for_long(hosts), *self.ahead.placed_for_long(planned.bucket)]
+        return planned.later.kept(placed, self._snapshot.running)
 
     # -- making and keeping plans ---------------------------------------------------------------------------------
 
@@ -313,7 +336,7 @@ class Reservations:
         if not self._is_open(allocation):
             return None
         start = max(start_of(before), self.future.soon)
-        booking = replace(self._planner.booking(job_id, bucket, allocation, start), since=before.since)
+        booking = replace(self._planner.booking(job_id, bucket, allocation, start), later=self._beside(before.later))
         found = self._planner.slipped(booking)
         return None if found is None else self._planner.earlier(found, demand)
 
@@ -327,21 +350,26 @@ class Reservations:
         return (
             before.allocation is None
             and before.open_hosts == self._open_hosts
-            and all(each in self.future.bookings for each in before.obstacles)
+            and all(self._is_unchanged(each) for each in before.obstacles)
         )
+
+    def _is_unchanged(self, obstacle: Obstacle) -> bool:
+        planned = self.future.bookings.get(obstacle[0])
+        return planned is not None and _obstacle(planned) == obstacle
 
     def _search(
         self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, before: ReservedStart | None
     ) -> ReservedStart:
         """What a search finds that is better than `kept`, if it may still be made."""
         text: AnyText = ""
-        searched_at, open_hosts, obstacles = -math.inf, -1, frozenset[int]()
+        searched_at, open_hosts, obstacles = -math.inf, -1, frozenset[Obstacle]()
         if before is not None and (before.allocation is None or kept is not None):
             text, searched_at = before.text, before.searched_at
             open_hosts, obstacles = before.open_hosts, before.obstacles
         if self._planner.searches < MOST_SEARCHES:
             found, text = self._planner.search(job_id, bucket, demand, kept)
-            searched_at, open_hosts, obstacles = self._now, self._open_hosts, frozenset(self.future.bookings)
+            searched_at, open_hosts = self._now, self._open_hosts
+            obstacles = frozenset(_obstacle(each) for each in self.future.bookings.values())
             if found is not None and math.isinf(found.start):
                 before = None  # what was reserved is lost: nobody who started here since was held against it
             kept = found or kept
@@ -356,7 +384,13 @@ class Reservations:
         return fits
 
     def _answer(
-        self, job_id: int, bucket: Bucket, text: AnyText, searched_at: float, open_hosts: int, obstacles: frozenset[int]
+        self,
+        job_id: int,
+        bucket: Bucket,
+        text: AnyText,
+        searched_at: float,
+        open_hosts: int,
+        obstacles: frozenset[Obstacle],
     ) -> ReservedStart:
         """Why nothing is reserved."""
         return ReservedStart(
@@ -371,15 +405,20 @@ class Reservations:
         )
 
     def _keep(self, kept: Booking, before: ReservedStart | None, text: AnyText, searched_at: float) -> ReservedStart:
-        since = self._now if before is None or before.allocation is None else before.since
+        if before is None or before.allocation is None:
+            since, later = self._now, frozenset[int]()
+        else:
+            since, later = before.since, before.later
         is_overdue = before is not None and start_of(before) <= self._now and kept.start <= self.future.soon
         at = start_of(before) if before is not None and is_overdue else kept.start
-        return self._enter(kept, at, text, since, searched_at)
+        return self._enter(kept, at, text, since, later, searched_at)
 
-    def _enter(self, booking: Booking, at: float, text: AnyText, since: float, searched_at: float) -> ReservedStart:
+    def _enter(
+        self, booking: Booking, at: float, text: AnyText, since: float, later: frozenset[int], searched_at: float
+    ) -> ReservedStart:
         """`at`: the time that is told; it may have passed."""
         first_told = min(booking.start, self._first_told(booking))
-        self.future.book(replace(booking, since=since, first_told=first_told))
+        self.future.book(replace(booking, later=self._beside(later), first_told=first_told))
         hosts = tuple(part.host for part in booking.allocation.hosts)
         reserved = ReservedStart(
             at=None if math.isinf(at) else at,
@@ -388,6 +427,7 @@ class Reservations:
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
+            later=later,
             first_told=first_told,
             searched_at=searched_at,
             victims_at=self._victims_at(booking.job_id, booking.bucket),
@@ -412,3 +452,7 @@ class Reservations:
     def _victims_at(self, job_id: int, bucket: Bucket) -> float:
         kind = kind_of(bucket)
         return self._sought[kind] if kind in self._sought else self.victims_sought_at(job_id, bucket)
+
+
+def _obstacle(planned: Booking) -> Obstacle:
+    return planned.job_id, tuple(part.host for part in planned.allocation.hosts), planned.start < math.inf

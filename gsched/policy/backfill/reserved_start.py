@@ -15,6 +15,10 @@ from gsched.model.snapshot import Bucket
 NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
 
 
+Obstacle = tuple[int, tuple[str, ...], bool]
+"""Number of a planned job, its hosts, and whether its time is known."""
+
+
 class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """A planned start with what a later cycle needs to keep it. One without time, hosts and text says nothing: the job
     was looked at, and others come first.
@@ -25,6 +29,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """None when nothing is reserved."""
     since: float
     """When something was reserved first."""
+    later: frozenset[int] = frozenset()
+    """Jobs that come after it, have started since then where it is planned, and of which nobody knows when they end."""
     first_told: float = math.inf
     """The earliest start that was ever told, by this cycle or one before."""
     searched_at: float
@@ -34,8 +40,10 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """When it was looked in vain for jobs to displace."""
     open_hosts: int = 0
     """How many hosts were open when a search found no place: it is looked again as soon as that changes."""
-    obstacles: frozenset[int] = frozenset()
-    """The planned jobs that stood in its way then: it is looked again as soon as one of them is gone."""
+    obstacles: frozenset[Obstacle] = frozenset()
+    """The planned jobs that stood in its way then: it is looked again as soon as one of them is gone, is elsewhere, or
+    it becomes known when it starts.
+    """
 
 
 def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, PlannedStart]:

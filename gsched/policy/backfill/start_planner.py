@@ -25,6 +25,7 @@ from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
+from gsched.policy.backfill.started_later import of_all
 from gsched.policy.match.value_conditions import UNSATISFIED
 from gsched.policy.order.dispatch_windows import Hours
 from gsched.policy.requirement.demand import Demand
@@ -144,7 +145,7 @@ class Planner:
             return []
         if not any(each.start < math.inf and math.isinf(each.end) for each in planned):
             return []
-        return self._future.staying(host, min(each.since for each in planned if math.isinf(each.start)))
+        return self._future.staying(host, of_all(each.later for each in planned if math.isinf(each.start)))
 
     def _is_allowed(self, booking: Booking) -> bool:
         """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
@@ -162,7 +163,7 @@ class Planner:
         last = booking.start + MOST_SLIP_S
         ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
         for end in sorted(ends)[:MOST_TRIALS]:
-            moved = replace(self.booking(booking.job_id, booking.bucket, booking.allocation, end), since=booking.since)
+            moved = replace(self.booking(booking.job_id, booking.bucket, booking.allocation, end), later=booking.later)
             if self.fits(moved):
                 return moved
         return None

@@ -76,3 +76,60 @@ def test_who_started_since_is_not_counted_twice_against_a_known_time() -> None:
     assert cluster.started[more] == 3.0
     cluster.step(50.0)
     assert cluster.started[planned] == 50.0
+
+
+def test_two_that_start_in_one_cycle_leave_enough_together() -> None:
+    """Two of four are held nobody knows how long, who wants three waits: of two small ones only one starts."""
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=QUEUES)
+    cluster.hold_until(math.inf, kind(), on("a", 2))
+    cluster.add(kind("span[hosts=1]", slots=3))
+    small = cluster.add(kind("span[hosts=1]"), 2)
+    cluster.step(0.0)
+    assert [each in cluster.started for each in small] == [True, False]
+    cluster.step(0.0)
+    cluster.step(1.0)
+    assert small[1] not in cluster.started
+
+
+def test_who_came_before_is_not_held_against_those_who_come_later() -> None:
+    """It waits for a job of the higher queue that started since as for those of old: one more leaves it three of four."""
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=[*QUEUES, Queue(name="high", priority=90)])
+    cluster.hold_until(math.inf, kind(), on("a", 2))
+    cluster.add(kind("span[hosts=1]", slots=3))
+    cluster.step(0.0)
+    (higher,) = cluster.add(kind("span[hosts=1]", queue="high"))
+    cluster.step(1.0)
+    small = cluster.add(kind("span[hosts=1]"), 2)
+    cluster.step(2.0)
+    assert cluster.started[higher] == 1.0
+    assert [each in cluster.started for each in small] == [True, False]
+
+
+def two_in_vain() -> tuple[TimedCluster, int, int]:
+    """The first ones of two queues want a whole host; of a job there nobody knows that it ends at 10."""
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=[*QUEUES, Queue(name="high", priority=90)])
+    cluster.lasts[cluster.last + 1] = 10.0
+    cluster.hold_until(math.inf, kind(), on("a", 1))
+    cluster.hold_until(100.0, kind(), on("a", 2))
+    (higher,) = cluster.add(kind("span[hosts=1]", queue="high", slots=4, run_s=50.0))
+    (lower,) = cluster.add(kind("span[hosts=1]", slots=4, run_s=50.0))
+    cluster.step(0.0)
+    return cluster, higher, lower
+
+
+def test_it_is_looked_again_once_it_is_known_when_those_before_start() -> None:
+    cluster, higher, lower = two_in_vain()
+    assert cluster.planned[higher].hosts and not cluster.planned[lower].hosts
+    cluster.step(10.0)
+    assert (cluster.planned[higher].at, cluster.planned[lower].at) == (100.0, 150.0)
+
+
+def test_the_first_of_a_queue_is_its_planned_one_though_there_is_no_place_for_it_yet() -> None:
+    """So nothing is kept for the second; and a small one of nobody knows which length takes what is free."""
+    cluster, higher, _ = two_in_vain()
+    (second,) = cluster.add(kind("span[hosts=1]", slots=2, run_s=300.0))
+    (small,) = cluster.add(kind("span[hosts=1]", run_s=200.0))
+    cluster.step(1.0)
+    assert cluster.planned[higher].at is None
+    assert second not in cluster.planned or not cluster.planned[second].hosts
+    assert cluster.started[small] == 1.0
