@@ -61,6 +61,8 @@ class PastQueue:
     priority: int = 0
     reserved: int = 1
     """The first so many waiting jobs have a reservation: 0 `none`, 1 `easy`, N `conservative`."""
+    reserves_without_time: bool = True
+    """Whether a job of which nobody knows when it starts has a reservation, too."""
     shares: Mapping[str, int] | None = None
     """User -> shares, of a queue with fairshare."""
     factors: Mapping[str, float] = field(default_factory=lambda: {"run_time": 0.7, "gpu_run_time": 0.0, "job": 3.0})

@@ -12,8 +12,12 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
   waits is what is left after the moment and what later jobs took in it.
 - *Delay* is reckoned with the run limits as they were known: a reservation is the earliest time at which the job fits
   once the jobs have ended that ran then or started before it in order. A later job delays it if it is known to run
-  beyond that time, and the reserved one would not fit beside it then, on any hosts. Nobody delays a job whose time
-  nobody knows (a running job has no limit): `PastCluster.estimate_s` gives those without a limit one.
+  beyond that time, and the reserved one would not fit beside it then, on any hosts. `PastCluster.estimate_s` gives
+  those without a limit one.
+- A job has a reservation without a time where it waits for jobs of which nobody knows when they end. It waits for those
+  that ran when it first had the reservation, and for nobody who started since: later ones that nobody knows the end of
+  delay it if it would not fit beside them once all of the others have ended. Who has a limit ends before. As nobody
+  knows which host it will get, nobody could have started who takes one of them from it.
 - Between users of a fairshare queue there is an inversion only where one had the turn however the starts of the
   moment are put in a row; and the first job of each user may have been the one with the reservation.
 
@@ -27,7 +31,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -93,6 +97,14 @@ class _Reservation:
     is_sure: bool = True
     """Not only one of those who may have it, as it was somebody's turn or not."""
 
+    def is_there(self, at: float) -> bool:
+        """Whether the job runs then. At infinity those do of which nobody knows when they end."""
+        return self.start <= at and (at < self.end or math.isinf(self.end))
+
+    def is_met_by(self, end: float) -> bool:
+        """Whether one that starts now and runs until `end` still runs when the job starts."""
+        return self.start < end or math.isinf(end)
+
 
 class _Refused:
     """Needs that could not be met: who needs the same for as long or longer, and comes later, cannot have it either."""
@@ -124,25 +136,30 @@ def judge(cluster: PastCluster, jobs: Iterable[PastJob], *, until: float = math.
     """What is wrong in the history up to `until`. `grace_s`: GPUs that are idle for no longer are not told."""
     inversions: list[Inversion] = []
     idle: list[IdleGpus] = []
+    later: dict[int, frozenset[int]] = {}
     for moment in moments(cluster, list(jobs)):
         if moment.now > until:
             break
         if not moment.waiting:
+            later.clear()
             continue
-        ruling = _Ruling(moment)
+        ruling = _Ruling(moment, later)
         if moment.started:
             inversions += ruling.inversions()
         if min(moment.until, until) - moment.now > grace_s:
             found = ruling.idle(min(moment.until, until))
             idle += [found] if found else []
+        later = ruling.started_later()
     return Verdict(tuple(inversions), tuple(idle))
 
 
 class _Ruling:
     """On one moment."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: Moment, started: Mapping[int, frozenset[int]]) -> None:
+        """`started`: number of each job that had a reservation before -> later jobs that have started since."""
         self._moment = moment
+        self._started_later = started
         self._cluster = moment.cluster
         self._masks: dict[frozenset[str], Mask] = {}
         self._turns: dict[tuple[str, str, bool], float] = {}
@@ -268,8 +285,18 @@ class _Ruling:
                 sure = self._with_those_between([each for each in made if each.is_sure], later, after)
                 doubts = (each.job for each in made if not each.is_sure and not self._precedes(job, each.job))
                 is_sure = not is_fair and next(doubts, None) is None
-                made.append(replace(self._earliest(job, later, sure), is_sure=is_sure))
+                found = replace(self._earliest(job, later, sure), is_sure=is_sure)
+                if found.start < math.inf or self._cluster.queues[job.queue].reserves_without_time:
+                    made.append(found)
         return made
+
+    def started_later(self) -> dict[int, frozenset[int]]:
+        """Number of each job that has a reservation after the moment -> later ones that have started since then."""
+        known = self._started_later
+        return {
+            each.job.number: known.get(each.job.number, frozenset()) | {later.number for later in self._later(each.job)}
+            for each in self._reserved(after=True)
+        }
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
         """When the job fits beside those that have a reservation; at infinity when nobody knows."""
@@ -286,11 +313,12 @@ class _Ruling:
         else:  # there is ever more room
             first = bisect_left(known, True, key=fits_at)
             start = known[first] if first < len(known) else math.inf
-        return _Reservation(job, start, start + self._moment.lasts(job), self._free_at(start, free, ends))
+        then = self._free_at(start, free, ends) if start < math.inf else self._free_in_the_end(job, later)
+        return _Reservation(job, start, start + self._moment.lasts(job), then)
 
     def _find_hosts(self, reserved: Sequence[_Reservation]) -> bool | None:
         """Whether there are hosts for all of them; None if too many ways were tried in vain, the tightest first."""
-        known = [each for each in reserved if each.start < math.inf]
+        known = [each for each in reserved if each.start < math.inf or self._fits(each.job, each.then)]
         tries = MOST_WAYS
 
         def go_on(rows: list[tuple[int, ...]]) -> bool:
@@ -302,7 +330,7 @@ class _Ruling:
             then = self._beside(each, each.start, placed)
             able, order = self._able(each.job, then), np.argsort(then[:, 0], kind="stable")
             for other, _ in placed:
-                if each.start < other.start < each.end:
+                if each.start < other.start and each.is_there(other.start):
                     able = np.logical_and(able, self._able(each.job, self._beside(other, other.start, placed)))
             for found in combinations([int(row) for row in order if able[row]], each.job.hosts):
                 tries -= 1
@@ -320,7 +348,7 @@ class _Ruling:
         """What is free when the reservation starts, beside others on these rows."""
         then = reserved.then.copy()
         for other, rows in placed:
-            if other.start <= at < other.end:
+            if other.is_there(at):
                 then[list(rows)] -= self._moment.needs(other.job)
         return then
 
@@ -337,11 +365,23 @@ class _Ruling:
         np.add.at(then, rows[over], needs[over])
         return then
 
+    def _free_in_the_end(self, job: PastJob, later: Sequence[PastJob]) -> Room:
+        """What will be free once all have ended but those of which nobody knows when, and for whom the job, which has a
+        reservation without a time, need not wait.
+        """
+        then, numbers = self._total.copy(), {each.number for each in later}
+        new = self._started_later.get(job.number, frozenset()) | {each.number for each in self._later(job)}
+        for other, run in self._moment.running.values():
+            is_new = other.number in new and other.number not in numbers
+            if is_new and math.isinf(self._moment.known_end(other, run)):
+                then[self._moment.rows_of(run)] -= self._moment.needs(other)
+        return then
+
     def _delayed(self, job: PastJob, rows: Sequence[int], reserved: Iterable[_Reservation]) -> _Reservation | None:
         """Whose reservation the job puts off if it starts now on these hosts."""
         end = self._moment.now + self._moment.lasts(job)
         for each in reserved:
-            if each.start < end:
+            if each.is_met_by(end):
                 then = each.then.copy()
                 then[list(rows)] -= self._moment.needs(job)
                 if not self._fits(each.job, then):
@@ -355,8 +395,13 @@ class _Ruling:
             return []
         end, harm = self._moment.now + self._moment.lasts(job), np.zeros(len(free), np.int64)
         for each in reserved:
-            if each.start < end:
-                harm += self._able(each.job, each.then) & ~self._able(each.job, each.then - self._moment.needs(job))
+            if each.is_met_by(end):
+                takes = self._able(each.job, each.then) & ~self._able(each.job, each.then - self._moment.needs(job))
+                harm += takes
+                if math.isinf(each.start):  # any of these hosts may be the first
+                    able = np.logical_and(able, ~takes)
+        if int(able.sum()) < job.hosts:
+            return []
         order = np.lexsort((free[:, 0], harm))
         rows = [int(row) for row in order if able[row]][: job.hosts]
         if self._delayed(job, rows, reserved):
@@ -368,7 +413,7 @@ class _Ruling:
         end, beside = self._moment.now + self._moment.lasts(job), []
         for each in reserved:
             then = each.then.copy()
-            if each.start < end:
+            if each.is_met_by(end):
                 then[list(rows)] -= self._moment.needs(job)
                 left = then.copy()
                 for other in reserved:
@@ -388,12 +433,17 @@ class _Ruling:
         for number, each in enumerate(sure):
             if any(one.job.queue != each.job.queue for one in sure[:number]):
                 break
+            if math.isinf(each.start) and not (
+                self._fits(each.job, each.then) and self._find_hosts(sure[: number + 1])
+            ):
+                continue  # what kept it from a place happened before
             for later in self._later(each.job):
-                if later.number in found or self._known_end(later) <= each.start:
+                if later.number in found or not each.is_met_by(self._known_end(later)):
                     continue
                 then = each.then.copy()
                 then[self._rows(later)] -= self._moment.needs(later)
-                if self._find_hosts([*sure[:number], replace(each, then=then)]) is False:
+                has_room = self._fits(each.job, then)
+                if not has_room or self._find_hosts([*sure[:number], replace(each, then=then)]) is False:
                     found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
                 else:
                     each.then[:] = then  # beside it the next one may delay
@@ -438,7 +488,7 @@ class _Ruling:
         for each in reserved:
             then = each.then.copy()
             for other in self._later(each.job):
-                if other.number not in numbers and self._known_end(other) > each.start:
+                if other.number not in numbers and each.is_met_by(self._known_end(other)):
                     then[self._rows(other)] -= self._moment.needs(other)
             found.append(replace(each, then=then))
         return found
@@ -469,7 +519,7 @@ class _Ruling:
             else:
                 free[rows] -= self._moment.needs(job)
                 for each in before:
-                    if self._moment.now + lasts > each.start:
+                    if each.is_met_by(self._moment.now + lasts):
                         each.then[rows] -= self._moment.needs(job)
                 counted.update(job.counts_in)
                 gpus, first = gpus + job.gpus * job.hosts, first or job.number

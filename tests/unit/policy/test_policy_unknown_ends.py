@@ -92,7 +92,7 @@ def test_two_that_start_in_one_cycle_leave_enough_together() -> None:
 
 
 def test_who_came_before_is_not_held_against_those_who_come_later() -> None:
-    """It waits for a job of the higher queue that started since as for those of old: one more leaves it three of four."""
+    """It waits for a job of the higher queue that started since as for those of old; one more leaves it three."""
     cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=[*QUEUES, Queue(name="high", priority=90)])
     cluster.hold_until(math.inf, kind(), on("a", 2))
     cluster.add(kind("span[hosts=1]", slots=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,10 +135,26 @@ def test_estimate_stands_for_a_limit() -> None:
     assert found(judge(PastCluster(hosts=ONE_HOST, estimate_s=90.0), with_head(None, 10.0))) == [(3, 2, True)]
 
 
-def test_nobody_delays_a_job_whose_time_nobody_knows() -> None:
-    jobs = with_head(None, 10.0)
+def test_a_job_whose_time_nobody_knows_does_not_wait_for_those_who_started_since() -> None:
+    """Unless they have a limit: they end before those of whom nobody knows when."""
     first = ran(1, 0.0, 10.0, gpus=2)
-    assert_clean(judge(PastCluster(hosts=ONE_HOST), [first, *jobs[1:]]))
+    verdict = judge(PastCluster(hosts=ONE_HOST), [first, *with_head(None, 10.0)[1:]])
+    assert found(verdict) == [(3, 2, True)]
+    assert_clean(judge(PastCluster(hosts=ONE_HOST), [first, *with_head(50.0, 10.0)[1:]]))
+
+
+def test_beside_a_job_whose_time_nobody_knows_others_start_where_it_would_still_fit() -> None:
+    """It wants three of four GPUs of one of the hosts: one job beside it on the first, and any on the second."""
+    head = ran(2, 10.0, 20.0, "a", gpus=3, limit_s=10.0)
+    running = [ran(1, 0.0, 10.0, "a", gpus=2), ran(5, 0.0, 30.0, "b", gpus=2, priority=1)]
+    beside = ran(3, 1.0, 10.0, "a", submitted=1.0)
+    elsewhere = [ran(n, 1.0, 10.0, "b", submitted=1.0) for n in (6, 7)]
+    assert_clean(judge(PastCluster(hosts=TWO_HOSTS), [*running, head, beside, *elsewhere]))
+    waited = [replace(each, submitted=0.0) for each in elsewhere]
+    idle = judge(PastCluster(hosts=TWO_HOSTS), [*running, head, beside, *waited]).idle
+    assert [(each.at, each.gpus) for each in idle] == [(0.0, 2)]
+    too_many = replace(beside, number=4)
+    assert found(judge(PastCluster(hosts={"a": (4, 16)}), [running[0], head, beside, too_many])) == [(4, 2, True)]
 
 
 def test_two_backfills_of_which_only_both_delay() -> None:

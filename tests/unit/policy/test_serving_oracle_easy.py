@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.saturation_oracles import Place, Work, easy, least_makespan, most_gpu_seconds
-from tests.support.serving_history import PastCluster, PastJob, Run
+from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
 from tests.support.serving_oracle import Verdict, judge
 
 HOSTS, GPUS = 3, 4
@@ -44,7 +44,8 @@ def judged(works: list[Work], places: list[Place], thought: list[float] | None =
         )
         for number, (work, at) in enumerate(zip(works, places, strict=True), 1)
     ]
-    return judge(PastCluster(hosts=dict.fromkeys(NAMES, (GPUS, 99))), jobs)
+    queues = {"normal": PastQueue(reserves_without_time=False)}  # as EASY backfilling does
+    return judge(PastCluster(hosts=dict.fromkeys(NAMES, (GPUS, 99)), queues=queues), jobs)
 
 
 @given(SEEDS)
