@@ -141,6 +141,7 @@ SENTENCES: dict[str, str] = {
     "pending.too_few_slots": "Not enough job slot(s)",
     "numbers.kept_for": "{0} is kept for jobs that ask for {1}",
     "numbers.on": "{0} on {1}",
+    "numbers.on_not_offered": "{0} on {1}, {2}",
     "numbers.unknown_value": "unknown",
     "numbers.job_on": "job {0} on {1}",
     "numbers.jobs_run": "{0} jobs run on {1}",
@@ -351,6 +352,8 @@ SENTENCES: dict[str, str] = {
     "xid.140": "a memory error that was not recovered from",
     "xid.143": "it could not be initialised",
     # What GPUs, probes and fences say of themselves.
+    "gpu.closed": "closed by {0}",
+    "gpu.closed_because": "closed by {0}: {1}",
     "gpu.not_listed": "the driver no longer lists it",
     "gpu.memory_error": "{0} memory error that could not be corrected (ECC)",
     "gpu.memory_errors": "{0} memory errors that could not be corrected (ECC)",

@@ -177,6 +177,18 @@ class ControlHosts:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlGpus:
+    """Open or close single GPUs: `HOST:INDEX` or a UUID each. `until` (UTC seconds): when they open by themselves."""
+
+    user: str
+    is_admin: bool
+    action: str
+    gpus: tuple[str, ...]
+    comment: str = ""
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndOrphans:
     """End attempts that the store has no record of: `all`, those of a host, or one by its name `JOB.ATTEMPT`."""
 
@@ -312,6 +324,7 @@ Command = (
     | ModifyJobs
     | JudgeCondition
     | ControlHosts
+    | ControlGpus
     | ControlQueues
     | ControlGroups
     | ControlReservations

@@ -6,7 +6,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from gsched.core.command import (
     AttemptStarted,
     AttemptUnkillable,
     Command,
+    ControlGpus,
     ControlGroups,
     ControlHosts,
     ControlQueues,
@@ -38,7 +39,7 @@ from gsched.core.command import (
     Submit,
 )
 from gsched.core.command_turns import UNLIMITED, Turn, Unfinished, Work
-from gsched.core.control import administration, advance_reservations, job_control
+from gsched.core.control import administration, advance_reservations, gpu_closing, job_control
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
@@ -65,7 +66,7 @@ from gsched.core.submission.requirement_updates import Rejudging
 from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
-from gsched.model.event import ConfigApplied, JobStarted
+from gsched.model.event import ConfigApplied, GpuClosed, GpuOpened, JobStarted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Plan, Snapshot
@@ -131,6 +132,7 @@ class Engine:
         self._handlers: dict[type, Callable[[Any, Decision], None]] = {
             JudgeCondition: self._judge_condition,
             ControlHosts: self._control_hosts,
+            ControlGpus: self._control_gpus,
             ControlQueues: self._control_queues,
             ControlGroups: self._control_groups,
             ControlReservations: self._control_reservations,
@@ -290,6 +292,16 @@ class Engine:
             self._outlook.forget(host)
         self._wake()
 
+    def _control_gpus(self, command: ControlGpus, decision: Decision) -> None:
+        gpu_closing.control_gpus(command, decision)
+        self._gpus_changed({each.host for each in decision.events if isinstance(each, GpuClosed | GpuOpened)})
+
+    def _gpus_changed(self, hosts: Iterable[str]) -> None:
+        """Which GPUs of these hosts are offered."""
+        for host in hosts:
+            self._host_news.observe(self.config, host)
+            self._wake()
+
     def _control_queues(self, command: ControlQueues, decision: Decision) -> None:
         administration.control_queues(command, decision)
         self._wake()
@@ -380,6 +392,7 @@ class Engine:
         self._give_back(now)
         self._note_config(decision)
         self._timeouts.tick(decision)
+        self._gpus_changed(gpu_closing.open_overdue(decision))
         self._settle(decision, steps)
         if self.state.pending or self.state.waits.forced:
             self._wake()

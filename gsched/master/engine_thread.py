@@ -20,6 +20,7 @@ from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal, ResourceExhausted
 from gsched.core.command import (
     Command,
+    ControlGpus,
     ControlGroups,
     ControlHosts,
     ControlQueues,
@@ -70,7 +71,7 @@ RENEW_REASONS_S = 1.0
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
     *(Submit, JobCommand, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
-    EndOrphans,
+    *(ControlGpus, EndOrphans),
 )
 
 Reply = Callable[[Any, GschedError | None], None]

@@ -311,6 +311,26 @@ class HostOpened(Event, frozen=True, kw_only=True, tag="host_opened"):
     by: str
 
 
+class GpuClosed(Event, frozen=True, kw_only=True, tag="gpu_closed"):
+    """An administrator closed one GPU of the host, until he opens it or until a time. `index` is what it was then."""
+
+    host: str
+    uuid: str
+    index: int
+    by: str
+    comment: str = ""
+    until: float | None = None
+
+
+class GpuOpened(Event, frozen=True, kw_only=True, tag="gpu_opened"):
+    """The GPU was opened again. `by` is empty where its time was over."""
+
+    host: str
+    uuid: str
+    index: int
+    by: str
+
+
 class QueueControlled(Event, frozen=True, kw_only=True, tag="queue_controlled"):
     """An administrator opened or closed the queue for submission, activated or inactivated it for dispatch."""
 
@@ -428,6 +448,8 @@ AnyEvent = (
     | StaleResultRecorded
     | HostClosed
     | HostOpened
+    | GpuClosed
+    | GpuOpened
     | QueueControlled
     | JobGroupMade
     | JobGroupRemoved

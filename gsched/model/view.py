@@ -10,6 +10,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import LSF_FAILURE
 from gsched.model.allocation import Allocation
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.host import Gpu
 from gsched.model.job import AttemptResult, JobSpec, JobState, Usage
 from gsched.model.reason import PendingReason, PlannedStart
@@ -132,6 +133,8 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu
     holders: tuple[str, ...] = ()
     """Attempts, `17.1`."""
+    closure: GpuClosure | None = None
+    """Set while an administrator has closed it."""
 
 
 class ShareView(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ _OF_GADMIN = {
     "showconf": "configuration_words:showconf",
     "hclose": "host_and_queue_words:hclose",
     "hopen": "host_and_queue_words:hopen",
+    "gpuclose": "host_and_queue_words:gpuclose",
+    "gpuopen": "host_and_queue_words:gpuopen",
     "qclose": "host_and_queue_words:qclose",
     "qopen": "host_and_queue_words:qopen",
     "qinact": "host_and_queue_words:qinact",

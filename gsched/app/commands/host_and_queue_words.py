@@ -1,16 +1,22 @@
-"""Words of gadmin that close and open hosts and queues, and `frag`: what holds large GPU jobs back."""
+"""Words of gadmin that close and open hosts, single GPUs (LSF has none for them) and queues, and `frag`: what holds
+large GPU jobs back.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 
 import click
 
 from gsched.app.clusters.private import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR
 from gsched.app.commands.master_client import connect
-from gsched.base.errors import LSF_FAILURE
+from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.render.hosts.fragments import render_fragments
+from gsched.cli.session.time_zone import zone_of
+from gsched.dialect.times import parse_time
 
 
 @click.command()
@@ -49,6 +55,45 @@ def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comme
         why = _STILL_CLOSED.get(states.get(name, ""))
         rest = f" : host remains closed due to {why}; " if why else ""
         click.echo(f"{action.capitalize()} <{name}> ...... done{rest}", err=True)
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -gpu and in pending reasons.")
+@click.option(
+    "--until",
+    default=None,
+    metavar="TIME",
+    help="Open them by themselves at [[[year:]month:]day:]hour:minute; without it they are closed until gpuopen.",
+)
+@click.argument("gpus", nargs=-1, required=True, metavar="HOST:INDEX|UUID ...")
+def gpuclose(envdir: str | None, comment: str, until: str | None, gpus: tuple[str, ...]) -> None:
+    """Close single GPUs for new jobs; the jobs that hold them run on."""
+    end = None if until is None else _time(until)
+    with connect(envdir) as client:
+        answers = client.gpu_control("close", gpus, comment, end)
+    for answer in answers:
+        click.echo(f"Close <{answer.name}> ...... done", err=True)
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.argument("gpus", nargs=-1, required=True, metavar="HOST:INDEX|UUID ...")
+def gpuopen(envdir: str | None, gpus: tuple[str, ...]) -> None:
+    """Open single GPUs that were closed."""
+    with connect(envdir) as client:
+        answers = client.gpu_control("open", gpus)
+    for answer in answers:
+        rest = f" : GPU is still not offered: {answer.text}" if answer.text else ""
+        click.echo(f"Open <{answer.name}> ...... done{rest}", err=True)
+
+
+def _time(text: str) -> float:
+    now = time.time()
+    at = parse_time(text, now, zone_of(os.environ))
+    if at <= now:
+        raise BadRequest(f"--until {text}: the time is past")
+    return at
 
 
 @click.command()

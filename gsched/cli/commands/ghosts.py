@@ -25,6 +25,7 @@ from gsched.cli.session.command_line import (
     read_options,
 )
 from gsched.cli.session.session import Session, connected
+from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.devices import ALONE_CLAIMS
 from gsched.model.job import FINISHED
@@ -90,12 +91,13 @@ def main(call: Call) -> int:
 def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu_tables.Uses) -> None:
     if options.has("aff", "o") or (options.has("l") and options.has("w", "json", "noheader")):
         raise BadRequest(f"{program(call)}: -gpu goes with -R and -l, or with -w, -json and -noheader")
+    zone = zone_of(call.env)
     if options.has("l"):
-        call.write(render_long_gpus(hosts, uses))
+        call.write(render_long_gpus(hosts, uses, zone))
         return
-    write_gpu_table(call, options, gpu_tables.USE, gpu_tables.use_rows(hosts, uses), command="bhosts")
+    write_gpu_table(call, options, gpu_tables.USE, gpu_tables.use_rows(hosts, uses, zone), command="bhosts")
     if not options.has("json", "noheader"):
-        call.write(gpu_tables.closed_gpus(hosts))
+        call.write(gpu_tables.closed_gpus(hosts, zone))
 
 
 def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:

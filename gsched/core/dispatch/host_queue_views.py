@@ -9,6 +9,7 @@ from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
 from gsched.core.dispatch.load_control import beyond
+from gsched.core.resources.closed_gpus import without_closed
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_model, host_type, host_values, slot_limit
 from gsched.core.state.cluster_state import ClusterState
@@ -74,7 +75,8 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         for index in LOAD_INDICES
         if isinstance(value := values.get(index.name), float | int)
     }
-    gpus = seen.gpus.gpus if seen.gpus is not None else ()
+    offered = without_closed(host.name, seen.gpus, state.closed_gpus)
+    gpus = offered.gpus if offered is not None else ()
     holders = _holders(ledger)
     closed_by, comment = state.closed_hosts.get(host.name, ("", ""))
     return HostView(
@@ -104,12 +106,16 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
             for name, instance in config.shared_on(host.name).items()
         ),
         gpus=tuple(
-            GpuView(gpu=gpu, holders=tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ()))))
+            GpuView(
+                gpu=gpu,
+                holders=tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ()))),
+                closure=state.closed_gpus.get((host.name, gpu.uuid)),
+            )
             for gpu in gpus
         ),
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
         gpu_driver=seen.gpus.driver if seen.gpus is not None else "",
-        notes=tuple(_notes(host, config, ledger, seen, closed_by)),
+        notes=tuple(_notes(host, config, ledger, seen, offered, closed_by)),
         comment=comment,
         closed_by=closed_by,
         affinity=(format_idset(host.affinity) or "all") if host.affinity is not None else "",
@@ -263,7 +269,12 @@ def _gpu_notes(report: GpuReport) -> Iterable[AnyText]:
 
 
 def _notes(
-    host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation, closed_by: str
+    host: HostConfig,
+    config: ClusterConfig,
+    ledger: HostLedger,
+    seen: Observation,
+    offered: GpuReport | None,
+    closed_by: str,
 ) -> Iterable[AnyText]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
@@ -274,7 +285,7 @@ def _notes(
     if seen.only_user and config.is_shared:
         yield coded("remark.only_user", seen.only_user)
     yield from islice(map(_unrecorded_note, _unrecorded(seen)), MOST_NOTED)
-    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else (coded("gpus.not_probed"),)
+    yield from _gpu_notes(offered) if offered is not None else (coded("gpus.not_probed"),)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes

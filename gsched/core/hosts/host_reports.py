@@ -19,6 +19,7 @@ from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
 from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
+from gsched.core.resources.closed_gpus import without_closed
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.resources.resource_values import affinity_processors, host_values, slot_limit
 from gsched.core.resources.shared_reports import forget_others, share_anew
@@ -129,7 +130,8 @@ class HostNews:
         seen = self._observations.of(name)
         ledger.max_slots = slot_limit(host, seen) if host is not None else 0
         ledger.shared_jobs = config.params.gpu_shared_jobs
-        ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
+        offered = seen.gpus if host is not None and seen.connected else None
+        ledger.observe_gpus(without_closed(name, offered, self._state.closed_gpus))
         ledger.observe_processors(*affinity_processors(host, seen))
         self._forget(name)
         self._state.touched_hosts.add(name)

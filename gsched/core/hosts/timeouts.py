@@ -69,6 +69,7 @@ class Timeouts:
             yield made.end
             if made.start > now:
                 yield made.start
+        yield from (each.until for each in self._state.closed_gpus.values() if each.until is not None)
         ended = self._state.forgetting.first_end()
         if ended is not None:
             yield ended + config.params.clean_period_s

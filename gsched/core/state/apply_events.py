@@ -23,6 +23,8 @@ from gsched.model.event import (
     ArrayElementsFinished,
     ArrayElementsRequeued,
     ConfigApplied,
+    GpuClosed,
+    GpuOpened,
     HostClosed,
     HostGpusKnown,
     HostOpened,
@@ -58,6 +60,7 @@ from gsched.model.event import (
     StoreRenewed,
     SubmissionAccepted,
 )
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
 from gsched.model.run_kind import run_kind
 from gsched.model.view import Message
@@ -333,6 +336,22 @@ def _host_opened(state: ClusterState, event: HostOpened) -> None:
     state.closed_hosts.pop(event.host, None)
 
 
+def _gpu_closed(state: ClusterState, event: GpuClosed) -> None:
+    state.closed_gpus[event.host, event.uuid] = GpuClosure(
+        host=event.host,
+        uuid=event.uuid,
+        index=event.index,
+        by=event.by,
+        at=event.at,
+        comment=event.comment,
+        until=event.until,
+    )
+
+
+def _gpu_opened(state: ClusterState, event: GpuOpened) -> None:
+    state.closed_gpus.pop((event.host, event.uuid), None)
+
+
 def _queue_controlled(state: ClusterState, event: QueueControlled) -> None:
     state.set_queue(event.queue, event.is_open, event.is_active, event.comment)
 
@@ -404,6 +423,8 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     StaleResultRecorded: _stale_result,
     HostClosed: _host_closed,
     HostOpened: _host_opened,
+    GpuClosed: _gpu_closed,
+    GpuOpened: _gpu_opened,
     QueueControlled: _queue_controlled,
     JobGroupMade: _group_made,
     JobGroupRemoved: _group_removed,

@@ -16,6 +16,7 @@ from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.run_times import KnownTimes, RunTimes
 from gsched.core.records.spec_interning import fingerprint
 from gsched.core.records.usage_accounts import UsageAccounts
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.job import JobSpec, JobState
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     renewed_at: float | None = None
     attempts_before: dict[int, int] = {}
     closed_hosts: dict[str, tuple[str, str]]
+    closed_gpus: tuple[GpuClosure, ...] = ()
     gpu_hosts: tuple[str, ...] = ()
     config_digest: str
     quarantined: dict[int, str]
@@ -134,6 +136,7 @@ class Writing:
             renewed_at=state.renewed_at if state.generation > 1 else None,
             attempts_before=state.attempts_before,
             closed_hosts=state.closed_hosts,
+            closed_gpus=tuple(state.closed_gpus.values()),
             gpu_hosts=tuple(sorted(state.gpu_hosts)),
             config_digest=state.config_digest,
             quarantined=state.quarantined,
@@ -231,6 +234,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     state.renewed_at = float("-inf") if stored.renewed_at is None else stored.renewed_at
     state.attempts_before = stored.attempts_before
     state.closed_hosts = stored.closed_hosts
+    state.closed_gpus = {(each.host, each.uuid): each for each in stored.closed_gpus}
     state.gpu_hosts = frozenset(stored.gpu_hosts)
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined

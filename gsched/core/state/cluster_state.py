@@ -28,6 +28,7 @@ from gsched.core.state.retention import Forgetting
 from gsched.core.state.wait_index import Waits
 from gsched.model.allocation import HostAllocation
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
 from gsched.model.ledger import Ledger
@@ -51,6 +52,8 @@ class ClusterState:
         """Job -> its newest attempt as that generation began; left out are jobs that had none."""
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
+        self.closed_gpus: dict[tuple[str, str], GpuClosure] = {}
+        """(host, UUID) of GPUs that administrators have closed."""
         self.gpu_hosts: frozenset[str] = frozenset()
         """Hosts of the configuration that have reported GPUs."""
         self.config_digest = ""

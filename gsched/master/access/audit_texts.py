@@ -92,6 +92,10 @@ def _hosts(request: Any) -> AuditFacts:
     return _facts(action=f"host {_short(request.action)}", hosts=_list(request.hosts), comment=_short(request.comment))
 
 
+def _gpus(request: Any) -> AuditFacts:
+    return _facts(action=f"gpu {_short(request.action)}", gpus=_list(request.gpus), comment=_short(request.comment))
+
+
 def _queues(request: Any) -> AuditFacts:
     names = _list(request.queues) or "all"
     return _facts(action=f"queue {_short(request.action)}", queues=names, comment=_short(request.comment))
@@ -131,6 +135,7 @@ _WANTED: dict[str, Callable[[Any], AuditFacts]] = {
     "Administration.Modify": _modify,
     "Administration.ModifyInParts": _modify,
     "Administration.QueueControl": _queues,
+    "Administration.GpuControl": _gpus,
     "Administration.GroupControl": _groups,
     "Administration.EndOrphans": _orphans,
     "Administration.ReservationControl": _reservation,

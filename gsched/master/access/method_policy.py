@@ -67,6 +67,7 @@ RULES: dict[str, Rule] = {
     "Administration.Modify": _CONTROL_MANY,
     "Administration.ModifyInParts": _CONTROL_IN_PARTS,
     "Administration.QueueControl": _CONTROL,
+    "Administration.GpuControl": _CONTROL,
     "Administration.GroupControl": _CONTROL,
     "Administration.ReservationControl": _CLUSTER,
     "Administration.EndOrphans": _CLUSTER,

@@ -44,6 +44,7 @@ LENGTHS: Mapping[str, int] = {
     "JobFilter.name": LONGEST_NAME,
     "JobFilter.group": LONGEST_NAME,
     "HostControlRequest.comment": SENTENCE,
+    "GpuControlRequest.comment": SENTENCE,
     "QueueControlRequest.comment": SENTENCE,
     "GroupControlRequest.groups": LONGEST_NAME,
     "GroupsRequest.names": LONGEST_NAME,
@@ -63,12 +64,15 @@ MOST_NAMED = 10_000
 """Names in one list."""
 A_WHILE = 500
 """Values of a list that is gone through beside the loop that serves everybody."""
+MOST_GPUS = 1_000
+"""Closed or opened at once."""
 LISTS: Mapping[str, int] = {
     "ControlRequest.states": 20,
     "JobFilter.states": 20,
     "AccountFilter.states": 20,
     "ModifyRequest.fields": 100,
     "GroupControlRequest.groups": MOST_GROUPS,
+    "GpuControlRequest.gpus": MOST_GPUS,
     "SubmitRequest.submissions": MOST_LISTED,
 }
 """MESSAGE.FIELD -> values of it; of any other list MOST_LISTED numbers or MOST_NAMED of something else."""

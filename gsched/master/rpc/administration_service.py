@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gsched.core.command import (
+    ControlGpus,
     ControlGroups,
     ControlQueues,
     ControlReservations,
@@ -71,6 +72,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         caller = self._services.auth.caller(context)
         queues = tuple(request.queues) or ("all",)
         command = ControlQueues(caller.user, caller.is_admin, request.action, queues, request.comment)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
+
+    @answers
+    async def GpuControl(self, request: Any, context: Any) -> Any:
+        caller = self._services.auth.caller(context)
+        until = request.until if request.HasField("until") else None
+        command = ControlGpus(caller.user, caller.is_admin, request.action, tuple(request.gpus), request.comment, until)
         return filled(scheduler_pb2.AnswersReply(), "answers", await self._services.ask(command))
 
     @answers

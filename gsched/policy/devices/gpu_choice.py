@@ -62,7 +62,8 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         picked = _pick(ledger, kind, free, count)
         if picked is None:
             there = _there(ledger, kind)
-            return Shortage(kind.name, count, _most(ledger, kind, free), there, kind.wish, _closed(ledger, kind.claim))
+            closed = not_offered(ledger, kind.claim)
+            return Shortage(kind.name, count, _most(ledger, kind, free), there, kind.wish, closed)
         for gpu in picked:
             chosen[gpu.uuid] = held_of(gpu, kind.claim, kind.share, kind.gmem_mib)
     held = tuple(chosen.values())
@@ -144,7 +145,7 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 
-def _closed(ledger: HostLedger, claim: str) -> AnyText:
+def not_offered(ledger: HostLedger, claim: str) -> AnyText:
     """The GPUs that nobody holds and that are not offered, with why: each problem once, MOST_PROBLEMS at most."""
     indexes: dict[AnyText, list[int]] = {}
     for gpu in whole_gpus(ledger.gpus):

@@ -9,7 +9,9 @@ import numpy as np
 from gsched.base.coded_text import coded
 from gsched.model.column_part import Flags, RowValues
 from gsched.model.columns import HostColumns, singly
+from gsched.model.resource import GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot
+from gsched.policy.devices import gpu_choice
 from gsched.policy.match.fit_condition import (
     HostsView,
     RowTest,
@@ -21,6 +23,7 @@ from gsched.policy.requirement.reasons import Reason, reserving
 from gsched.resreq.select import CompiledSelect, Conjunct
 
 UNSATISFIED = coded("pending.requirement")
+_COUNTERS = frozenset(GPU_COUNTERS)
 
 
 class ExclusiveResources(ValueCondition):
@@ -67,7 +70,12 @@ class Selected(ValueCondition):
 
     def refusal(self, now: HostNow) -> Reason | None:
         verdict = self._select.judge(now.values)
-        return None if verdict else Reason(UNSATISFIED, coded("numbers.on", verdict.reason, now.host.name))
+        if verdict:
+            return None
+        closed = gpu_choice.not_offered(now.host_ledger, "ngpus") if self.names & _COUNTERS else ""
+        if closed:  # which may be why a counter is as low as it is
+            return Reason(UNSATISFIED, coded("numbers.on_not_offered", verdict.reason, now.host.name, closed))
+        return Reason(UNSATISFIED, coded("numbers.on", verdict.reason, now.host.name))
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:
         return ~self._select.mask(view).holds

@@ -192,6 +192,14 @@ class Client:
         request = scheduler_pb2.HostControlRequest(action=action, hosts=hosts, comment=comment)
         return list(self._call(self._stub.HostControl, request).hosts)
 
+    def gpu_control(
+        self, action: str, gpus: Sequence[str], comment: str = "", until: float | None = None
+    ) -> list[Answer]:
+        """`open` or `close` single GPUs, `HOST:INDEX` or UUIDs; the texts say why opened ones take no jobs all the
+        same."""
+        request = scheduler_pb2.GpuControlRequest(action=action, gpus=gpus, comment=comment, until=until)
+        return [from_proto(item, Answer) for item in self._call(self._administration.GpuControl, request).answers]
+
     def queue_control(self, action: str, queues: Sequence[str] = (), comment: str = "") -> list[Answer]:
         """`open`, `close`, `activate` or `inactivate` queues; none named means all."""
         request = scheduler_pb2.QueueControlRequest(action=action, queues=queues, comment=comment)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
+from gsched.base.coded_text import coded
 from gsched.cli.commands.gacct import MANY
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import (
@@ -23,6 +24,7 @@ from gsched.model.catalogue import (
     TimeSpan,
     UserLimitView,
 )
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
@@ -348,6 +350,28 @@ def test_a_gpu_that_is_not_offered_is_named_below_the_table(master: FakeMaster, 
     lines = shown(call, "bhosts", "-gpu").splitlines()
     assert lines[3:] == ["GPU 0 of ac922a is not offered: dirty(4711,700)"]
     assert len(shown(call, "bhosts", "-gpu", "-noheader").splitlines()) == 2
+
+
+def test_a_gpu_that_an_administrator_closed_is_shown_with_who_when_why_and_until_when(
+    master: FakeMaster, call: NewCall
+) -> None:
+    first, second = GPUS.gpus
+    closure = GpuClosure(
+        host="ac922a", uuid=second.gpu.uuid, index=7, by="ann", at=1499250851.0, comment="new\nfan", until=1499254451.0
+    )
+    problem = coded("gpu.closed_because", "ann", "new\nfan")
+    shut = msgspec.structs.replace(second, gpu=msgspec.structs.replace(second.gpu, problem=problem), closure=closure)
+    master.host_views = [msgspec.structs.replace(GPUS, gpus=(first, shut))]
+    times = ("Wed Jul  5 10:34:11 2017", "Wed Jul  5 11:34:11 2017")
+    told = f"is closed by ann since {times[0]} until {times[1]}: new;fan"
+    lines = shown(call, "bhosts", "-gpu").splitlines()
+    assert [line.split() for line in lines[3:]] == [f"GPU 1 of ac922a {told}".split()]
+    long = shown(call, "bhosts", "-gpu", "-l")
+    assert f"GPU 1 {told}".split() in [line.split() for line in long.splitlines()] and "ERROR of GPU" not in long
+    rows = json.loads(shown(call, "bhosts", "-gpu", "-json"))["RECORDS"]
+    fields = ("CLOSED_BY", "CLOSED_AT", "CLOSED_UNTIL", "CLOSED_FOR")
+    assert [[row.get(field) for field in fields] for row in rows] == [[None] * 4, ["ann", *times, "new\nfan"]]
+    assert [row.split()[11] for row in shown(call, "lsload", "-gpuload").splitlines()[1:]] == ["ok", "closed"]
 
 
 def test_application_profiles(master: FakeMaster, call: NewCall) -> None:

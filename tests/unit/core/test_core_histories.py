@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from gsched.core.command import Submit
 from gsched.model.event import (
     AnyEvent,
+    GpuClosed,
+    GpuOpened,
     JobDispatched,
     JobSuspended,
     NumbersRaised,
@@ -119,7 +121,7 @@ def long_history(seed: int, steps: int) -> Histories:
 def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (4, 23, 49, 50, 53) for event in long_history(seed, 400).events]
-    elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted}
+    elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

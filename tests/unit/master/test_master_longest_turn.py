@@ -234,6 +234,10 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
         ),
     ),
     "close hosts": lambda: of("Scheduler.HostControl", pb.HostControlRequest(action="close", hosts=["a"] * MOST_NAMED)),
+    "close GPUs": lambda: of(
+        "Administration.GpuControl",
+        pb.GpuControlRequest(action="close", gpus=["a:0"] * LISTS["GpuControlRequest.gpus"]),
+    ),
     "reserve": lambda: of(
         "Administration.ReservationControl", pb.ReservationControlRequest(action="add", hosts=NAMES, slots=1)
     ),

@@ -29,6 +29,10 @@ RECORDS = [
     record(6, events.QueueControlled(at=AT + 5, queue="day", by="ann", is_open=False)),
     record(7, events.ConfigApplied(at=AT + 6, digest="e", by="ann", host="m", cluster="c", servers=4, queues=2)),
     record(8, events.JobGroupMade(at=AT + 7, group="/a", by="ann")),
+    record(9, events.GpuClosed(at=AT + 7, host="h1", uuid="GPU-a", index=3, by="root", comment="fan", until=AT + 60)),
+    record(10, events.GpuClosed(at=AT + 7, host="h1", uuid="GPU-b", index=4, by="root")),
+    record(11, events.GpuOpened(at=AT + 7, host="h1", uuid="GPU-b", index=4, by="ann")),
+    record(12, events.GpuOpened(at=AT + 60, host="h1", uuid="GPU-a", index=2, by="")),
     EventRecord(seq=9, at=AT + 8, kind="host_closed", payload="{"),
 ]
 
@@ -43,6 +47,11 @@ def test_everything_that_was_done() -> None:
         "Wed Jul  5 10:34:16: Queue <day> closed and activated by user or administrator <ann>.\n"
         "Wed Jul  5 10:34:17: mbatchd on host <m> died: reconfiguration initiated.\n"
         "Wed Jul  5 10:34:17: mbatchd started on host <m>; cluster name <c>, 4 server hosts, 2 queues.\n"
+        "Wed Jul  5 10:34:18: GPU <3> (GPU-a) of host <h1> closed by administrator <root>"
+        " until Wed Jul  5 10:35:11 fan.\n"
+        "Wed Jul  5 10:34:18: GPU <4> (GPU-b) of host <h1> closed by administrator <root>.\n"
+        "Wed Jul  5 10:34:18: GPU <4> (GPU-b) of host <h1> opened by administrator <ann>.\n"
+        "Wed Jul  5 10:35:11: GPU <2> (GPU-a) of host <h1> opened as its time was over.\n"
         "Wed Jul  5 10:34:19: A record cannot be read (event 9, host_closed)\n"
     )
 

@@ -15,6 +15,8 @@ from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.event import (
     AnyEvent,
     ConfigApplied,
+    GpuClosed,
+    GpuOpened,
     HostClosed,
     HostOpened,
     NumbersRaised,
@@ -30,6 +32,8 @@ _KINDS = {
     "queue_controlled": QUEUE,
     "host_closed": HOST,
     "host_opened": HOST,
+    "gpu_closed": HOST,
+    "gpu_opened": HOST,
     "numbers_raised": MASTER,
     "store_renewed": MASTER,
 }
@@ -45,7 +49,7 @@ def render_notices(
         if kind is None:
             continue
         event = _read(record)
-        told = _told(event) if event is not None else [("", _unreadable(record))]
+        told = _told(event, zone) if event is not None else [("", _unreadable(record))]
         for name, text in told:
             if text and kind in kinds and (not names or name in names):
                 lines.append(f"{long_stamp(record.at, zone)}: {text}\n")
@@ -72,13 +76,20 @@ def _queue_word(event: QueueControlled) -> str:
     return _QUEUE_WORDS.get(event.action, now)
 
 
-def _told(event: AnyEvent) -> Iterator[tuple[str, str]]:
+def _told(event: AnyEvent, zone: tzinfo) -> Iterator[tuple[str, str]]:
     """(queue or host, sentence)."""
     match event:
         case HostClosed(host=host, by=by, comment=comment):
             yield host, f"Host <{host}> closed by administrator <{by}> {printable(comment)}."
         case HostOpened(host=host, by=by):
             yield host, f"Host <{host}> opened by administrator <{by}> ."
+        case GpuClosed(host=host, uuid=uuid, index=index, by=by, comment=comment, until=until):
+            end = f" until {long_stamp(until, zone)}" if until is not None else ""
+            why = f" {printable(comment)}" if comment else ""
+            yield host, f"GPU <{index}> ({printable(uuid)}) of host <{host}> closed by administrator <{by}>{end}{why}."
+        case GpuOpened(host=host, uuid=uuid, index=index, by=by):
+            who = f"by administrator <{by}>" if by else "as its time was over"
+            yield host, f"GPU <{index}> ({printable(uuid)}) of host <{host}> opened {who}."
         case QueueControlled(queue=queue, by=by, comment=comment):
             why = f" {printable(comment)}" if comment else ""
             yield queue, f"Queue <{queue}> {_queue_word(event)} by user or administrator <{by}>{why}."

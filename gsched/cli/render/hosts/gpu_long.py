@@ -7,10 +7,21 @@ and the GPU PROCESSES are gsched's own: columns behind LSF's, and a section of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 
 from gsched.base.coded_text import sentence
 from gsched.base.ids import show_job
-from gsched.cli.render.hosts.gpu_tables import GpuUse, Uses, gpus_of, health, model_name, number, size
+from gsched.cli.render.hosts.gpu_tables import (
+    GpuUse,
+    Uses,
+    closure_lines,
+    gpus_of,
+    health,
+    is_just_closed,
+    model_name,
+    number,
+    size,
+)
 from gsched.cli.render.text.text_columns import left, printable
 from gsched.model.devices import room_mib, usable_by_claim
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
@@ -19,12 +30,12 @@ from gsched.model.view import HostView
 _EXCLUSIVE = (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD)
 
 
-def render_long_gpus(hosts: Iterable[HostView], uses: Uses) -> str:
+def render_long_gpus(hosts: Iterable[HostView], uses: Uses, zone: tzinfo) -> str:
     """A record for each host that has GPUs."""
-    return "\n".join(_host(host, uses) for host in hosts if host.gpus)
+    return "\n".join(_host(host, uses, zone) for host in hosts if host.gpus)
 
 
-def _host(host: HostView, uses: Uses) -> str:
+def _host(host: HostView, uses: Uses, zone: tzinfo) -> str:
     gpus = [gpu for _, gpu in gpus_of([host])]
     held = {gpu.uuid: uses.get((host.name, gpu.uuid), GpuUse()) for gpu in gpus}
     return (
@@ -35,6 +46,7 @@ def _host(host: HostView, uses: Uses) -> str:
         + "\nDYNAMIC ATTRIBUTES\n"
         + _columns([_DYNAMIC, *(_dynamic(gpu, held[gpu.uuid]) for gpu in gpus)])
         + _faults(gpus)
+        + "".join(closure_lines(host, zone))
         + "\nGPU JOB INFORMATION\n"
         + _columns([_JOBS, *(_jobs(gpu, held[gpu.uuid]) for gpu in gpus)])
         + _parts(host, gpus, uses)
@@ -110,7 +122,8 @@ def _dynamic(gpu: Gpu, use: GpuUse) -> tuple[str, ...]:
 
 
 def _faults(gpus: Iterable[Gpu]) -> str:
-    return "".join(f"ERROR of GPU {gpu.index}: {printable(sentence(gpu.problem))}\n" for gpu in gpus if gpu.problem)
+    failed = (gpu for gpu in gpus if gpu.problem and not is_just_closed(gpu))
+    return "".join(f"ERROR of GPU {gpu.index}: {printable(sentence(gpu.problem))}\n" for gpu in failed)
 
 
 _JOBS = ("GPU_ID", "JEXCL", "RUNJOBIDS", "SUSPJOBIDS", "RSVJOBIDS")

@@ -7,13 +7,16 @@ host's name stands before its first GPU only. What nobody measures prints `-`, n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 
 import msgspec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import has_code, sentence
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.load import load_status
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
+from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.reported_resources import model_word
 from gsched.model.view import HostView
@@ -36,12 +39,15 @@ class GpuTable(msgspec.Struct, frozen=True, kw_only=True):
     name_width: int
     columns: dict[str, int]
     ends_with_blank: bool = False
+    only_json: tuple[str, ...] = ()
+    """Fields of -json, where there is something to say, for which LSF's table has no column."""
 
 
 USE = GpuTable(
     name_width=20,
     columns={"GPU_ID": 7, "MODEL": 21, "MUSED": 10, "MRSV": 10, "NJOBS": 7, "RUN": 7, "SUSP": 7, "RSV": 7},
     ends_with_blank=True,
+    only_json=("CLOSED_BY", "CLOSED_AT", "CLOSED_UNTIL", "CLOSED_FOR"),
 )
 """`ghosts -gpu`."""
 
@@ -145,8 +151,9 @@ def number(value: float | None, unit: str = "") -> str:
     return "-" if value is None else f"{value:g}{unit}"
 
 
-def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, GpuRow]]:
+def use_rows(hosts: Sequence[HostView], uses: Uses, zone: tzinfo) -> Iterator[tuple[str, GpuRow]]:
     """`ghosts -gpu`: what jobs have of each GPU."""
+    closures = {(host.name, closure.uuid): closure for host in hosts for closure in closures_of(host)}
     for host, gpu in gpus_of(hosts):
         use = uses.get((host.name, gpu.uuid), GpuUse())
         yield (
@@ -160,8 +167,20 @@ def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, GpuRo
                 "RUN": str(len(use.running)),
                 "SUSP": str(len(use.suspended)),
                 "RSV": "0",
+                **_closure_row(closures.get((host.name, gpu.uuid)), zone),
             },
         )
+
+
+def _closure_row(closure: GpuClosure | None, zone: tzinfo) -> GpuRow:
+    if closure is None:
+        return {}
+    return {
+        "CLOSED_BY": closure.by,
+        "CLOSED_AT": long_stamp(closure.at, zone, year=True),
+        "CLOSED_UNTIL": "-" if closure.until is None else long_stamp(closure.until, zone, year=True),
+        "CLOSED_FOR": closure.comment or "-",
+    }
 
 
 def summary_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
@@ -205,18 +224,43 @@ def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
         yield host.name, row
 
 
-def closed_gpus(hosts: Iterable[HostView]) -> str:
+def closed_gpus(hosts: Sequence[HostView], zone: tzinfo) -> str:
     """A line for each GPU that is not offered. LSF's `bhosts -gpu` has no column for it; programs read that table."""
-    return "".join(
+    failed = (
         f"GPU {gpu.index} of {printable(host.name)} is not offered: {printable(sentence(gpu.problem))}\n"
         for host, gpu in gpus_of(hosts)
-        if gpu.problem
+        if gpu.problem and not is_just_closed(gpu)
     )
+    return "".join([*failed, *(line for host in hosts for line in closure_lines(host, zone, of=f" of {host.name}"))])
+
+
+def closures_of(host: HostView) -> list[GpuClosure]:
+    """GPUs that administrators have closed, by index; indices are those of now."""
+    views = sorted(host.gpus, key=lambda view: view.gpu.index)
+    return [msgspec.structs.replace(view.closure, index=view.gpu.index) for view in views if view.closure is not None]
+
+
+def closure_lines(host: HostView, zone: tzinfo, of: str = "") -> list[str]:
+    """Who closed each, when, until when and why."""
+    return [
+        printable(
+            f"GPU {each.index}{of} is closed by {each.by} since {long_stamp(each.at, zone, year=True)}"
+            + ("" if each.until is None else f" until {long_stamp(each.until, zone, year=True)}")
+            + (f": {each.comment}" if each.comment else "")
+        )
+        + "\n"
+        for each in closures_of(host)
+    ]
+
+
+def is_just_closed(gpu: Gpu) -> bool:
+    """Whether nothing keeps it from jobs but an administrator."""
+    return has_code(gpu.problem, "gpu.closed") or has_code(gpu.problem, "gpu.closed_because")
 
 
 def health(gpu: Gpu) -> str:
-    """`ok`, or `error` for one that is not offered."""
-    return "error" if gpu.problem else "ok"
+    """`ok`, `closed` by an administrator, or `error` for one that is not offered for another reason."""
+    return "closed" if is_just_closed(gpu) else "error" if gpu.problem else "ok"
 
 
 def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
@@ -234,4 +278,11 @@ def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, GpuRow]]:
 
 def json_records(table: GpuTable, rows: Iterable[tuple[str, GpuRow]]) -> Sequence[GpuRow]:
     """The rows as -json has them: every one with its host, nothing cut."""
-    return [{"HOST_NAME": name, **{title: row.get(title, "-") for title in table.columns}} for name, row in rows]
+    return [
+        {
+            "HOST_NAME": name,
+            **{title: row.get(title, "-") for title in table.columns},
+            **{title: row[title] for title in table.only_json if title in row},
+        }
+        for name, row in rows
+    ]
