@@ -313,6 +313,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         timing=_timing(files),
         locations=locations,
         network=conf.network,
+        metrics=conf.metrics,
         admin_hosts=conf.admin_hosts,
         unknown_users=conf.unknown_users,
         system_users=conf.system_users,

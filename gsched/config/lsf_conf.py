@@ -10,6 +10,7 @@ from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
 from gsched.config.elim_settings import Elims, read_elims
 from gsched.config.findings import Findings, SourcePlace, show
+from gsched.config.metrics_endpoint import read_metrics
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, KeyValue, decode, read_assignments
 from gsched.config.unsupported import AS_HERE_CONF, REFUSED_CONF, WITHOUT_EFFECT_CONF
@@ -24,7 +25,16 @@ from gsched.config.values import (
     user_name,
     yes_or_no,
 )
-from gsched.model.config import ALL_HOSTS, KEPT_OUTPUT_MIB, GpuFence, Locations, Network, Params, Timing
+from gsched.model.config import (
+    ALL_HOSTS,
+    KEPT_OUTPUT_MIB,
+    GpuFence,
+    Locations,
+    MetricsEndpoint,
+    Network,
+    Params,
+    Timing,
+)
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -55,6 +65,7 @@ class LsfConf:
     unknown_users: bool
     system_users: tuple[str, ...]
     network: Network
+    metrics: MetricsEndpoint
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
@@ -79,6 +90,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
     """lsf.conf as one value. Every problem goes to `findings`."""
     settings = KeyValues(entries, findings, where="lsf.conf", fold_case=False)
     timing = Timing()
+    network = _network(conf_dir, settings, findings)
     unit = settings.take("LSF_UNIT_FOR_LIMITS", _unit, unit_letter(DEFAULT_UNIT))
     conf = LsfConf(
         locations=_locations(path, conf_dir, settings, findings),
@@ -98,7 +110,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         admin_hosts_at=settings.place("GSCHED_ADMIN_HOSTS"),
         unknown_users=settings.take("GSCHED_UNKNOWN_USERS", yes_or_no, False),
         system_users=settings.take("GSCHED_SYSTEM_USERS", _users, ()),
-        network=_network(conf_dir, settings, findings),
+        network=network,
+        metrics=read_metrics(settings, findings, network),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),

@@ -32,6 +32,10 @@ from gsched.master.agents.order_delivery import OrderDelivery
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.event_feed import Feed
 from gsched.master.garbage_collection import settle_in, undisturbed
+from gsched.master.metrics.collection import Collection
+from gsched.master.metrics.http_server import MetricsServer
+from gsched.master.metrics.measurements import Measurements
+from gsched.master.metrics.page import Page
 from gsched.master.open_files import allow_sessions, most_connections
 from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes
@@ -123,9 +127,20 @@ class Master:
         self._sessions = AgentSessions(self._board, store)
         others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
         self._sessions.lineage = self._lineage = Lineage(store, self._engine.state, self._disown, others)
+        self._measurements = Measurements()
         self._loop = EngineLoop(
-            self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
+            self._engine,
+            store,
+            self._board,
+            clock,
+            deliver=self._deliver_from_engine,
+            fatal=self._fatal,
+            measurements=self._measurements,
         )
+        collection = Collection(
+            self._board, self._measurements, lambda: self._sessions.connected, lambda: self._loop.problem
+        )
+        self._page = Page(collection.families)
         self._attendance: Attendance | None = None
         self._orders: OrderDelivery
         self._asyncio: asyncio.AbstractEventLoop
@@ -136,6 +151,7 @@ class Master:
         """Start everything, wait for a signal, stop everything."""
         self._asyncio = asyncio.get_running_loop()
         self._orders = OrderDelivery(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
+        metrics = self._metrics_server()
         self._loop.start()
         if self._store.numbers_from > self._engine.state.next_job_id:
             why = "those below were given out by a store that is lost"
@@ -153,9 +169,21 @@ class Master:
         self._attendance = Attendance(self._board, killer(services))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
-            Services(services, history, reader, self._sessions, self._feed, self._ends, self._attendance, self._leave),
+            Services(
+                services,
+                history,
+                reader,
+                self._sessions,
+                self._feed,
+                self._ends,
+                self._attendance,
+                self._leave,
+                self._page,
+            ),
             audit,
         )
+        if metrics is not None:
+            metrics.start()
         self._manager.ready(self._status_line())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
         renew = partial(self._renew, services)
@@ -169,12 +197,22 @@ class Master:
         await asyncio.sleep(0)  # from here on nobody new is let in
         self._sessions.end_all()
         await stopping
+        if metrics is not None:
+            await asyncio.to_thread(metrics.close)
         await asyncio.to_thread(self._loop.stop)
         await reader.close()
         history.close()
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return self._exit_code
+
+    def _metrics_server(self) -> MetricsServer | None:
+        """What serves /metrics; None where the configuration does not want it. Raises Conflict."""
+        config = self._config
+        if not config.metrics.is_on:
+            return None
+        tls_dir = config.network.tls_dir if config.is_shared else ""
+        return MetricsServer(config.metrics, self._page.text, tls_dir, config.master_host)
 
     async def _renew(self, services: ServiceContext, loaded: Loaded, config: ClusterConfig) -> None:
         """The files, or the program that lists members of groups, say something else by now."""
@@ -187,7 +225,7 @@ class Master:
         most = most_connections(len(config.hosts))
 
         def open_way(authenticator: Authenticator, options: Any = SERVER_OPTIONS) -> grpc.aio.Server:
-            gate = Gate(authenticator, self._config_now, audit, throttle)
+            gate = Gate(authenticator, self._config_now, audit, throttle, self._measurements)
             return services.added_to(grpc.aio.server(interceptors=[gate], options=options))
 
         own = open_way(OwnerOnly(agents=not config.is_shared))
@@ -246,6 +284,7 @@ class Master:
         self._sessions.tell_of_store()
         self._feed.publish(last_seq, events)
         self._ends.publish(events)
+        self._measurements.note_events(events, self._board.job)
         if self._attendance is not None:
             self._attendance.publish(events)
 

@@ -37,6 +37,7 @@ from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import Checkpointing
+from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
@@ -123,7 +124,9 @@ class EngineLoop:
         *,
         deliver: Callable[[int, list[AnyEvent], list[Instruction]], None],
         fatal: Callable[[str], None],
+        measurements: Measurements | None = None,
     ) -> None:
+        self._measurements = measurements or Measurements()
         self._engine = engine
         self._store = store
         self._board = board
@@ -204,7 +207,8 @@ class EngineLoop:
             if self._engine.needs_cycle:
                 batch = _Batch()
                 cycled_at = self._clock.now()
-                batch.add(self._engine.cycle(cycled_at, steps=TURN_STEPS))
+                with self._measurements.timed(self._measurements.cycles):
+                    batch.add(self._engine.cycle(cycled_at, steps=TURN_STEPS))
                 self._note_failure()
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
@@ -307,7 +311,8 @@ class EngineLoop:
     def _commit(self, batch: _Batch) -> None:
         """Make the batch durable, publish, and only then answer and instruct."""
         if batch.events or batch.blobs:
-            self._append(batch, list(self._rows(irregular_jobs(batch.events))))
+            with self._measurements.timed(self._measurements.commits):
+                self._append(batch, list(self._rows(irregular_jobs(batch.events))))
             self._since_checkpoint += len(batch.events)
             self.gauges.note_change()
         self._checkpoints.note(self._engine.state.touched)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import Problem
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, MetricsEndpoint
 
 
 class KnownNotes:
@@ -51,7 +51,7 @@ def fixed(old: ClusterConfig, new: ClusterConfig) -> tuple[str, ...]:
 
 
 def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
-    """Notes on what has changed in lsf.conf and agents read at their start alone."""
+    """Notes on what has changed in lsf.conf and agents, or the master, read at their start alone."""
     settings = {
         "GSCHED_GPU_FENCE": (old.gpu_fence, new.gpu_fence),
         "GSCHED_MPS_CONTROL": (old.mps_control, new.mps_control),
@@ -62,3 +62,10 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
     for name, (before, after) in settings.items():
         if before != after:
             yield f"{name} has changed: it takes effect when the agents are started again (gadmin hrestart all)"
+    if _served(old.metrics) != _served(new.metrics):
+        yield "GSCHED_METRICS has changed: it takes effect when the master is started again (gadmin mbdrestart)"
+
+
+def _served(endpoint: MetricsEndpoint) -> tuple[object, ...]:
+    """What counts of it; the lines that it stands in may have moved."""
+    return (endpoint.socket, endpoint.host, endpoint.port, endpoint.token_file)

@@ -209,6 +209,26 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_TLSDIR: `ca.crt`, `HOST.crt` and `HOST.key`."""
 
 
+class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the master serves /metrics: on a unix socket, on a port, or nowhere."""
+
+    socket: str = ""
+    """GSCHED_METRICS=/PATH."""
+    host: str = ""
+    """GSCHED_METRICS=HOST:PORT; a name or an address of this machine."""
+    port: int | None = None
+    token_file: str = ""
+    """GSCHED_METRICS_TOKEN_FILE: who reads shows its first line; empty: a certificate of the cluster's CA."""
+    source: str = ""
+    """Where GSCHED_METRICS stands, as `file:line`."""
+    token_source: str = ""
+    """The same of GSCHED_METRICS_TOKEN_FILE."""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.socket) or self.port is not None
+
+
 ALL_HOSTS = "all"
 """In GSCHED_ADMIN_HOSTS: every host of the cluster."""
 
@@ -232,6 +252,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     timing: Timing = Timing()
     locations: Locations
     network: Network = Network()
+    metrics: MetricsEndpoint = MetricsEndpoint()
     unknown_users: bool = False
     """GSCHED_UNKNOWN_USERS=Y: users that the master's host does not know are served too."""
     admin_hosts: tuple[str, ...] = ()

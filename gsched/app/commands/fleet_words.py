@@ -1,4 +1,4 @@
-"""Words of gadmin about a fleet: installing services, draining hosts and queues, versions of all hosts."""
+"""Words of gadmin about a fleet: installing services, draining hosts and queues, versions of all hosts, metrics."""
 
 from __future__ import annotations
 
@@ -95,6 +95,19 @@ def versions(envdir: str | None) -> None:
     click.echo(render_versions(found, zone_of(os.environ)), nl=False)
     if any(each.problem for each in found):
         sys.exit(FAILURE)
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("--text", "older", is_flag=True, help="Prometheus' older text format, which promtool checks.")
+def metrics(envdir: str | None, older: bool) -> None:
+    """Print the metrics of the master once, in OpenMetrics.
+
+    GSCHED_METRICS in lsf.conf has the master serve the same as /metrics, on a unix socket or a port.
+    """
+    with connect(envdir) as client:
+        page = client.metrics(older=older)
+    sys.stdout.buffer.write(page)
 
 
 @click.command()

@@ -49,6 +49,7 @@ _OF_GADMIN = {
     "uninstall-units": "fleet_words:uninstall_units",
     "host-files": "fleet_words:host_files",
     "versions": "fleet_words:versions",
+    "metrics": "fleet_words:metrics",
     "drain": "fleet_words:drain",
     "startup": "fleet_words:startup",
     "shutdown": "fleet_words:shutdown",

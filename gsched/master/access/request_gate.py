@@ -26,6 +26,7 @@ from gsched.master.access.method_policy import Rule, Who, rule_of
 from gsched.master.access.rate_limit import RateExceeded, Throttle
 from gsched.master.access.request_sizes import check_sizes, is_long, most_bytes
 from gsched.master.agents.host_speakers import Refusals
+from gsched.master.metrics.measurements import Measurements
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
 from gsched.wire.identity.caller_identity import Authenticator, Proven, ProvenCaller
@@ -73,7 +74,9 @@ class Gate(grpc.aio.ServerInterceptor):
         config: Callable[[], ClusterConfig],
         audit: AuditLog,
         throttle: Throttle | None = None,
+        measurements: Measurements | None = None,
     ) -> None:
+        self._measurements = measurements or Measurements()
         self._auth = auth
         self._config = config
         self._audit = audit
@@ -107,10 +110,44 @@ class Gate(grpc.aio.ServerInterceptor):
             codecs["request_deserializer"] = handler.request_deserializer
             return grpc.stream_stream_rpc_method_handler(self._agent(method, handler.stream_stream), **codecs)
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._answer(method, rule, handler.unary_unary), **codecs)
+            answer = self._counted(method, self._answer(method, rule, handler.unary_unary))
+            return grpc.unary_unary_rpc_method_handler(answer, **codecs)
         if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._stream(method, rule, handler.unary_stream), **codecs)
-        return grpc.stream_stream_rpc_method_handler(self._stream(method, rule, handler.stream_stream), **codecs)
+            stream = self._counted_stream(method, self._stream(method, rule, handler.unary_stream))
+            return grpc.unary_stream_rpc_method_handler(stream, **codecs)
+        stream = self._counted_stream(method, self._stream(method, rule, handler.stream_stream))
+        return grpc.stream_stream_rpc_method_handler(stream, **codecs)
+
+    def _counted(self, method: str, call: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        """The call, counted when it has been answered or refused."""
+        name = _name(method)
+
+        async def counted(arrived: Any, context: Any) -> Any:
+            began, code = time.monotonic(), ""
+            try:
+                reply = await call(arrived, context)
+                code = grpc.StatusCode.OK.name
+                return reply
+            finally:
+                self._measurements.note_call(name, code or _code(context), time.monotonic() - began)
+
+        return counted
+
+    def _counted_stream(self, method: str, call: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
+        """The same of a call that is answered with a stream, when that has ended."""
+        name = _name(method)
+
+        async def counted(arrived: Any, context: Any) -> AsyncIterator[Any]:
+            began, code = time.monotonic(), ""
+            try:
+                async with aclosing(call(arrived, context)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        yield item
+                code = grpc.StatusCode.OK.name
+            finally:
+                self._measurements.note_call(name, code or _code(context), time.monotonic() - began)
+
+        return counted
 
     def _agent(self, method: str, inner: Callable[[Any, Any], Awaitable[None]]) -> Any:
         async def call(requests: Any, context: Any) -> None:
@@ -320,6 +357,12 @@ def _joined(whole: Message | None, part: Message) -> Message:
     joined = type(part)() if whole is None else whole
     joined.MergeFrom(part)
     return joined
+
+
+def _code(context: Any) -> str:
+    """The status of a call that was not answered; a caller who went away has set none."""
+    code = context.code()
+    return code.name if isinstance(code, grpc.StatusCode) else grpc.StatusCode.CANCELLED.name
 
 
 def _nobody(context: Any) -> ProvenCaller:

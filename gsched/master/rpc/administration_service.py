@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.errors import NotFound
 from gsched.core.command import (
     ControlGpus,
     ControlGroups,
@@ -22,6 +23,7 @@ from gsched.core.command import (
     JudgeCondition,
     ModifyJobs,
 )
+from gsched.master.metrics.page import Form, Page
 from gsched.master.rpc.control_requests import filter_of
 from gsched.master.rpc.replies import filled, part_reply
 from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cleared
@@ -35,12 +37,16 @@ from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
+PART_BYTES = 1 << 20
+"""Of the page of metrics in one message."""
+
 
 class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, services: ServiceContext) -> None:
+    def __init__(self, services: ServiceContext, page: Page | None = None) -> None:
         self._services = services
+        self._page = page
         self._board = services.board
 
     @answers
@@ -158,3 +164,11 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         _, jobs = self._board.open_jobs()
         found = await asyncio.to_thread(fragments, self._board.hosts(), jobs, self._board.config)
         return filled(scheduler_pb2.FragmentationReply(), "hosts", found)
+
+    @streams
+    async def Metrics(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        if self._page is None:
+            raise NotFound("this master has no metrics")
+        text = await asyncio.to_thread(self._page.text, Form.TEXT if request.older else Form.OPENMETRICS)
+        for start in range(0, len(text), PART_BYTES):
+            yield scheduler_pb2.MetricsPart(text=text[start : start + PART_BYTES])

@@ -11,6 +11,7 @@ from gsched.master.agents.agent_service import AgentServicer
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.fleet import FleetServicer
 from gsched.master.event_feed import Feed
+from gsched.master.metrics.page import Page
 from gsched.master.past.finished import Finished
 from gsched.master.past.reader import PastReader
 from gsched.master.past.service import PastServicer
@@ -44,6 +45,7 @@ class Services:
     attendance: Attendance
     leave: Callable[[bool], None]
     """Ends the master; True: it is to begin anew."""
+    page: Page
 
     def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
         """The server, with all services."""
@@ -52,7 +54,7 @@ class Services:
         terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
         scheduler = SchedulerServicer(services, self.history, self.reader, self.sessions, self.feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
-        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(services), server)
+        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(services, self.page), server)
         past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(

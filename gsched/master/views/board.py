@@ -260,6 +260,10 @@ class Board:
         """Whether each of the numbers means one job at most: no elements of an array are gone through for them."""
         return all(array_of(number) not in self._arrays and not self._elements.get(number) for number in numbers)
 
+    def is_plain(self, number: int) -> bool:
+        """Whether nothing of the pending job but its spec decides on its reasons."""
+        return number not in self._traits
+
     def reasons_of(self, job: JobView) -> tuple[PendingReason, ...]:
         """Why the pending job waits; never empty."""
         array = self._arrays.get(array_of(job.job_id)) if job.job_id not in self._jobs else None

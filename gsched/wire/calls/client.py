@@ -205,6 +205,11 @@ class Client:
         request = scheduler_pb2.QueueControlRequest(action=action, queues=queues, comment=comment)
         return [from_proto(item, Answer) for item in self._call(self._administration.QueueControl, request).answers]
 
+    def metrics(self, *, older: bool = False) -> bytes:
+        """The page of metrics in OpenMetrics, or in Prometheus' older text format."""
+        request = scheduler_pb2.MetricsRequest(older=older)
+        return b"".join(part.text for part in self._stream(self._administration.Metrics, request))
+
     def end_orphans(self, names: Sequence[str]) -> list[Answer]:
         """End attempts that the store has no record of: `all`, those of hosts, or by their names `JOB.ATTEMPT`."""
         request = scheduler_pb2.EndOrphansRequest(names=names)
