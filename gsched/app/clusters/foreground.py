@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from gsched.app.clusters import daemons, journal
 from gsched.base.envdir import conf_dir
+from gsched.base.log_file import reopen_when_told
 from gsched.base.service import TOLD_TO_RESTART, ServiceManager
 from gsched.config.configuration import load
 
@@ -18,6 +19,7 @@ from gsched.config.configuration import load
 def serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> None:
     """Run the daemon `name` with its configuration folder and whoever started it; the process ends with its code."""
     journal.setup_logging(os.environ)
+    reopen_when_told()
     with daemons.telling_failure(os.environ):
         code = _served(name, envdir, daemon)
     sys.exit(code)

@@ -104,6 +104,7 @@ def _install(
     texts["etc/sysusers.d/gsched.conf"] = units.user_text(made_for)
     texts["etc/tmpfiles.d/gsched.conf"] = units.folders_text(made_for)
     texts["etc/profile.d/gsched.sh"] = units.profile_text(made_for)
+    texts["etc/logrotate.d/gsched"] = units.rotation_text(config.locations)
     texts |= help_files.completions()
     _refuse_changed(place, texts, force)
     for name, text in texts.items():
@@ -125,6 +126,7 @@ def uninstall(place: InstallPlace, *, force: bool, say: Say, python: str = sys.e
     _check_root(place)
     names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT)]
     names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
+    names += ["etc/logrotate.d/gsched"]
     names += help_files.COMPLETIONS
     there = [name for name in names if os.path.lexists(place.below(name))]
     if not there:

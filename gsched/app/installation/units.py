@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gsched.base import gpu_lock
 from gsched.base.errors import BadRequest
 from gsched.base.service import TOLD_TO_STOP
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, Locations
 
 USER = "gsched"
 MASTER_UNIT, DOOR_UNIT, AGENT_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent"))
@@ -107,6 +107,25 @@ CapabilityBoundingSet=~CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG CAP_WAKE_ALARM
 _SYSUSERS = f"""\
 # The master and the door run as this user; it owns the event store, and has no login.
 u {USER} - "gsched" {{state}} /usr/sbin/nologin
+"""
+
+_ROTATION = """\
+# logrotate(8) for gsched: the audit log, and the logs of daemons whose output goes to files. The audit log goes on in a
+# new file by itself; daemons open theirs anew on SIGUSR1, each told by the lock that it holds while it runs.
+{logs}/*.log {{
+    weekly
+    rotate 8
+    missingok
+    notifempty
+    compress
+    delaycompress
+    sharedscripts
+    postrotate
+        for lock in {run}/*.lock {run}/*/*.lock; do
+            [ ! -e "$lock" ] || pkill -USR1 -L -F "$lock" || true
+        done
+    endscript
+}}
 """
 
 
@@ -224,6 +243,11 @@ def folders_text(made_for: Installation) -> str:
     if has_jobs:  # only as the machine boots: later on a private cluster may hold a GPU
         lines.append(f"f! {gpu_lock.ROOTS_FOLDER}/{gpu_lock.SINCE_BOOT} 0600 root root -")
     return "# The folders of gsched: their owners and modes; none is ever emptied by age.\n" + "\n".join(lines) + "\n"
+
+
+def rotation_text(places: Locations) -> str:
+    """logrotate.d: a file for the logs of this host."""
+    return _ROTATION.format(logs=places.log_dir, run=places.run_dir)
 
 
 def profile_text(made_for: Installation) -> str:

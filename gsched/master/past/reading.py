@@ -40,9 +40,11 @@ def main(store: str, socket: str) -> int:
     import logging
 
     # The same.
+    from gsched.base.log_file import FollowingHandler
     from gsched.master.past.answering import open_server
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(format=form, handlers=[FollowingHandler()])
     server = open_server(store, socket, READERS)
     gc.freeze()
     gc.set_threshold(*_GARBAGE)

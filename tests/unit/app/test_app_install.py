@@ -33,6 +33,17 @@ def there(root: Path) -> set[str]:
     return {path.name.removeprefix("gsched-").removesuffix(".service") for path in (root / UNITS).iterdir()}
 
 
+def test_logs_are_rotated_where_the_configuration_has_them(tmp_path: Path) -> None:
+    put(tmp_path)
+    written = (tmp_path / "etc/logrotate.d/gsched").read_text()
+    assert install.is_unchanged(written)
+    example = Path(__file__).parents[3] / "conf" / "logrotate.gsched"
+    assert written.partition("\n")[2] == example.read_text(), "the example is what is written for these folders"
+    assert "/var/log/gsched/*.log {" in written and "/run/gsched/*/*.lock" in written
+    install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=print, python=PYTHON)
+    assert not (tmp_path / "etc/logrotate.d/gsched").exists()
+
+
 def test_a_cluster_from_nothing(tmp_path: Path) -> None:
     said = put(tmp_path)
     assert there(tmp_path) == {"master", "door", "agent"}
