@@ -257,6 +257,7 @@ class Agent:
             memory=self._memory,
             configure=self._configure,
             end=self._end,
+            open_gpu=self._keeping.open,
         )
         return MasterSessions(
             self._config,

@@ -6,7 +6,7 @@ Decides nothing: who is ordered to do something knows how, and what is unknown h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from gsched.agent.attempts.attempt_orders import Attempts
@@ -23,7 +23,7 @@ from gsched.wire.v1 import agent_pb2
 class MessageHandler:
     """That of one agent. `configure` takes over the master's settings; `end` ends the agent, as its word says."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each kind of order
         self,
         attempts: Attempts,
         relay: TaskQuestions,
@@ -34,6 +34,7 @@ class MessageHandler:
         memory: Memory,
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],
+        open_gpu: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
         self._attempts = attempts
         self._relay = relay
@@ -43,6 +44,7 @@ class MessageHandler:
         self._memory = memory
         self._configure = configure
         self._end = end
+        self._open_gpu = open_gpu
         self._replying = asyncio.Lock()
 
     async def handle(self, message: agent_pb2.MasterMessage) -> None:
@@ -76,10 +78,12 @@ class MessageHandler:
             case "daemon":
                 self._end(message.daemon.action)
             case _:
-                self._obey_task(message)
+                self._obey_other(message)
 
-    def _obey_task(self, message: agent_pb2.MasterMessage) -> None:
+    def _obey_other(self, message: agent_pb2.MasterMessage) -> None:
         match message.WhichOneof("kind"):
+            case "open_gpu":
+                self._background.beside(self._open_gpu(message.open_gpu.uuid))
             case "task_ask":
                 self._background.answer(self._answer_task(message.task_ask))
             case "task_reply":

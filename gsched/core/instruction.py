@@ -86,3 +86,10 @@ class ConfigureAgent(Instruction):
 
     shared: tuple[str, ...] = ()
     """Shared resources that the agent reports for all hosts that have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGpu(Instruction):
+    """An administrator says that the GPU is well: a fault that it had is over."""
+
+    uuid: str

@@ -179,6 +179,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     sample."""
     slowdown_c: int | None = None
     """Temperature from which on it slows itself down."""
+    recovery: int | None = None
+    """What the driver wants to have done about it: one of NVML's recovery actions, 0 nothing; None: it does not say."""
     factor: float | None = None
     """CUDA compute capability, 8.6; LSF calls it the GPU's factor."""
 

@@ -33,6 +33,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "power_w": (0, 100_000),
     "ecc_errors": (0, 1 << 40),
     "pstate": (0, 15),
+    "recovery": (0, 100),
 }
 """Reading -> the values that it may have."""
 
@@ -78,6 +79,7 @@ class InventoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     mig_devices: list[_Part] = []
     fault: str = ""
     xids: list[int] = []
+    recovery: int | None = None
     slowdown_c: int | None = None
     factor: float | None = None
 
@@ -156,6 +158,7 @@ def _gpu(entry: InventoryEntry, index: int, host: str, mode: ComputeMode | None)
         fault=entry.fault,
         xids=tuple(GpuXid(number=number) for number in entry.xids),
         slowdown_c=entry.slowdown_c,
+        recovery=entry.recovery,
         factor=entry.factor,
         reserved_mib=entry.reserved_mib,
         memory_utilization_percent=entry.memory_utilization_percent,

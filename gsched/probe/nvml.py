@@ -26,7 +26,15 @@ import msgspec
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.nvml_events import Events
-from gsched.probe.nvml_facts import DeviceFacts, processes_of, read_facts, read_links, read_memory_fault, read_mig
+from gsched.probe.nvml_facts import (
+    DeviceFacts,
+    processes_of,
+    read_facts,
+    read_links,
+    read_memory_fault,
+    read_mig,
+    read_recovery_action,
+)
 from gsched.probe.nvml_patience import NvmlPatience
 from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, value_of
 
@@ -202,6 +210,7 @@ class Nvml:
             fault=read.fault or self._memory_fault(uuid, errors, read),
             slowdown_c=facts.slowdown_c,
             factor=facts.factor,
+            recovery=read_recovery_action(api, read),
         )
         if not gpu.problem:
             self._seen[index] = gpu
@@ -235,7 +244,7 @@ class Nvml:
 
 _NO_READINGS: dict[str, Any] = {
     **dict.fromkeys(("used_mib", "utilization_percent", "temperature_c", "memory_utilization_percent", "power_w")),
-    **dict.fromkeys(("ecc_errors", "pstate", "process_count")),
+    **dict.fromkeys(("ecc_errors", "pstate", "process_count", "recovery")),
     "processes": (),
     "xids": (),
 }

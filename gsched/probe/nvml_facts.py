@@ -25,6 +25,8 @@ _MIB = 1024 * 1024
 _NVLINK = 2
 _PEER_OK = 0
 _SLOWDOWN = 1
+_WHOLE_NUMBERS = {1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+"""nvmlValueType_t -> where the value stands."""
 _PROCESS_LISTS = {
     "nvmlDeviceGetComputeRunningProcesses": ProcessKind.COMPUTE,
     "nvmlDeviceGetGraphicsRunningProcesses": ProcessKind.GRAPHICS,
@@ -76,6 +78,16 @@ def read_memory_fault(read: GpuReader) -> AnyText:
     """
     remapped = read("nvmlDeviceGetRemappedRows")
     return coded("gpu.memory_worn") if remapped and remapped[3] else ""
+
+
+def read_recovery_action(api: Any, read: GpuReader) -> int | None:
+    """What the driver wants to have done about the GPU, 0 nothing; older drivers do not say."""
+    field = getattr(api, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
+    values = None if field is None else read("nvmlDeviceGetFieldValues", [field])
+    if not values or values[0].nvmlReturn != api.NVML_SUCCESS:
+        return None
+    member = _WHOLE_NUMBERS.get(values[0].valueType)
+    return None if member is None else int(getattr(values[0].value, member))
 
 
 def numa_node(pci_bus_id: str, devices: Path = DEVICES) -> int | None:

@@ -16,6 +16,7 @@
  *   gpu.0.handle_err=15            its handle cannot be got either
  *   gpu.0.delay_ms=MS              every call about GPU 0 takes so long
  *   gpu.0.slowdown=90 .remap_failed=1
+ *   gpu.0.recovery=1               the recovery action that the driver wants; absent: it does not say
  *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
  *   gpu.0.no_events=1              it has none
  *   init_err=9                     nvmlInit fails
@@ -271,6 +272,27 @@ EXPORT code nvmlDeviceGetUtilizationRates(device gpu, utilization *rates) {
     ENTER(gpu);
     rates->gpu = (unsigned)of_gpu(gpu, "util", 0);
     rates->memory = (unsigned)of_gpu(gpu, "mem_util", 0);
+    return OK;
+}
+
+typedef struct {
+    unsigned field, scope;
+    long long timestamp, latency;
+    unsigned type;
+    code result;
+    union { double number; unsigned whole; unsigned long long large; } value;
+} field_value;
+#define RECOVERY_ACTION 230
+#define UNSIGNED_INT 1
+
+EXPORT code nvmlDeviceGetFieldValues(device gpu, int count, field_value *values) {
+    ENTER(gpu);
+    for (int place = 0; place < count; place++) {
+        long recovery = of_gpu(gpu, "recovery", -1);
+        values[place].result = values[place].field == RECOVERY_ACTION && recovery >= 0 ? OK : NOT_SUPPORTED;
+        values[place].type = UNSIGNED_INT;
+        values[place].value.whole = (unsigned)recovery;
+    }
     return OK;
 }
 

@@ -62,6 +62,8 @@ def all_well(cluster: Cluster, machine: Machine) -> Iterator[None]:
     yield
     cluster.end_jobs()
     machine.say(*(f"gpu.{index}.{what}=0" for index in EIGHT for what in ("err", "delay_ms")), "count=8")
+    for index in sick(cluster):
+        cluster.run("gadmin", "gpuopen", machine.uuid(index))
     cluster.until(lambda: sick(cluster) == {}, "the GPUs do not become well again")
 
 
@@ -74,6 +76,12 @@ def sick(cluster: Cluster) -> dict[int, str]:
             for each in host.gpus
             if each.gpu.problem
         }
+
+
+def wanted(cluster: Cluster, index: int) -> int | None:
+    """The recovery action of a GPU."""
+    with cluster.client() as client:
+        return next(each.gpu.recovery for host in client.hosts() for each in host.gpus if each.gpu.index == index)
 
 
 def index_of(view: JobView) -> int:
@@ -139,6 +147,24 @@ def test_fatal_errors_are_heard_at_once_and_others_are_harmless(cluster: Cluster
     )
     assert set(sick(cluster)) == {index_of(fatal)}
     cluster.configure(lsf_conf=probed_every(cluster, 0.3))
+
+
+def test_one_that_needs_a_reset_is_closed_until_it_was_reset_or_is_opened(cluster: Cluster, machine: Machine) -> None:
+    machine.say("gpu.2.recovery=0", "event=2:8:119", "event=3:8:95")
+    cluster.until(lambda: set(sick(cluster)) == {2, 3}, "it is not told which have failed")
+    assert all("closed until it is reset" in why for why in sick(cluster).values())
+    # The agent must be down for a reset, and another one knows what there was.
+    cluster.kill(f"agent-{cluster.host}")
+    cluster.up()
+    cluster.until(lambda: set(sick(cluster)) == {2, 3}, "another agent does not know them")
+    machine.say("gpu.2.recovery=1")
+    cluster.until(lambda: wanted(cluster, 2) == 1, "it is not seen that the driver wants a reset")
+    machine.say("gpu.2.recovery=0")
+    cluster.until(lambda: set(sick(cluster)) == {3}, "the one that was reset takes no jobs")
+    opened = cluster.run("gadmin", "gpuopen", f"{cluster.host}:3").stderr
+    assert opened == f"Open <{cluster.host}:3> ...... done\n"
+    cluster.until(lambda: 3 not in sick(cluster), "the one that was opened takes no jobs")
+    assert f"GPU <3> ({machine.uuid(3)})" in cluster.run("gadmin", "hhist").stdout
 
 
 def test_a_probe_that_hangs_frees_nothing_and_starts_nothing(cluster: Cluster, machine: Machine) -> None:

@@ -6,10 +6,15 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.host import MOST_XIDS, Gpu, GpuXid
-from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, describe_xid
+from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, RESET_XIDS, describe_xid
 
 COOLER_C = 5
 """A GPU that was too hot is offered again when it is so much cooler than the limit."""
+MUST_BE_RESET = frozenset({1, 2, 6, 7})
+"""Recovery actions of NVML (nvmlDeviceGpuRecoveryAction_t) that end whatever runs on the GPU: reset of the GPU, reboot
+of the node, reset of its bus, reboot of the system. Not among them: 3, 5 (links to other GPUs are to be drained)."""
+DRAIN_AND_RESET = 4
+"""What runs on it may go on; nothing else is to begin before it was reset."""
 MOST_DOUBLINGS = 10
 """The number of clean looks is doubled so often at most."""
 
@@ -41,6 +46,12 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How many there were."""
     clean: int = 0
     """Clean looks since the fault."""
+    needs_reset: bool = False
+    """The fault does not go away by itself: clean looks count only once the GPU was reset."""
+    was_lost: bool = False
+    """Since the fault the driver could not reach it, or no longer listed it."""
+    recovery: int | None = None
+    """What the driver wanted to have done about it at the last look that told."""
     hot: bool = False
     xids: list[GpuXid] = []
 
@@ -51,27 +62,55 @@ class GpuRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """
         if gpu.mode is not None:
             self.still = still_of(gpu)
+        if self._was_reset(gpu):
+            self.needs_reset = False
         evidence = self._evidence(gpu, holders, rules)
         if evidence and not self.fault:
             self.fault, self.hit = evidence, holders
             self.faults += 1
-        if evidence or gpu.mode is None:  # what cannot be read is not clean
+        self.was_lost = bool(self.fault) and (bool(gpu.fault) or self.was_lost)
+        if evidence or gpu.mode is None or self.needs_reset:  # what cannot be read is not clean
             self.clean = 0
         elif self.fault and counts:
             self.clean += 1
             if self.clean >= rules.clean_probes << min(self.faults - 1, MOST_DOUBLINGS):
-                self.fault, self.hit, self.clean = "", (), 0
-        return self.fault or self._too_hot(gpu, rules)
+                self.open()
+        draining = coded("gpu.to_be_reset") if gpu.recovery == DRAIN_AND_RESET else ""
+        return self._problem or draining or self._too_hot(gpu, rules)
+
+    def open(self) -> None:
+        """Its fault is over: it was clean for long enough, or an administrator says so."""
+        self.fault, self.hit, self.clean = "", (), 0
+        self.needs_reset = self.was_lost = False
+
+    @property
+    def _problem(self) -> AnyText:
+        return coded("gpu.until_reset", self.fault) if self.fault and self.needs_reset else self.fault
+
+    def _was_reset(self, gpu: Gpu) -> bool:
+        """Whether it can be told that it was reset since the last look: the driver reaches it again, wants nothing to
+        be done about it any more, or counts its memory errors anew.
+        """
+        is_back = self.was_lost and gpu.mode is not None and not gpu.fault
+        wanted, self.recovery = self.recovery, self.recovery if gpu.recovery is None else gpu.recovery
+        is_recovered = bool(wanted) and gpu.recovery == 0
+        counts_anew = self.ecc is not None and gpu.ecc_errors is not None and gpu.ecc_errors < self.ecc
+        if is_back:
+            self.was_lost = False
+        return is_back or is_recovered or counts_anew
 
     def _evidence(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules) -> AnyText:
         """What is wrong now; empty when nothing is."""
         numbers = [xid.number for xid in gpu.xids]
+        if not rules.fatal_xids.isdisjoint(RESET_XIDS.intersection(numbers)):
+            self.needs_reset = True
         fatal = [describe_xid(number) for number in dict.fromkeys(numbers) if number in rules.fatal_xids]
         for number in numbers:
             if self.fault or number not in rules.fatal_xids:  # else it is the fault, and told as that
                 self._keep(GpuXid(number=number, jobs=holders or self.hit))
         memory = self._memory_errors(gpu, numbers)
-        return listed(fatal) or gpu.fault or memory
+        wanted = coded("gpu.must_be_reset") if gpu.recovery in MUST_BE_RESET else ""
+        return listed(fatal) or gpu.fault or memory or wanted
 
     def _keep(self, xid: GpuXid) -> None:
         if xid not in self.xids:

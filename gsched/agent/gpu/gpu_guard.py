@@ -43,6 +43,7 @@ class GpuKeeping:
     ) -> None:
         """What is to outlive the agent is written to `spool`."""
         self._attempts = attempts
+        self._watch = watch
         self._health = GpuHealth(
             spool / "gpu-health.json",
             boot_id(),
@@ -93,6 +94,11 @@ class GpuKeeping:
         attempts = self._attempts()
         await self._mps.adopt(attempts.holdings.all())
         self._modes.recover(attempts.holdings.running, attempts.unforgotten)
+
+    async def open(self, uuid: str) -> None:
+        """An administrator says that the GPU is well."""
+        if self._health.open(uuid):
+            await self._watch.look()
 
     def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings."""

@@ -90,6 +90,16 @@ class GpuHealth:
         self._write()
         return msgspec.structs.replace(report, gpus=gpus)
 
+    def open(self, uuid: str) -> bool:
+        """An administrator says that the GPU is well; whether it had a fault. What is still wrong closes it again."""
+        record = self._records.get(uuid)
+        if record is None or not record.fault:
+            return False
+        log.warning("GPU %s is opened by an administrator: %s is over", uuid, record.fault)
+        record.open()
+        self._write()
+        return True
+
     def _judged(self, gpu: Gpu, counts: bool, holders: Mapping[str, list[str]]) -> Gpu:
         record = self._records.get(gpu.uuid)
         if record is None:

@@ -16,6 +16,7 @@ from gsched.core.authorization import cluster_denied, host_denied
 from gsched.core.command import ControlGpus
 from gsched.core.control.administration import hosts_ruled_by
 from gsched.core.decision import Decision
+from gsched.core.instruction import OpenGpu
 from gsched.model.event import GpuClosed, GpuOpened
 from gsched.model.host import Gpu
 from gsched.model.view import Answer
@@ -59,7 +60,7 @@ def control_gpus(command: ControlGpus, decision: Decision) -> None:
             raise PermissionDenied(f"{each.name}: {host_denied(each.host, decision.config)}")
     for each in named:
         _apply(each, command, decision)
-    decision.reply = [Answer(name=each.name, text=_still_closed(each, command)) for each in named]
+    decision.reply = [Answer(name=each.name, text=_still_closed(each, command, decision)) for each in named]
 
 
 def open_overdue(decision: Decision) -> set[str]:
@@ -76,12 +77,20 @@ def _apply(named: _Named, command: ControlGpus, decision: Decision) -> None:
     if command.action == "close":
         closed = GpuClosed(at=now, host=host, uuid=uuid, index=index, by=command.user, comment=command.comment)
         decision.record(msgspec.structs.replace(closed, until=command.until))
-    elif (host, uuid) in decision.state.closed_gpus:
+        return
+    gpu = named.gpu
+    if gpu is not None and gpu.problem and decision.observed(host).connected:
+        decision.instruct(OpenGpu(host, uuid))
+    if (host, uuid) in decision.state.closed_gpus or (gpu is not None and gpu.fault):
         decision.record(GpuOpened(at=now, host=host, uuid=uuid, index=index, by=command.user))
 
 
-def _still_closed(named: _Named, command: ControlGpus) -> str:
-    return sentence(named.gpu.problem) if command.action == "open" and named.gpu is not None else ""
+def _still_closed(named: _Named, command: ControlGpus, decision: Decision) -> str:
+    """What keeps jobs from an opened GPU that its agent was not told to let go."""
+    gpu = named.gpu
+    if command.action == "close" or gpu is None or (gpu.fault and decision.observed(named.host).connected):
+        return ""
+    return sentence(gpu.problem)
 
 
 class _Inventory:

@@ -16,6 +16,7 @@ from gsched.core.instruction import (
     ForgetAttempts,
     Instruction,
     LimitAttempt,
+    OpenGpu,
     ResumeAttempt,
     SignalAttempt,
     StartJob,
@@ -298,6 +299,8 @@ class AgentSessions:
                 if self.lineage is not None:
                     told.store.CopyFrom(self.lineage.message())
                 return agent_pb2.MasterMessage(settings=told)
+            case OpenGpu(uuid=uuid):
+                return agent_pb2.MasterMessage(open_gpu=agent_pb2.OpenGpu(uuid=uuid))
         raise AssertionError(f"no message for {instruction}")
 
     def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:

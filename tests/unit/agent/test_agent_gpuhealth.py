@@ -85,15 +85,13 @@ def test_a_gpu_that_is_lost_is_a_fault_of_that_gpu_alone(host: Host) -> None:
     assert (second.fault, second.hit, sentence(second.problem)) == ("", (), "")
 
 
-@pytest.mark.parametrize("number", [48, 79, 95])
+@pytest.mark.parametrize("number", [48, 79, 95, 109, 155, 156, 158])
 def test_a_fatal_error_closes_it(host: Host, number: int) -> None:
     """pains 6: the table of fatal errors."""
     gpu = host.xid(number)
-    assert (
-        sentence(gpu.fault).startswith(f"XID {number} (")
-        and sentence(gpu.problem) == sentence(gpu.fault)
-        and gpu.hit == ("17.1",)
-    )
+    assert sentence(gpu.fault).startswith(f"XID {number} (") and gpu.hit == ("17.1",)
+    assert sentence(gpu.problem).startswith(sentence(gpu.fault))
+    assert ("until it is reset" in sentence(gpu.problem)) == (number != 48)
     host.held = {(18, 1): part_of("GPU-0")}
     assert host.look().gpus[0].hit == ("17.1",)  # whoever comes later was not hit
 
@@ -125,12 +123,81 @@ def test_which_errors_are_fatal_is_configured(tmp_path: Path) -> None:
 
 def test_it_is_offered_again_after_clean_probes(host: Host) -> None:
     """pains 6: recovery re-admits after N clean probes."""
-    host.xid(79)
+    host.xid(48)
     for _ in range(2):
         assert host.see().gpus[0].fault
         host.look()  # a look between two probes proves nothing
     gpu = host.see().gpus[0]
     assert (gpu.fault, gpu.hit, sentence(gpu.problem)) == ("", (), "")
+
+
+def test_one_that_needs_a_reset_does_not_become_well_by_itself(host: Host) -> None:
+    """Nor by another agent: only a restart of the machine, a reset, or an administrator."""
+    host.xid(119)
+    host.restart()
+    for _ in range(50):
+        assert host.see().gpus[0].fault
+    assert "closed until it is reset" in sentence(host.see().gpus[0].problem)
+    host.restart(boot_id="another")
+    assert host.see().gpus[0].fault == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({"recovery": 1}, {"recovery": 0}, id="the driver wants no reset any more"),
+        pytest.param({"ecc_errors": 3}, {"ecc_errors": 0}, id="its errors are counted anew"),
+        pytest.param(
+            {"mode": None, "problem": LOST, "fault": LOST},
+            {"mode": ComputeMode.DEFAULT, "problem": "", "fault": ""},
+            id="it was lost and answers again",
+        ),
+    ],
+)
+def test_one_that_was_reset_is_offered_after_clean_probes(
+    host: Host, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    host.see(ecc_errors=before.get("ecc_errors"))
+    host.xid(79)
+    for _ in range(5):
+        assert host.see(**before).gpus[0].fault
+    assert [bool(host.see(**after).gpus[0].fault) for _ in range(3)] == [True, True, False]
+
+
+def test_a_driver_that_never_wanted_a_reset_has_not_told_of_one(host: Host) -> None:
+    host.see(recovery=0)
+    host.xid(79)
+    assert all(host.see(recovery=0).gpus[0].fault for _ in range(10))
+
+
+@pytest.mark.parametrize("action", [1, 2, 6, 7])
+def test_what_the_driver_says_must_be_reset_has_failed(host: Host, action: int) -> None:
+    gpu = host.see(recovery=action).gpus[0]
+    assert sentence(gpu.fault) == "the driver says that it must be reset" and gpu.hit == ("17.1",)
+    assert [bool(host.see(recovery=0).gpus[0].fault) for _ in range(3)] == [True, True, False]
+
+
+def test_what_is_to_be_drained_first_is_not_offered_and_ends_no_job(host: Host) -> None:
+    gpu = host.see(recovery=4).gpus[0]
+    assert gpu.fault == "" and "is to be reset" in sentence(gpu.problem)
+    assert all(host.see(recovery=action).gpus[0].problem == "" for action in (3, 5, 0, None))
+
+
+def test_an_administrator_opens_it_and_a_new_error_closes_it_again(host: Host) -> None:
+    host.xid(79)
+    assert host.health.open("GPU-0") and not host.health.open("GPU-0") and not host.health.open("GPU-none")
+    host.restart()
+    assert host.see().gpus[0].fault == ""
+    assert host.xid(79).fault
+
+
+def test_one_that_is_gone_is_not_opened_as_long_as_it_is_gone(host: Host) -> None:
+    gone = host.gpus.pop(0)
+    host.gpus[1] = host.sound(1)
+    assert host.see(1).gpus[-1].fault == GONE
+    assert host.health.open("GPU-0")
+    assert host.see(1).gpus[-1].fault == GONE
+    host.gpus[0] = gone
 
 
 def test_as_long_as_it_does_not_answer_it_is_not_clean(host: Host) -> None:
@@ -148,7 +215,7 @@ def test_a_second_fault_begins_from_the_beginning_and_takes_twice_as_long(host: 
     host.see()
     host.xid(48)
     assert [bool(host.see().gpus[0].fault) for _ in range(3)] == [True, True, False]
-    host.xid(79)
+    host.xid(48)
     assert [bool(host.see().gpus[0].fault) for _ in range(6)] == [True] * 5 + [False]
 
 
@@ -223,7 +290,7 @@ def test_one_that_no_longer_tells_its_name_keeps_it(host: Host) -> None:
 
 def test_a_host_that_cannot_be_probed_is_neither_sick_nor_well(host: Host) -> None:
     """A probe that was cut off says nothing of its GPUs: they are unknown, not free and not lost."""
-    host.xid(79)
+    host.xid(48)
     unknown = GpuReport(known=False, reason="NVML did not answer within 5 s", provider="nvml")
     for _ in range(5):
         host.clock.advance(PROBE_S)
@@ -232,10 +299,10 @@ def test_a_host_that_cannot_be_probed_is_neither_sick_nor_well(host: Host) -> No
 
 
 def test_the_next_agent_knows(host: Host) -> None:
-    host.xid(79)
+    host.xid(48)
     host.restart()
     gpu = host.look().gpus[0]
-    assert sentence(gpu.fault).startswith("XID 79") and gpu.hit == ("17.1",)
+    assert sentence(gpu.fault).startswith("XID 48") and gpu.hit == ("17.1",)
     host.restart(boot_id="another")
     assert host.look().gpus[0].fault == ""
 
@@ -246,8 +313,8 @@ def test_a_file_that_cannot_be_written_is_said_once(host: Host, caplog: pytest.L
     host.path.unlink()
     host.path.mkdir()  # nothing takes its place, whoever tries
     (host.path / "something").touch()
-    for number in (79, 31, 48):
-        assert sentence(host.xid(number).fault).startswith("XID 79")
+    for number in (48, 31, 48):
+        assert sentence(host.xid(number).fault).startswith("XID 48")
     assert caplog.text.count(said) == 1
     shutil.rmtree(host.path)
     host.see()
@@ -255,7 +322,7 @@ def test_a_file_that_cannot_be_written_is_said_once(host: Host, caplog: pytest.L
     host.path.unlink()
     host.path.mkdir()
     (host.path / "something").touch()
-    host.xid(95)
+    host.xid(48)
     assert caplog.text.count(said) == 2, "it was written in between"
 
 
@@ -279,9 +346,9 @@ def test_attempts_are_kept_off_it(host: Host) -> None:
         asyncio.run(host.health.before((18, 1), part, JobSpec(command="", user="", queue="")))
 
     before("GPU-0")
-    host.xid(79)
+    host.xid(48)
     before("GPU-1")
-    with pytest.raises(ResourceExhausted, match=r"GPU 0 \(GPU-0\) has failed: XID 79"):
+    with pytest.raises(ResourceExhausted, match=r"GPU 0 \(GPU-0\) has failed: XID 48"):
         before("GPU-0")
 
 

@@ -16,7 +16,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "sound": SOUND,
     "lost": {"fault": "NVML: GPU is lost", "problem": "NVML: GPU is lost"},
     "silent": {"problem": "NVML does not answer"},
-    "fatal": SOUND | {"xids": (GpuXid(number=79),)},
+    "fatal": SOUND | {"xids": (GpuXid(number=48),)},
     "harmless": SOUND | {"xids": (GpuXid(number=94), GpuXid(number=13))},
     "hot": SOUND | {"temperature_c": 95},
 }

@@ -12,6 +12,7 @@ from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import ControlGpus
 from gsched.core.dispatch.host_queue_views import host_view
+from gsched.core.instruction import OpenGpu
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import GpuClosed, GpuOpened
 from gsched.model.host import GpuReport
@@ -159,6 +160,17 @@ def test_one_that_is_gone_is_opened_by_its_uuid_and_one_that_stays_ill_says_so()
     ill = msgspec.structs.replace(gpus(3).gpus[2], problem="too hot")
     world.report(gpus=msgspec.structs.replace(gpus(3), gpus=(*gpus(2).gpus, ill)))
     assert control(world, "open", "a:2") == [("a:2", "too hot")]
+
+
+def test_opening_one_that_has_failed_tells_its_agent_and_is_on_record() -> None:
+    world = World()
+    ill = msgspec.structs.replace(gpus(4).gpus[0], problem="XID 79; closed until", fault="XID 79")
+    world.report(gpus=msgspec.structs.replace(gpus(4), gpus=(ill, *gpus(4).gpus[1:])))
+    assert control(world, "open", "a:0") == [("a:0", "")]
+    assert world.orders()[-1] == OpenGpu("a", "GPU-a0")
+    assert [event.uuid for event in world.events if isinstance(event, GpuOpened)] == ["GPU-a0"]
+    world.disconnect()
+    assert control(world, "open", "a:0") == [("a:0", "XID 79; closed until")]  # nobody is there to let it go
 
 
 def test_both_gpus_of_one_uuid_on_two_hosts_need_the_host_named() -> None:

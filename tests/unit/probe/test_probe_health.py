@@ -157,6 +157,15 @@ def test_where_it_slows_down_and_what_of_its_memory_has_failed(machine: Machine)
     with_probe(story)
 
 
+def test_what_the_driver_wants_to_have_done(machine: Machine) -> None:
+    machine.say("gpu.0.recovery=0", "gpu.1.recovery=4")
+
+    async def story(probe: NvmlProbe) -> None:
+        assert [gpu.recovery for gpu in (await probe.sample()).gpus] == [0, 4, None, None]
+
+    with_probe(story)
+
+
 def test_one_gpu_that_hangs_does_not_hide_the_others(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """pains 6: its calls hang; it is unknown, the others are what they were, and soon."""
 
