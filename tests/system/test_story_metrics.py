@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from live_cluster import PATIENCE_S, Cluster
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gsched.app.clusters import daemons
+from tests.support.dashboard import queries
 from tests.support.shared_master import free_port
 
 TOKEN = "a-token-for-the-test-alone"
@@ -77,7 +82,7 @@ def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
 
     cluster.until(is_shown, "the job is not shown")
     (held,) = labels_of(page, "gsched_gpu_job_info")
-    assert (held["job"], held["project"], held["host"]) == (str(job), 'a "b\\ c', cluster.host)
+    assert (held["job_id"], held["project"], held["host"]) == (str(job), 'a "b\\ c', cluster.host)
     values = series(page)
     here = {"host": held["host"], "gpu": held["gpu"]}
     assert ("gsched_gpu_memory_total_bytes", frozenset(here.items())) in values, "to be joined with the job"
@@ -94,6 +99,76 @@ def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
     cluster.until(
         lambda: not labels_of(cluster.run("gadmin", "metrics").stdout, "gsched_job_info"), "the job's series stays"
     )
+
+
+SCRAPES = """\
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: gsched
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+    authorization: {{credentials_file: {token}}}
+"""
+
+
+@contextlib.contextmanager
+def prometheus(program: str, folder: Path, port: int, token: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """A real Prometheus that reads the master's port; gives what answers a query with its series."""
+    config, own = folder / "prometheus.yml", free_port()
+    config.write_text(SCRAPES.format(port=port, token=token))
+    words = [program, f"--config.file={config}", f"--storage.tsdb.path={folder}/tsdb"]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen([*words, f"--web.listen-address=127.0.0.1:{own}"], stdout=log, stderr=log)
+
+    def ask(query: str) -> list[dict[str, Any]]:
+        connection = http.client.HTTPConnection("127.0.0.1", own, timeout=PATIENCE_S)
+        with contextlib.closing(connection):
+            try:
+                connection.request("GET", f"/api/v1/query?{urlencode({'query': query})}")
+                reply = connection.getresponse()
+                text = reply.read().decode()
+            except ConnectionRefusedError:
+                assert process.poll() is None, (folder / "prometheus.log").read_text()
+                return []
+        if reply.status == http.HTTPStatus.SERVICE_UNAVAILABLE:  # it is starting
+            return []
+        assert reply.status == http.HTTPStatus.OK, f"{query}: {text}"
+        found: list[dict[str, Any]] = json.loads(text)["data"]["result"]
+        return found
+
+    try:
+        yield ask
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+MAY_BE_EMPTY = {"Why jobs wait A", "Hosts that are not ok A", "Jobs that end A"}
+"""In a cluster without such jobs and hosts."""
+
+
+def test_a_real_prometheus_answers_the_queries_of_the_dashboard(cluster: Cluster, tmp_path: Path) -> None:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not installed (Debian package prometheus)")
+    port, token = free_port(), cluster.folder / "token"
+    token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
+    serve(cluster, f"GSCHED_METRICS=127.0.0.1:{port}", f"GSCHED_METRICS_TOKEN_FILE={token}")
+    readings = ("used_mib=100", "utilization_percent=50", "temperature_c=40", "power_w=90")
+    cluster.run("gsched", "sim-gpu", "--dir", str(cluster.folder), "0-1", *readings)
+    job = cluster.submit("-gpu", "num=1:mode=exclusive_process", "sleep", "600")
+    cluster.starts(job)
+    with prometheus(program, tmp_path, port, token) as ask:
+        for title, query in queries().items():
+            if title in MAY_BE_EMPTY:
+                ask(query)
+            else:
+                cluster.until(lambda query=query: ask(query), f"nothing answers {title}: {query}")
+        (info,) = ask("gsched_gpu_job_info")
+        assert info["metric"]["job_id"] == str(job), "Prometheus' own label is called job"
+        assert info["metric"]["job"] == "gsched"
+    cluster.run("gkill", str(job))
+    cluster.wait(job)
 
 
 def test_socket_and_port_serve_it_and_the_port_wants_the_token(cluster: Cluster) -> None:

@@ -234,7 +234,7 @@ def _running(jobs: list[JobView], pace: Pace) -> Iterator[Metric]:
 
 def _who(job: JobView) -> Mapping[str, str]:
     spec = job.spec
-    return {"job": show_job(job.job_id), "user": spec.user, "queue": spec.queue, "project": spec.project}
+    return {"job_id": show_job(job.job_id), "user": spec.user, "queue": spec.queue, "project": spec.project}
 
 
 def _scheduler(measured: Measurements, queues: frozenset[str]) -> Iterator[Metric]:

@@ -95,7 +95,7 @@ def test_of_running_jobs_alone_there_is_a_series_each() -> None:
     site.go_on()
     read = site.read()
     (info,) = names(read, "gsched_job_info")
-    assert info == {"job": str(job), "user": "ann", "queue": "normal", "project": EVIL}
+    assert info == {"job_id": str(job), "user": "ann", "queue": "normal", "project": EVIL}
     before = len(read)
     ended = site.board.job(job)
     assert ended is not None and ended.allocation is not None
@@ -133,7 +133,7 @@ def test_who_holds_a_gpu_is_joined_by_host_and_index() -> None:
     view = site.board.job(job)
     assert view is not None and view.allocation is not None, site.board.reasons_of(view)  # type: ignore[arg-type]
     (held,) = view.allocation.hosts[0].gpus
-    wanted = {"host": "a", "gpu": str(held.index), "job": str(job), "user": "ann", "queue": "normal", "project": "p"}
+    wanted = {"host": "a", "gpu": str(held.index), "job_id": str(job), "user": "ann", "queue": "normal", "project": "p"}
     assert names(site.read(), "gsched_gpu_job_info") == [wanted]
     assert value(site.read(), "gsched_gpus", host="a", state="held") == 1
 
