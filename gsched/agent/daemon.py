@@ -19,6 +19,7 @@ from gsched.agent import trusted_files
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
 from gsched.agent.attempts.attempt_fences import Fencing, standing_note
 from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.dcgm_job_mapping import JobMapping
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
@@ -139,7 +140,11 @@ class Agent:
         relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
         door = LaunchDoor(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
+        if self._config.dcgm_mapping_dir:
+            mapping = JobMapping(self._config.dcgm_mapping_dir, lambda: self._attempts.holdings.running)
+            self._attempts.holdings.on_change = mapping.write
         adopted = await self._attempts.adopt()
+        self._attempts.holdings.on_change()
         await self._keeping.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         self._log_fence()

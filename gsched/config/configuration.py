@@ -322,6 +322,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         mps_control=conf.mps_control,
         pam_limits=conf.pam_limits,
         kept_output_mib=conf.kept_output_mib,
+        dcgm_mapping_dir=conf.dcgm_mapping_dir,
         pre_post_exec_user=conf.pre_post_exec_user,
         host_types=tuple(shared.types),
         host_models=tuple(shared.models),

@@ -71,6 +71,7 @@ class LsfConf:
     mps_control: str
     pam_limits: bool | None
     kept_output_mib: int
+    dcgm_mapping_dir: str
     pre_post_exec_user: str
     master: str | None
     master_at: SourcePlace | None
@@ -117,6 +118,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
         pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
         kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
+        dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),

@@ -270,6 +270,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
     kept_output_mib: int = KEPT_OUTPUT_MIB
     """GSCHED_KEPT_OUTPUT_MIB: what a host keeps of the output of a job without -o; read by an agent at its start."""
+    dcgm_mapping_dir: str = ""
+    """GSCHED_DCGM_JOB_MAPPING_DIR: where agents write which jobs are on which GPU, for the DCGM exporter; empty:
+    nowhere. Read by an agent at its start."""
     pre_post_exec_user: str = ""
     """LSB_PRE_POST_EXEC_USER: who runs the commands before and after jobs that queues and profiles name; empty: the
     job's user. Agents read both at their start."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -226,3 +228,28 @@ def test_promtool_finds_nothing_wrong(cluster: Cluster) -> None:
         [promtool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_dcgm_exporter_is_told_of_jobs_until_they_end(cluster: Cluster) -> None:
+    folder, conf = cluster.folder / "mapping", cluster.conf / "lsf.conf"
+    conf.write_text(conf.read_text() + f"GSCHED_DCGM_JOB_MAPPING_DIR={folder}\n")
+    agent = f"agent-{cluster.host}"
+    cluster.kill(agent)
+    cluster.up()
+    job = cluster.submit("-gpu", "num=1:mode=exclusive_process", "sleep", "600")
+    view = cluster.starts(job)
+    assert view.allocation is not None
+    name = str(view.allocation.hosts[0].gpus[0].index)
+
+    def files() -> dict[str, str]:
+        return {path.name: path.read_text() for path in folder.iterdir()} if folder.exists() else {}
+
+    assert files() == {name: f"{job}\n"}
+    # It ends while no agent is there.
+    cluster.kill(agent)
+    assert view.pid is not None
+    os.kill(view.pid, signal.SIGKILL)
+    assert files() == {name: f"{job}\n"}
+    cluster.up()
+    cluster.wait(job)
+    cluster.until(lambda: files() == {}, "the file of a job that has ended is still there")

@@ -349,6 +349,7 @@ class Attempts:
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._ended[key] = result
+        self.holdings.on_change()
         self.endings.tell(key)
         part = self.holdings.part(key)
         if part is None:  # it ended while no agent was here

@@ -6,7 +6,7 @@ to the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.allocation import HostAllocation
@@ -31,6 +31,8 @@ class HeldResources:
         """Attempts of which nobody here knows what GPUs they hold."""
         self._unreturned: dict[AttemptKey, HostAllocation] = {}
         """Of attempts that have ended: what is not given back yet."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when `running` has changed."""
 
     def __contains__(self, key: AttemptKey) -> bool:
         """Whether the attempt is known; it may have ended."""
@@ -47,6 +49,7 @@ class HeldResources:
     def take(self, key: AttemptKey, part: HostAllocation) -> None:
         """The attempt is about to start, or to be taken up."""
         self._parts[key] = part
+        self.on_change()
 
     def may_use_any(self, key: AttemptKey) -> None:
         """The attempt may use GPUs which it does not hold."""
