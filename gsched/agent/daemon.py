@@ -223,7 +223,9 @@ class Agent:
             fence=fencing.fence_of_gpus,
             may_run=self._may_run,
         )
-        self._keeping = GpuKeeping(self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts)
+        self._keeping = GpuKeeping(
+            self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts, may_run=self._may_run
+        )
         return Attempts(
             self._host,
             self._spool,

@@ -62,6 +62,9 @@ def _of_gpus(params: Params) -> dict[str, object]:
         "GPU_FATAL_XIDS": " ".join(map(str, params.gpu_fatal_xids)) or "none",
         "GPU_CLEAN_PROBES": params.gpu_clean_probes,
         "GPU_MAX_TEMPERATURE": params.gpu_max_temperature_c,
+        "GPU_HEALTH_CHECK": params.gpu_health_check or None,
+        "GPU_HEALTH_TIMEOUT": params.gpu_health_timeout_s,
+        "GPU_HEALTH_INTERVAL": params.gpu_health_interval_h,
         "GPU_PLACEMENT": params.gpu_placement.value,
         "RESERVE_CORES_PER_GPU": params.reserve_cores_per_gpu,
     }

@@ -1,8 +1,8 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
-GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
-MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_HEALTH_CHECK,
+GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
+KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import ConfigSection, KeyValue, read_entries
 from gsched.config.shares import read_factors
 from gsched.config.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
-from gsched.config.values import KeyValues, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.config.values import (
+    KeyValues,
+    absolute_path,
+    group_name,
+    integer,
+    plain_text,
+    queue_name,
+    real,
+    seconds,
+    yes_or_no,
+)
 from gsched.model.config import (
     GmemAction,
     GpuForeign,
@@ -117,6 +127,9 @@ def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
         gpu_fatal_xids=settings.take("GPU_FATAL_XIDS", _xids, default.gpu_fatal_xids),
         gpu_clean_probes=settings.take("GPU_CLEAN_PROBES", integer(1, 1_000_000), default.gpu_clean_probes),
         gpu_max_temperature_c=settings.take("GPU_MAX_TEMPERATURE", integer(1, 200), default.gpu_max_temperature_c),
+        gpu_health_check=settings.take("GPU_HEALTH_CHECK", absolute_path, default.gpu_health_check),
+        gpu_health_timeout_s=settings.take("GPU_HEALTH_TIMEOUT", real(1, 3600), default.gpu_health_timeout_s),
+        gpu_health_interval_h=settings.take("GPU_HEALTH_INTERVAL", real(0, 8760), default.gpu_health_interval_h),
         gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
         max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
         max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),

@@ -116,6 +116,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """GPU_CLEAN_PROBES (ours): so many clean looks running and a GPU that had failed is offered again."""
     gpu_max_temperature_c: int | None = None
     """GPU_MAX_TEMPERATURE (ours): no new job on a GPU from so many degrees on; None: where it slows itself down."""
+    gpu_health_check: str = ""
+    """GPU_HEALTH_CHECK (ours): the program that says whether a GPU on which something has failed is well."""
+    gpu_health_timeout_s: float = 60.0
+    """GPU_HEALTH_TIMEOUT (ours): how long it may take."""
+    gpu_health_interval_h: float = 0.0
+    """GPU_HEALTH_INTERVAL (ours): hours without a job after which it runs, too; 0: it does not."""
     gpu_placement: GpuPlacement = GpuPlacement.PACK
     """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0

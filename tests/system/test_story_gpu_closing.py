@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def machine(driver_folder: Path) -> Machine:
 
 @pytest.fixture(scope="module")
 def cluster(module_cluster: Callable[..., Cluster], machine: Machine) -> Cluster:
-    return module_cluster(LD_LIBRARY_PATH=str(machine.folder), GSCHED_FAKE_NVML=str(machine.state))
+    made = module_cluster(LD_LIBRARY_PATH=str(machine.folder), GSCHED_FAKE_NVML=str(machine.state))
+    text = (made.conf / "lsf.conf").read_text()
+    made.configure(lsf_conf="=" + re.sub(r"GSCHED_GPU_INTERVAL=.*", "GSCHED_GPU_INTERVAL=0.3", text))
+    return made
 
 
 def closed(cluster: Cluster) -> dict[str, tuple[int, str]]:
@@ -107,3 +111,68 @@ def test_bad_names_and_times_are_one_line(cluster: Cluster) -> None:
         assert done.returncode != 0 and told in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     with cluster.client() as client:
         assert not [sentence(each.gpu.problem) for host in client.hosts() for each in host.gpus if each.closure]
+
+
+def problems(cluster: Cluster) -> dict[str, tuple[int, str]]:
+    """UUID -> index and why, of GPUs that are not offered."""
+    with cluster.client() as client:
+        return {
+            each.gpu.uuid: (each.gpu.index, sentence(each.gpu.problem))
+            for host in client.hosts()
+            for each in host.gpus
+            if each.gpu.problem
+        }
+
+
+def test_one_that_was_lost_and_is_back_under_another_index_is_the_same(cluster: Cluster, machine: Machine) -> None:
+    cluster.end_jobs()
+    machine.order(0, 1)
+    machine.say("count=1")
+    gone, there = machine.uuid(1), machine.uuid(0)
+    cluster.until(lambda: problems(cluster).keys() == {gone}, "it is not seen that one is gone")
+    assert "no longer lists" in problems(cluster)[gone][1]
+    cluster.run("gadmin", "gpuclose", gone, "-C", "was lost")
+    machine.order(1, 0)
+    machine.say("count=2")
+    cluster.until(lambda: problems(cluster).get(gone, (1, ""))[1].endswith("was lost"), "it is not back")
+    assert problems(cluster).keys() == {gone} and problems(cluster)[gone][0] == 0
+    cluster.run("gadmin", "gpuopen", f"{cluster.host}:0")
+    views = [cluster.starts(cluster.submit(*ONE, "sleep", "600")) for _ in range(2)]
+    held = {part.uuid for view in views if view.allocation for part in view.allocation.hosts[0].gpus}
+    assert held == {gone, there}
+    cluster.end_jobs()
+
+
+def test_a_health_program_decides_after_a_job_has_failed(cluster: Cluster, machine: Machine) -> None:
+    program = machine.folder / "check"
+    log = machine.folder / "checked"
+
+    def checks(what: str) -> None:
+        program.write_text(f"#!/bin/sh\necho $GSCHED_GPU_UUID $GSCHED_GPU_CHECK >>{log}\n{what}\n")
+        program.chmod(0o755)
+
+    checks("echo testing; echo row 7 is bad; exit 3")
+    params = f"GPU_HEALTH_CHECK = {program}\nGPU_HEALTH_TIMEOUT = 2"
+    cluster.configure(lsb_params=f"Begin Parameters\n{params}\nEnd Parameters\n")
+    done = cluster.wait(cluster.submit(*ONE, "true"))[0]
+    assert done.state == "DONE" and not log.exists()
+    failed = cluster.wait(cluster.submit(*ONE, "false"))[0]
+    assert failed.allocation is not None
+    uuid = failed.allocation.hosts[0].gpus[0].uuid
+    said = "check, which checks its health, ended with exit code 3: row 7 is bad"
+    cluster.until(lambda: {gpu: why for gpu, (_, why) in problems(cluster).items()} == {uuid: said}, "it is not closed")
+    assert log.read_text() == f"{uuid} failure\n"
+    cluster.kill(f"agent-{cluster.host}")
+    cluster.up()
+    cluster.until(lambda: uuid in problems(cluster), "another agent does not know it")
+    cluster.run("gadmin", "gpuopen", uuid)
+    cluster.until(lambda: not problems(cluster), "it stays closed")
+    # One that hangs, and one that prints without end.
+    for what in ("sleep 600; exit 0", "exec yes"):
+        checks(what)
+        cluster.wait(cluster.submit(*ONE, "false"))
+        told = "ended with exit code" if "yes" in what else "did not end within 2 s"
+        cluster.until(lambda told=told: any(told in why for _, why in problems(cluster).values()), f"{what}: not named")
+        for each in problems(cluster):
+            cluster.run("gadmin", "gpuopen", each)
+        cluster.until(lambda: not problems(cluster), "it stays closed")

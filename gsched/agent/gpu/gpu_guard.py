@@ -22,7 +22,9 @@ from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.agent.gpu.mig_layout import MigLayouts
 from gsched.agent.gpu.mps_for_jobs import Mps
+from gsched.agent.gpu_check import CheckRules, GpuCheck
 from gsched.base.clock import Clock
+from gsched.base.coded_text import AnyText
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
 from gsched.model.host_ledger import AttemptKey
@@ -40,8 +42,10 @@ class GpuKeeping:
         mps: Mps,
         clock: Clock,
         attempts: Callable[[], Attempts],
+        *,
+        may_run: Callable[[str], AnyText] | None = None,
     ) -> None:
-        """What is to outlive the agent is written to `spool`."""
+        """What is to outlive the agent is written to `spool`; `may_run`: why root's agent must not run a program."""
         self._attempts = attempts
         self._watch = watch
         self._health = GpuHealth(
@@ -54,13 +58,21 @@ class GpuKeeping:
         self._care = GpuCare(
             watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
         )
+        self._check = GpuCheck(
+            spool / "gpu-checks.json",
+            clock,
+            run=lambda program, limit_s=None: attempts().run_program(program, limit_s),
+            held=self._held_boards,
+            look=watch.look,
+            may_run=may_run,
+        )
         self._modes = Modes(watch, ModeRecords(spool / "gpu-modes.json", boot_id()), clock)
         self._mps = mps
-        busy = DeviceBusy(watch)
+        busy = self._busy = DeviceBusy(watch)
         layouts = MigLayouts(self._holdings)
         lost = LostGpus(
             lambda: attempts().holdings.unknown,
-            lambda: {uuid for part in self._holdings().values() for uuid in uuids_of(part)},
+            self._held_boards,
         )
         watch.judges += [
             self._health.judge,
@@ -70,15 +82,23 @@ class GpuKeeping:
             self._modes.judge,
             self._mps,
             layouts,
+            self._check.judge,
         ]
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.
         self.prolog_epilog = PrologEpilog(
-            [self._care, self._health, self._modes, self._mps],
-            blame=busy.blame,
-            returning=[self._mps, self._health, self._care, self._modes],
+            [self._check, self._care, self._health, self._modes, self._mps],
+            blame=self._blame,
+            returning=[self._mps, self._health, self._care, self._modes, self._check],
         )
+
+    def _held_boards(self) -> set[str]:
+        return {uuid for part in self._holdings().values() for uuid in uuids_of(part)}
+
+    async def _blame(self, key: AttemptKey, part: HostAllocation) -> AnyText:
+        self._check.suspect(part)
+        return await self._busy.blame(key, part)
 
     def _holdings(self) -> Mapping[AttemptKey, HostAllocation]:
         return self._attempts().holdings.all()
@@ -97,7 +117,8 @@ class GpuKeeping:
 
     async def open(self, uuid: str) -> None:
         """An administrator says that the GPU is well."""
-        if self._health.open(uuid):
+        had_failed = self._health.open(uuid)
+        if self._check.open(uuid) or had_failed:
             await self._watch.look()
 
     def configure(self, settings: agent_pb2.Settings) -> None:
@@ -113,7 +134,13 @@ class GpuKeeping:
             max_temperature_c=settings.gpu_max_temperature_c if settings.HasField("gpu_max_temperature_c") else None,
             probe_s=settings.gpu_probe_s,
         )
+        self._check.rules = CheckRules(
+            program=settings.gpu_health_check,
+            limit_s=settings.gpu_health_timeout_s,
+            idle_s=settings.gpu_health_interval_s,
+        )
 
     def close(self) -> None:
         """Follow nobody any more."""
         self._care.close()
+        self._check.close()

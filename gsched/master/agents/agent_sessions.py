@@ -404,5 +404,8 @@ def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> ag
         gpu_foreign_mib=config.params.gpu_foreign_mib,
         gpu_fatal_xids=config.params.gpu_fatal_xids,
         gpu_clean_probes=config.params.gpu_clean_probes,
+        gpu_health_check=config.params.gpu_health_check,
+        gpu_health_timeout_s=config.params.gpu_health_timeout_s,
+        gpu_health_interval_s=config.params.gpu_health_interval_h * 3600,
         gpu_max_temperature_c=config.params.gpu_max_temperature_c,
     )
