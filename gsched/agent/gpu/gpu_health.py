@@ -126,21 +126,25 @@ class GpuHealth:
             return list(report.gpus)
         seen = {gpu.uuid for gpu in report.gpus}
         gone = {
-            record.still.index: record.still
+            uuid: record.still
             for uuid, record in self._records.items()
             if uuid not in seen and not is_placeholder(uuid)
         }
         found = []
         for gpu in report.gpus:
-            before = gone.pop(gpu.index, None) if is_placeholder(gpu.uuid) else None
-            wrong = {"problem": gpu.problem, "fault": gpu.fault}
-            found.append(gpu if before is None else msgspec.structs.replace(before, **wrong))
-        taken = {gpu.index for gpu in found}
+            before = next((still for still in gone.values() if still.index == gpu.index), None)
+            if before is None or not is_placeholder(gpu.uuid):
+                found.append(gpu)
+                continue
+            del gone[before.uuid]
+            found.append(msgspec.structs.replace(before, problem=gpu.problem, fault=gpu.fault))
         lost = [still for still in gone.values() if still.uuid.startswith("GPU-")]
-        # Its index may have gone to another one; ours must be one of a kind.
+        # Its index may have gone to another one, that of several to one after the other; each must be one of a kind.
+        taken = {gpu.index for gpu in found}
         free = max([*taken, *(still.index for still in lost)], default=-1) + 1
         for still in lost:
             index, free = (still.index, free) if still.index not in taken else (free, free + 1)
+            taken.add(index)
             found.append(msgspec.structs.replace(still, index=index, problem=GONE, fault=GONE))
         return found
 

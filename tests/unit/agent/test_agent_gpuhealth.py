@@ -282,6 +282,28 @@ def test_one_that_the_driver_no_longer_lists(host: Host) -> None:
     assert [bool(host.see().gpus[0].fault) for _ in range(3)] == [True, True, False]
 
 
+def test_two_that_had_one_index_are_both_told_of_when_they_are_lost(host: Host) -> None:
+    """The index of the first went to the second, which was lost later."""
+    host.gpus = {0: host.sound(0, uuid="GPU-1")}
+    host.look()
+    host.gpus = {}
+    lost = {gpu.uuid: gpu for gpu in host.look().gpus}
+    assert {uuid: gpu.fault for uuid, gpu in lost.items()} == {"GPU-0": GONE, "GPU-1": GONE}
+    assert lost["GPU-0"].hit == ("17.1",) and len({gpu.index for gpu in lost.values()}) == 2
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_one_that_was_lost_is_back_under_its_uuid_whatever_its_index(host: Host, index: int) -> None:
+    host.gpus = {0: host.sound(0, uuid="GPU-1")}
+    faults = {gpu.uuid: gpu.fault for gpu in host.look().gpus}
+    assert faults == {"GPU-0": GONE, "GPU-1": ""}
+    host.gpus = {0: host.sound(index, uuid="GPU-0"), 1: host.sound(1 - index, uuid="GPU-1")}
+    for clean in range(1, 4):
+        seen = {gpu.uuid: gpu for gpu in host.see().gpus}
+        assert bool(seen["GPU-0"].fault) == (clean < 3) and seen["GPU-1"].fault == ""
+        assert (seen["GPU-0"].index, seen["GPU-1"].index) == (index, 1 - index)
+
+
 def test_one_that_no_longer_tells_its_name_keeps_it(host: Host) -> None:
     host.restart()
     host.gpus[0] = Gpu(uuid="GPU-unknown-0", index=0, problem=LOST, fault=LOST)
