@@ -1,0 +1,89 @@
+"""A course of values over time in at most MOST_POINTS points, however long it becomes. Pure: time comes as an argument.
+
+Each point covers the same number of seconds and has the smallest, the mean and the largest value of each quantity. When
+there are too many, two become one and the next ones cover twice the time. Where nobody has looked there is no point.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+MOST_POINTS = 360
+
+
+class Measure(msgspec.Struct, array_like=True):
+    """Values that were seen of one quantity, each for some seconds."""
+
+    seconds: float = 0.0
+    total: float = 0.0
+    """Of value times seconds."""
+    low: float | None = None
+    high: float | None = None
+
+    def add(self, value: float, seconds: float) -> None:
+        self._merge(seconds, value * seconds, value, value)
+
+    def merge(self, other: Measure) -> None:
+        """Take in what another one has seen."""
+        if other.low is not None and other.high is not None:
+            self._merge(other.seconds, other.total, other.low, other.high)
+
+    def _merge(self, seconds: float, total: float, low: float, high: float) -> None:
+        self.seconds += seconds
+        self.total += total
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+    @property
+    def mean(self) -> float | None:
+        """By time; None when no time has passed."""
+        if self.low is None or self.high is None or self.seconds <= 0.0:
+            return None
+        return min(max(self.total / self.seconds, self.low), self.high)  # a sum of floats may miss by its last digit
+
+
+class CurvePoint(msgspec.Struct, array_like=True):
+    """What was seen in one span of time; a quantity that was not seen then is missing."""
+
+    slot: int
+    measures: dict[str, Measure]
+
+
+class UseCurve(msgspec.Struct):
+    """Point n covers `step_s` seconds from `since` + n * `step_s` on."""
+
+    since: float
+    step_s: float
+    points: list[CurvePoint] = []
+
+    def add(self, at: float, seconds: float, values: dict[str, float]) -> None:
+        """Values that were seen at `at` (UTC seconds) and stand for so many seconds. What lies before the beginning,
+        by a clock that was set back, is left out.
+        """
+        if at < self.since:
+            return
+        while (slot := int((at - self.since) / self.step_s)) >= MOST_POINTS:
+            self._halve()
+        point = self._point(slot)
+        for name, value in values.items():
+            point.measures.setdefault(name, Measure()).add(value, seconds)
+
+    def _point(self, slot: int) -> CurvePoint:
+        """That of this slot, which is most often the last one."""
+        place = len(self.points)
+        while place and self.points[place - 1].slot > slot:
+            place -= 1
+        if place and self.points[place - 1].slot == slot:
+            return self.points[place - 1]
+        point = CurvePoint(slot, {})
+        self.points.insert(place, point)
+        return point
+
+    def _halve(self) -> None:
+        """Half the resolution: every two spans of time become one."""
+        self.step_s *= 2
+        points, self.points = self.points, []
+        for point in points:
+            into = self._point(point.slot // 2)
+            for name, measure in point.measures.items():
+                into.measures.setdefault(name, Measure()).merge(measure)

@@ -1,0 +1,143 @@
+"""Samples of what an attempt does with one device, added up. Pure: time comes as an argument, and memory is bounded.
+
+A sample stands for the time since the one before it, but for no more than the usual interval when that was long ago:
+what nobody has looked at is a hole. A clock that was set back makes a sample that stands for no time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.agent.gpu_use.use_curve import Measure, UseCurve
+from gsched.model.gpu_use import GpuUse
+
+MOST_W = 10_000.0
+"""No device takes more: a counter that says so is wrong."""
+GAP = 3.0
+"""From so many usual intervals on nobody has looked in between."""
+
+
+class UseSample(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a device is one attempt's at one moment; None: unknown."""
+
+    sm_percent: float | None = None
+    traffic_percent: float | None = None
+    mem_mib: float | None = None
+    power_w: float | None = None
+    energy_j: float | None = None
+    """The device's counter, as long as the attempt has it for itself."""
+    processes: int | None = None
+    """Of the attempt, on the device."""
+
+
+class DeviceTotals(msgspec.Struct, kw_only=True):
+    """All that was seen of one attempt on one device, as it is kept in the attempt's folder."""
+
+    uuid: str
+    index: int
+    curve: UseCurve
+    samples: int = 0
+    covered_s: float = 0.0
+    last_at: float
+    last_energy_j: float | None = None
+    measures: dict[str, Measure] = {}
+    sm_seconds: dict[int, float] = {}
+    """Percent -> seconds at it."""
+    idle_s: float = 0.0
+    no_process_s: float = 0.0
+    listed_s: float = 0.0
+    """Seconds in which the driver told which processes there are."""
+    counted_j: float | None = None
+    by_power_j: float | None = None
+
+    def add(self, sample: UseSample, at: float, interval_s: float) -> None:
+        """A sample at `at` (UTC seconds); `interval_s`: the usual time between two."""
+        passed_s = at - self.last_at
+        seconds = max(0.0, passed_s if passed_s <= GAP * interval_s else interval_s)
+        self._add_energy(sample, passed_s, seconds, interval_s)
+        self.last_at = at
+        self.samples += 1
+        self.covered_s += seconds
+        values = {
+            "sm": sample.sm_percent,
+            "traffic": sample.traffic_percent,
+            "mem": sample.mem_mib,
+            "power": sample.power_w,
+        }
+        known = {name: value for name, value in values.items() if value is not None}
+        for name, value in known.items():
+            self.measures.setdefault(name, Measure()).add(value, seconds)
+        self.curve.add(at, seconds, known)
+        if sample.sm_percent is not None:
+            percent = round(sample.sm_percent)
+            self.sm_seconds[percent] = self.sm_seconds.get(percent, 0.0) + seconds
+            self.idle_s += seconds if sample.sm_percent <= 0.0 else 0.0
+        if sample.processes is not None:
+            self.listed_s += seconds
+            self.no_process_s += seconds if sample.processes == 0 else 0.0
+
+    def end(self, energy_j: float | None, at: float, interval_s: float) -> None:
+        """The attempt is over: only the counter still tells of it."""
+        if energy_j is not None and self.last_energy_j is not None:
+            self._add_energy(UseSample(energy_j=energy_j), at - self.last_at, 0.0, interval_s)
+
+    def _add_energy(self, sample: UseSample, passed_s: float, seconds: float, interval_s: float) -> None:
+        """By the counter, also over a hole; by power where there is no counter, or one that went astray."""
+        before, self.last_energy_j = self.last_energy_j, sample.energy_j
+        if before is not None and sample.energy_j is not None:
+            consumed_j = sample.energy_j - before
+            if 0.0 <= consumed_j <= MOST_W * max(passed_s, interval_s):
+                self.counted_j = (self.counted_j or 0.0) + consumed_j
+                return
+        if sample.power_w is not None and seconds > 0.0:
+            self.by_power_j = (self.by_power_j or 0.0) + sample.power_w * seconds
+
+    def summary(self, host: str) -> GpuUse:
+        """What is told of it."""
+        sm, traffic = self._measure("sm"), self._measure("traffic")
+        mem, power = self._measure("mem"), self._measure("power")
+        known_j = [part for part in (self.counted_j, self.by_power_j) if part is not None]
+        return GpuUse(
+            host=host,
+            index=self.index,
+            uuid=self.uuid,
+            samples=self.samples,
+            covered_s=self.covered_s,
+            sm_mean=sm.mean,
+            sm_median=self._percentile(0.5),
+            sm_p95=self._percentile(0.95),
+            sm_min=sm.low,
+            sm_max=sm.high,
+            mem_mean_mib=mem.mean,
+            mem_max_mib=mem.high,
+            traffic_mean=traffic.mean,
+            traffic_min=traffic.low,
+            traffic_max=traffic.high,
+            power_mean_w=power.mean,
+            energy_j=sum(known_j) if known_j else None,
+            energy_counted=self.counted_j is not None and self.by_power_j is None,
+            idle_s=self.idle_s if sm.seconds > 0.0 else None,
+            no_process_s=self.no_process_s if self.listed_s > 0.0 else None,
+        )
+
+    def _measure(self, name: str) -> Measure:
+        return self.measures.get(name) or Measure()
+
+    def _percentile(self, part: float) -> float | None:
+        """The use that was not exceeded in this part of the time, to a percent."""
+        whole_s = sum(self.sm_seconds.values())
+        sm = self._measure("sm")
+        if whole_s <= 0.0 or sm.low is None or sm.high is None:
+            return None
+        seen_s = 0.0
+        for percent in sorted(self.sm_seconds):
+            seen_s += self.sm_seconds[percent]
+            if seen_s >= part * whole_s:
+                return min(max(float(percent), sm.low), sm.high)
+        return sm.high
+
+
+def begun(uuid: str, index: int, at: float, interval_s: float, energy_j: float | None) -> DeviceTotals:
+    """Nothing seen yet, from `at` on."""
+    curve = UseCurve(since=at, step_s=interval_s)
+    return DeviceTotals(uuid=uuid, index=index, curve=curve, last_at=at, last_energy_j=energy_j)

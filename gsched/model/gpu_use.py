@@ -1,0 +1,118 @@
+"""What a job makes of its GPUs: what a driver tells of a device at one moment, and the summary of an attempt's use.
+
+Unknown is not zero: what a driver could not tell is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class ProcessUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process on a device."""
+
+    pid: int
+    sm_percent: float | None = None
+    """Its share of the time in which the device computed."""
+    used_mib: float | None = None
+
+
+class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A device, or a part of one by MIG, as the driver sees it at one moment."""
+
+    uuid: str
+    sm_percent: float | None = None
+    """Share of the last moments in which it computed."""
+    traffic_percent: float | None = None
+    """Share of the last moments in which its memory was read or written."""
+    used_mib: float | None = None
+    power_w: float | None = None
+    energy_j: float | None = None
+    """All that it has consumed since the driver was loaded."""
+    processes: tuple[ProcessUse, ...] | None = None
+    """None: the driver does not tell which there are."""
+    parts: tuple[DeviceUse, ...] = ()
+    """By MIG."""
+
+
+class GpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What one attempt has made of one device that it holds. Percentages of 100, means by time."""
+
+    host: str = ""
+    index: int = 0
+    uuid: str = ""
+    samples: int = 0
+    covered_s: float = 0.0
+    """Seconds that the samples stand for; what is missing of its run time nobody has looked at."""
+    sm_mean: float | None = None
+    sm_median: float | None = None
+    sm_p95: float | None = None
+    sm_min: float | None = None
+    sm_max: float | None = None
+    mem_mean_mib: float | None = None
+    mem_max_mib: float | None = None
+    traffic_mean: float | None = None
+    traffic_min: float | None = None
+    traffic_max: float | None = None
+    power_mean_w: float | None = None
+    energy_j: float | None = None
+    energy_counted: bool = False
+    """All of `energy_j` is by the device's own counter; otherwise some of it is power by time."""
+    idle_s: float | None = None
+    """Seconds in which it did not compute."""
+    no_process_s: float | None = None
+    """Seconds in which no process of the job was on it."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of it."""
+        return bool(self.samples) or self.energy_j is not None
+
+
+class JobGpuUse(msgspec.Struct, frozen=True, kw_only=True):
+    """All devices of a job in one row. None where it is unknown of one of them: a part would pass for the whole."""
+
+    util_percent: float | None = None
+    mem_mean_mib: float | None = None
+    """Of a device."""
+    mem_max_mib: float | None = None
+    """The most on one device."""
+    energy_j: float | None = None
+    idle_s: float | None = None
+    """Summed over the devices."""
+
+
+def of_job(uses: Sequence[GpuUse], devices: int) -> JobGpuUse:
+    """Those of a job that holds so many devices."""
+    if not uses or len(uses) < devices:
+        return JobGpuUse()
+    return JobGpuUse(
+        util_percent=_mean([use.sm_mean for use in uses]),
+        mem_mean_mib=_mean([use.mem_mean_mib for use in uses]),
+        mem_max_mib=_most([use.mem_max_mib for use in uses]),
+        energy_j=_sum([use.energy_j for use in uses]),
+        idle_s=_sum([use.idle_s for use in uses]),
+    )
+
+
+def _all(values: Sequence[float | None]) -> list[float]:
+    """The values, or nothing when one of them is unknown."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = _all(values)
+    return sum(known) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = _all(values)
+    return sum(known) / len(known) if known else None
+
+
+def _most(values: Sequence[float | None]) -> float | None:
+    known = _all(values)
+    return max(known) if known else None
