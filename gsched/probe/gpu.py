@@ -15,6 +15,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.model.gpu_use import DeviceUse
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
 from gsched.model.resource import GPU_COUNTERS
 from gsched.probe import inventory
@@ -25,6 +26,10 @@ class GpuProbe(Protocol):
 
     async def sample(self) -> GpuReport:
         """What the GPUs are like now. Never raises; a failure is a report with `known=False` and the reason."""
+        ...
+
+    async def use(self, indexes: Sequence[int]) -> tuple[DeviceUse, ...]:
+        """What is made of the GPUs with these indexes now; those that do not tell are missing. Never raises."""
         ...
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
@@ -45,6 +50,9 @@ class NullProbe:
 
     async def sample(self) -> GpuReport:
         return GpuReport(provider="none", reason=coded("probe.off_so_none"))
+
+    async def use(self, indexes: Sequence[int]) -> tuple[DeviceUse, ...]:
+        return ()
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         if indexes:
@@ -74,6 +82,9 @@ class SimulatedProbe:
         before, self._told = self._told, {gpu.uuid: gpu.xids for gpu in gpus}
         gpus = tuple(_with_new_xids(gpu, before.get(gpu.uuid, gpu.xids)) for gpu in gpus)
         return GpuReport(gpus=gpus, provider="simulated", reason=coded("probe.simulated", str(self._path)))
+
+    async def use(self, indexes: Sequence[int]) -> tuple[DeviceUse, ...]:
+        return ()  # no job computes on a GPU that is not there
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         inventory.change(self._path, self._host, indexes, {"compute_mode": mode.value})

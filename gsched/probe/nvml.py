@@ -1,7 +1,7 @@
 """NVML as a process of its own: `python -m gsched.probe.nvml` answers one JSON line per request line.
 
-Requests on standard input: `sample`, or `set-mode INDEXES MODE` (`set-mode 0,2 exclusive_process`). The process ends
-when standard input does, and with its parent. Unasked comes a line `{"stirred":true}`: a sample would tell news. It
+Requests on standard input: `sample`, `use INDEXES` (what is made of these GPUs now, `use 0,2`), or `set-mode INDEXES
+MODE` (`set-mode 0,2 exclusive_process`). The process ends when standard input does, and with its parent. Unasked comes a line `{"stirred":true}`: a sample would tell news. It
 is apart because a call into the driver can hang for ever and cannot
 be called off: only a process can be killed. This is the only module that imports pynvml; it is read-only but for
 set-mode, it never runs nvidia-smi, and each value is read on its own, so that what one driver or one GPU cannot tell
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText, coded, listed
+from gsched.model.gpu_use import DeviceUse
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.nvml_events import Events
 from gsched.probe.nvml_facts import (
@@ -37,6 +38,7 @@ from gsched.probe.nvml_facts import (
 )
 from gsched.probe.nvml_patience import NvmlPatience
 from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, value_of
+from gsched.probe.nvml_use import UseReader
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -63,6 +65,7 @@ class NvmlAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One line of the process. `error` says why a mode could not be set; `denied` that it takes more rights."""
 
     report: GpuReport | None = None
+    use: tuple[DeviceUse, ...] = ()
     error: AnyText = ""
     denied: bool = False
     stirred: bool = False
@@ -80,6 +83,8 @@ class Nvml:
         self._notify = notify
         self._events: Events | None = None
         self._patience = NvmlPatience(self._gpu, gpu_limit_s)
+        self._use = UseReader()
+        self._use_patience = NvmlPatience(lambda index: self._use.read(self._api, index), gpu_limit_s)
         self._seen: dict[int, Gpu] = {}
         """The last good sight of each index: a GPU that is lost no longer tells its UUID."""
         self._facts: dict[str, DeviceFacts] = {}
@@ -107,6 +112,18 @@ class Nvml:
         reason: AnyText = "" if gpus else coded("nvml.no_gpu")
         unheard: AnyText = "" if self._events is None else self._events.unheard
         return GpuReport(gpus=gpus, reason=reason, provider="nvml", driver=driver, unheard=unheard)
+
+    def use(self, indexes: list[int]) -> tuple[DeviceUse, ...]:
+        """What is made of the GPUs with these indexes now; one that cannot be read is missing."""
+        import pynvml  # it has been before, see above
+
+        try:
+            self._begin(pynvml)
+            seen = self._use_patience.seen(indexes)
+        except pynvml.NVMLError as problem:
+            self._failed(pynvml, problem)
+            return ()
+        return tuple(use for index in indexes if (use := seen.get(index)) is not None)
 
     def _with_news(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         """The GPUs with what the driver has told of them."""
@@ -294,6 +311,8 @@ def answer(nvml: Nvml, request: str) -> NvmlAnswer:
     try:
         if words == ["sample"]:
             return NvmlAnswer(report=nvml.sample())
+        if len(words) == 2 and words[0] == "use":
+            return NvmlAnswer(use=nvml.use([int(index) for index in words[1].split(",")]))
         if len(words) == 3 and words[0] == "set-mode":
             return nvml.set_mode([int(index) for index in words[1].split(",")], ComputeMode(words[2]))
     except Exception as problem:  # whatever a driver does, the parent gets its line

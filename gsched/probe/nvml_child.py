@@ -19,6 +19,7 @@ import msgspec
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
+from gsched.model.gpu_use import DeviceUse
 from gsched.model.host import ComputeMode, GpuReport
 from gsched.probe.nvml import NvmlAnswer
 
@@ -89,6 +90,19 @@ class NvmlProbe:
             else:
                 self._pause_s, self._not_before = self._first_pause_s, 0.0
             return report
+
+    async def use(self, indexes: Sequence[int]) -> tuple[DeviceUse, ...]:
+        if not indexes:
+            return ()
+        async with self._lock:
+            if self._clock.monotonic() < self._not_before:
+                return ()
+            try:
+                reply = await self._ask(f"use {','.join(map(str, indexes))}")
+            except Unavailable as problem:
+                self._fail(problem.said)
+                return ()
+        return reply.use
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         if not indexes:

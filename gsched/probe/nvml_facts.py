@@ -148,6 +148,21 @@ def processes_of(read: GpuReader) -> tuple[int | None, tuple[GpuProcess, ...]]:
 
     Their users are told by number.
     """
+    used, kinds = memory_of_processes(read)
+    if used is None:
+        return None, ()
+    found = sorted(used.items(), key=lambda each: (-(each[1] or 0), each[0]))[:MOST_PROCESSES]
+    return len(used), tuple(
+        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB, kind=_kind(kinds[pid]))
+        for pid, total in found
+    )
+
+
+def memory_of_processes(read: GpuReader) -> tuple[dict[int, int | None] | None, dict[int, set[ProcessKind]]]:
+    """Bytes that each process with a context on the GPU has of its memory, and the lists in which each process stands.
+
+    None: nobody knows which processes there are.
+    """
     used: dict[int, int | None] = {}
     kinds: dict[int, set[ProcessKind]] = {}
     is_known = False
@@ -159,13 +174,7 @@ def processes_of(read: GpuReader) -> tuple[int | None, tuple[GpuProcess, ...]]:
             # A program that computes and draws is in two lists, with the same memory in both.
             before = used.get(pid)
             used[pid] = total if before is None else before if total is None else max(before, total)
-    if not is_known:
-        return None, ()
-    found = sorted(used.items(), key=lambda each: (-(each[1] or 0), each[0]))[:MOST_PROCESSES]
-    return len(used), tuple(
-        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB, kind=_kind(kinds[pid]))
-        for pid, total in found
-    )
+    return (used if is_known else None), kinds
 
 
 def _kind(lists: set[ProcessKind]) -> ProcessKind:

@@ -10,28 +10,27 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
-from gsched.model.host import Gpu
-
-Look = Callable[[int], Gpu]
+T = TypeVar("T")
 
 
-class NvmlPatience:
+class NvmlPatience(Generic[T]):
     """`look` reads one GPU by its index; each may take `limit_s` seconds."""
 
-    def __init__(self, look: Look, limit_s: float) -> None:
+    def __init__(self, look: Callable[[int], T], limit_s: float) -> None:
         self._look = look
         self._limit_s = limit_s
         self._hanging: dict[int, threading.Thread] = {}
 
-    def seen(self, indexes: Iterable[int]) -> dict[int, Gpu]:
+    def seen(self, indexes: Iterable[int]) -> dict[int, T]:
         """Index -> what was seen, without those that do not answer. Raises what `look` does."""
         self._hanging = {index: thread for index, thread in self._hanging.items() if thread.is_alive()}
         left = [index for index in indexes if index not in self._hanging]
-        found: dict[int, Gpu] = {}
+        found: dict[int, T] = {}
         limit_s: float | None = self._limit_s
         while left:
-            answers: queue.SimpleQueue[Gpu | Exception] = queue.SimpleQueue()
+            answers: queue.SimpleQueue[T | Exception] = queue.SimpleQueue()
             thread = threading.Thread(target=self._work, args=(list(left), answers), daemon=True)
             thread.start()
             try:
@@ -45,7 +44,7 @@ class NvmlPatience:
                 limit_s = None
         return found
 
-    def _work(self, indexes: list[int], answers: queue.SimpleQueue[Gpu | Exception]) -> None:
+    def _work(self, indexes: list[int], answers: queue.SimpleQueue[T | Exception]) -> None:
         for index in indexes:
             try:
                 answers.put(self._look(index))

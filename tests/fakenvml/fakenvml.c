@@ -17,12 +17,21 @@
  *   gpu.0.delay_ms=MS              every call about GPU 0 takes so long
  *   gpu.0.slowdown=90 .remap_failed=1
  *   gpu.0.recovery=1               the recovery action that the driver wants; absent: it does not say
+ *   gpu.0.energy_mj=               its counter of energy; absent: it has none
+ *   gpu.0.proc_util=PID:SM:MEM,... what its processes use; absent: it does not tell, empty: none has used it
  *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
  *   gpu.0.no_events=1              it has none
  *   init_err=9                     nvmlInit fails
  *   err.FUNCTION=CODE              this function fails
  *   delay_ms.FUNCTION=MS           this function takes so long
  *   late_ms.nvmlDeviceSetComputeMode=MS   it returns so long after it has set the mode
+ *   clock=SECONDS                  the time that curves go by; else that of the machine since `since=` (UTC seconds)
+ *
+ * Any number may be a curve over time:
+ *   steps:SECONDS:A,B,C            A for so many seconds, then B, then C, and from the beginning again
+ *   saw:SECONDS:A:B                from A up to B in so many seconds, again and again
+ *   bursts:SECONDS:ON:A            A in the first ON of every so many seconds, else 0
+ *   ramp:RATE:A                    A, and RATE more each second
  *
  * Layouts and codes as in NVIDIA's NVML API reference; functions are those that nvidia-ml-py looks up.
  */
@@ -50,6 +59,7 @@ typedef struct { unsigned gpu, memory; } utilization;
 typedef struct { unsigned version, sensor; int value; } temperature_v1;
 struct attributes { unsigned counts[8]; unsigned long long memory_mib; };
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process_v2;
+typedef struct { unsigned pid; unsigned long long at_us; unsigned sm, mem, encoder, decoder; } process_sample;
 typedef struct {
     char legacy[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -78,9 +88,45 @@ static int lookup(const char *key, char *value, size_t size) {
     return found;
 }
 
+static double played_s(void) {
+    char value[1024];
+    if (lookup("clock", value, sizeof value)) return strtod(value, NULL);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double since = lookup("since", value, sizeof value) ? strtod(value, NULL) : 0;
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - since;
+}
+
+/* What a curve is at the time that is played. */
+static long curve(const char *value) {
+    double seconds, first, second, now = played_s();
+    int start = 0;
+    if (sscanf(value, "steps:%lf:%n", &seconds, &start) == 1 && start && seconds > 0) {
+        long values[128], count = 0;
+        char *rest = (char *)value + start;
+        while (count < 128 && *rest) {
+            values[count++] = strtol(rest, &rest, 0);
+            if (*rest != ',') break;
+            rest++;
+        }
+        long place = (long)(now / seconds);
+        return count && place >= 0 ? values[place % count] : 0;
+    }
+    if (sscanf(value, "saw:%lf:%lf:%lf", &seconds, &first, &second) == 3 && seconds > 0) {
+        double place = now / seconds;
+        return (long)(first + (second - first) * (place - (double)(long)place));
+    }
+    if (sscanf(value, "bursts:%lf:%lf:%lf", &seconds, &first, &second) == 3 && seconds > 0) {
+        double place = now - seconds * (double)(long)(now / seconds);
+        return place < first ? (long)second : 0;
+    }
+    if (sscanf(value, "ramp:%lf:%lf", &first, &second) == 2) return (long)(second + first * now);
+    return strtol(value, NULL, 0);
+}
+
 static long number(const char *key, long otherwise) {
     char value[1024];
-    return lookup(key, value, sizeof value) ? strtol(value, NULL, 0) : otherwise;
+    return lookup(key, value, sizeof value) ? curve(value) : otherwise;
 }
 
 static void name_key(device gpu, const char *name, char *key, size_t size) {
@@ -314,6 +360,36 @@ EXPORT code nvmlDeviceGetPowerUsage(device gpu, unsigned *milliwatts) {
     ENTER(gpu);
     *milliwatts = (unsigned)of_gpu(gpu, "power_mw", 60000);
     return OK;
+}
+
+EXPORT code nvmlDeviceGetTotalEnergyConsumption(device gpu, unsigned long long *millijoules) {
+    ENTER(gpu);
+    char value[1024], key[128];
+    name_key(gpu, "energy_mj", key, sizeof key);
+    if (!lookup(key, value, sizeof value)) return NOT_SUPPORTED;
+    *millijoules = (unsigned long long)curve(value);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetProcessUtilization(device gpu, process_sample *list, unsigned *count,
+                                            unsigned long long since_us) {
+    ENTER(gpu);
+    char value[1024], key[128];
+    unsigned found = 0;
+    unsigned long long now_us = (unsigned long long)(played_s() * 1e6);
+    name_key(gpu, "proc_util", key, sizeof key);
+    if (!lookup(key, value, sizeof value)) return NOT_SUPPORTED;
+    if (now_us <= since_us) return NOT_FOUND;
+    for (char *rest, *part = strtok_r(value, ",", &rest); part; part = strtok_r(NULL, ",", &rest), found++) {
+        if (found >= *count || !list) continue;
+        memset(&list[found], 0, sizeof list[found]);
+        list[found].at_us = now_us;
+        sscanf(part, "%u:%u:%u", &list[found].pid, &list[found].sm, &list[found].mem);
+    }
+    if (!found) return NOT_FOUND;
+    code result = found > *count || !list ? INSUFFICIENT_SIZE : OK;
+    *count = found;
+    return result;
 }
 
 EXPORT code nvmlDeviceGetPerformanceState(device gpu, unsigned *state) {

@@ -1,0 +1,115 @@
+"""What is made of one GPU now, by NVML: computing, memory, power, the counter of energy, and what its processes do.
+
+Read-only. Runs in the process of gsched.probe.nvml, where a call that hangs harms nobody else. A value that no device
+can have is taken for one that the driver cannot tell. Source of functions and units: NVIDIA's NVML API reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gsched.model.gpu_use import DeviceUse, ProcessUse
+from gsched.probe.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
+from gsched.probe.nvml_read import GpuReader, one_line
+
+MOST_LISTED = 1024
+"""Processes on one GPU that are told."""
+
+_MIB = 1024 * 1024
+_MOST_MW = 10_000_000
+_MOST_MJ = 1 << 62
+
+
+class UseReader:
+    """Remembers up to when each GPU has told what its processes do."""
+
+    def __init__(self) -> None:
+        self._told_us: dict[str, int] = {}
+
+    def read(self, api: Any, index: int) -> DeviceUse | None:
+        """The GPU with this index; None when it cannot be found."""
+        try:
+            handle = api.nvmlDeviceGetHandleByIndex(index)
+            uuid = one_line(api.nvmlDeviceGetUUID(handle))
+        except api.NVMLError:
+            return None
+        read = GpuReader(api, handle)
+        rates = read("nvmlDeviceGetUtilizationRates")
+        modes = read("nvmlDeviceGetMigMode")
+        return DeviceUse(
+            uuid=uuid,
+            sm_percent=_percent(None if rates is None else rates.gpu),
+            traffic_percent=_percent(None if rates is None else rates.memory),
+            used_mib=_used_mib(api, read),
+            power_w=_within(read("nvmlDeviceGetPowerUsage"), _MOST_MW, 1000.0),
+            energy_j=_within(read("nvmlDeviceGetTotalEnergyConsumption"), _MOST_MJ, 1000.0),
+            processes=self._processes(api, read, uuid),
+            parts=_parts(api, read) if modes and modes[0] else (),
+        )
+
+    def _processes(self, api: Any, read: GpuReader, uuid: str) -> tuple[ProcessUse, ...] | None:
+        used, _ = memory_of_processes(read)
+        if used is None:
+            return None
+        busy = self._sm_percents(api, read, uuid)
+        return tuple(
+            ProcessUse(
+                pid=pid,
+                # Of one that is not listed there the driver says by that that it did not compute.
+                sm_percent=None if busy is None else busy.get(pid, 0.0),
+                used_mib=None if used[pid] is None else (used[pid] or 0) / _MIB,
+            )
+            for pid in sorted(used)[:MOST_LISTED]
+        )
+
+    def _sm_percents(self, api: Any, read: GpuReader, uuid: str) -> dict[int, float] | None:
+        """Process id -> its mean use since the last look; None where the driver does not tell."""
+        since_us = self._told_us.get(uuid, 0)
+        try:
+            samples = api.nvmlDeviceGetProcessUtilization(read.handle, since_us)
+        except AttributeError:  # bindings older than the function
+            return None
+        except api.NVMLError as problem:
+            return {} if isinstance(problem, api.NVMLError_NotFound) else None
+        found: dict[int, list[int]] = {}
+        for each in samples:
+            if each.timeStamp > since_us and each.smUtil <= 100:
+                found.setdefault(int(each.pid), []).append(int(each.smUtil))
+        latest_us = max((int(each.timeStamp) for each in samples), default=0)
+        if latest_us:
+            self._told_us[uuid] = latest_us  # also an earlier one: its clock was set back
+        return {pid: sum(values) / len(values) for pid, values in found.items()}
+
+
+def _parts(api: Any, read: GpuReader) -> tuple[DeviceUse, ...]:
+    """The parts by MIG. NVML tells of their memory and processes, not of their work or power."""
+    most = min(read("nvmlDeviceGetMaxMigDeviceCount") or 0, MOST_MIG_DEVICES)
+    handles = (read("nvmlDeviceGetMigDeviceHandleByIndex", place) for place in range(most))
+    return tuple(_part(api, GpuReader(api, handle)) for handle in handles if handle is not None)
+
+
+def _part(api: Any, read: GpuReader) -> DeviceUse:
+    used, _ = memory_of_processes(read)
+    listed = None if used is None else sorted(used.items())[:MOST_LISTED]
+    return DeviceUse(
+        uuid=one_line(read("nvmlDeviceGetUUID")),
+        used_mib=_used_mib(api, read),
+        processes=None
+        if listed is None
+        else tuple(ProcessUse(pid=pid, used_mib=None if size is None else size / _MIB) for pid, size in listed),
+    )
+
+
+def _used_mib(api: Any, read: GpuReader) -> float | None:
+    memory = read("nvmlDeviceGetMemoryInfo", getattr(api, "nvmlMemory_v2", 0))
+    if memory is None:  # a driver before 510 has the first version alone
+        memory = read("nvmlDeviceGetMemoryInfo")
+    return None if memory is None or memory.used > memory.total else memory.used / _MIB
+
+
+def _percent(value: int | None) -> float | None:
+    return _within(value, 100, 1.0)
+
+
+def _within(value: int | None, most: int, unit: float) -> float | None:
+    return None if value is None or not 0 <= value <= most else value / unit

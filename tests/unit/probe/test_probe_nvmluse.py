@@ -1,0 +1,134 @@
+"""What NVML tells of the use of GPUs, in its child process, against a fake driver library that plays curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+import pytest
+from bounded_loop import run_async
+
+from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
+from gsched.model.gpu_use import DeviceUse, ProcessUse
+from gsched.probe.gpu import NullProbe
+from gsched.probe.nvml_child import NvmlProbe
+
+pytestmark = pytest.mark.needs_gcc
+
+MIB = 1024 * 1024
+UUID = "GPU-fa4e0000-0000-4000-8000-00000000000{}".format
+
+
+class Machine(Protocol):
+    def say(self, *lines: str) -> None: ...
+
+
+def with_probe(story: Callable[[NvmlProbe], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+    async def run() -> Any:
+        probe = NvmlProbe(**{"time_limit_s": 60.0, **options})
+        try:
+            return await story(probe)
+        finally:
+            await probe.close()
+
+    return run_async(run())
+
+
+def use(*indexes: int) -> tuple[DeviceUse, ...]:
+    return with_probe(lambda probe: probe.use(indexes))  # type: ignore[no-any-return]
+
+
+def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
+    machine.say("gpu.1.util=42", "gpu.1.mem_util=7", "gpu.1.used_mib=500", "gpu.1.power_mw=250500")
+    machine.say("gpu.1.energy_mj=123456789", f"gpu.1.procs=11:{400 * MIB},12:{100 * MIB},13")
+    machine.say("gpu.1.proc_util=11:40:5,12:2:1,14:255:0", "clock=100")
+    assert use(1) == (
+        DeviceUse(
+            uuid=UUID(1),
+            sm_percent=42.0,
+            traffic_percent=7.0,
+            used_mib=500.0,
+            power_w=250.5,
+            energy_j=123456.789,
+            processes=(
+                ProcessUse(pid=11, sm_percent=40.0, used_mib=400.0),
+                ProcessUse(pid=12, sm_percent=2.0, used_mib=100.0),
+                ProcessUse(pid=13, sm_percent=0.0),
+            ),
+        ),
+    )
+
+
+def test_what_a_driver_cannot_tell_is_unknown(machine: Machine) -> None:
+    machine.say(*(f"err.nvmlDeviceGet{what}=3" for what in ("UtilizationRates", "PowerUsage", "MemoryInfo")))
+    machine.say(*(f"err.nvmlDeviceGet{kind}RunningProcesses_v3=3" for kind in ("Compute", "Graphics", "MPSCompute")))
+    assert use(0) == (DeviceUse(uuid=UUID(0)),)
+
+
+def test_processes_without_utilisation_have_an_unknown_share(machine: Machine) -> None:
+    machine.say(f"gpu.0.procs=11:{MIB}")
+    assert use(0)[0].processes == (ProcessUse(pid=11, used_mib=1.0),)
+
+
+def test_values_that_no_device_can_have_are_unknown(machine: Machine) -> None:
+    """Negative ones come as very large ones: NVML's are unsigned."""
+    machine.say("gpu.0.energy_mj=-5", "gpu.0.power_mw=-1", "gpu.0.util=250", "gpu.0.mem_mib=10", "gpu.0.used_mib=11")
+    (seen,) = use(0)
+    assert (seen.energy_j, seen.power_w, seen.sm_percent, seen.used_mib) == (None, None, None, None)
+
+
+def test_a_gpu_that_vanishes_is_missing(machine: Machine) -> None:
+    machine.say("gpu.1.handle_err=15")
+    assert [each.uuid for each in use(0, 1, 2, 9)] == [UUID(0), UUID(2)]
+
+
+def test_a_gpu_whose_calls_hang_is_missing(machine: Machine) -> None:
+    """The others are read all the same, with the child that there is."""
+    machine.say("gpu.1.delay_ms=3600000")
+    seen = with_probe(lambda probe: probe.use((0, 1, 2)), time_limit_s=20.0)
+    assert [each.uuid for each in seen] == [UUID(0), UUID(2)]
+
+
+def test_parts_by_mig(machine: Machine) -> None:
+    machine.say("gpu.0.mig_mode=1", "gpu.0.mig.3.gi=1", "gpu.0.mig.3.uuid=MIG-x", "gpu.0.mig.3.used_mib=77")
+    machine.say("gpu.0.mig.3.mem_mib=100", f"gpu.0.mig.3.procs=11:{70 * MIB}")
+    assert use(0)[0].parts == (DeviceUse(uuid="MIG-x", used_mib=77.0, processes=(ProcessUse(pid=11, used_mib=70.0),)),)
+
+
+def test_a_probe_of_nothing_tells_nothing() -> None:
+    assert run_async(NullProbe().use([0])) == ()
+    assert with_probe(lambda probe: probe.use([])) == ()
+
+
+def played(machine: Machine, moments: Sequence[float]) -> DeviceTotals:
+    """A device that is read at these seconds of its curve."""
+
+    async def story(probe: NvmlProbe) -> DeviceTotals:
+        machine.say(f"clock={moments[0]}")
+        (first,) = await probe.use([0])
+        found = begun(first.uuid, 0, moments[0], 10.0, first.energy_j)
+        for at in moments[1:]:
+            machine.say(f"clock={at}")
+            (seen,) = await probe.use([0])
+            sample = UseSample(sm_percent=seen.sm_percent, power_w=seen.power_w, energy_j=seen.energy_j)
+            found.add(sample, at, 10.0)
+        return found
+
+    return with_probe(story)  # type: ignore[no-any-return]
+
+
+def test_curves_are_played_and_added_up(machine: Machine) -> None:
+    machine.say("gpu.0.util=steps:100:0,50,100", "gpu.0.energy_mj=ramp:200000:7", "gpu.0.power_mw=saw:100:0:300000")
+    found = played(machine, [*range(5, 305, 10), 305])
+    told = found.summary("h")
+    assert (told.sm_min, told.sm_max, told.sm_median) == (0.0, 100.0, 50.0)
+    assert told.sm_mean == pytest.approx((9 * 0 + 10 * 50 + 10 * 100) / 30, abs=2)
+    assert told.idle_s == 100.0  # nine samples at first, and the one after the end: it begins again
+    assert (told.energy_j, told.energy_counted) == (pytest.approx(60_000.0), True)
+    assert told.power_mean_w == pytest.approx(150.0, abs=10)
+
+
+def test_bursts(machine: Machine) -> None:
+    machine.say("gpu.0.util=bursts:50:10:80")
+    told = played(machine, range(0, 500, 10)).summary("h")
+    assert (told.sm_mean, told.sm_p95, told.sm_median) == (pytest.approx(80 * 9 / 49), 80.0, 0.0)
