@@ -157,6 +157,7 @@ class Agent:
             self._make_sessions(relay).keep(),
             self._sample_usage(),
             self._attempts.limit_outputs(),
+            self._attempts.gpu_use.keep(),
             keep_fed(self._manager, lambda: True),
         )
         workers = [asyncio.create_task(work) for work in works]
@@ -239,6 +240,8 @@ class Agent:
             accounts=accounts,
             locks=self._locks,
             quota=OutputQuota(self._config.kept_output_mib),
+            read_gpus=self._reporter.gpus.read_use,
+            gpu_owners=self._owners_of,
         )
 
     def _surroundings(self, mps: Mps) -> HostContext:
@@ -315,6 +318,7 @@ class Agent:
     async def _configure(self, settings: agent_pb2.Settings) -> None:
         self._attempts.terminate_interval_s = settings.terminate_interval_s
         self._usage_s = settings.usage_sample_s
+        self._attempts.gpu_use.interval_s = settings.gpu_use_s or self._attempts.gpu_use.interval_s
         self._outbox.exchange_s = settings.exchange_s
         self._keeping.configure(settings)
         # Slow probes must not hold up orders.

@@ -97,6 +97,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         locations=_locations(path, conf_dir, settings, findings),
         timing=Timing(
             gpu_probe_s=settings.take("GSCHED_GPU_INTERVAL", seconds(0.05), timing.gpu_probe_s),
+            gpu_use_s=settings.take("GSCHED_GPU_USE_INTERVAL", seconds(0.05), timing.gpu_use_s),
             elim_restart_s=settings.take("GSCHED_ELIM_RESTART", seconds(0.05), timing.elim_restart_s),
             command_wait_s=settings.take("GSCHED_COMMAND_WAIT", seconds(0), timing.command_wait_s),
         ),

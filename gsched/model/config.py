@@ -173,6 +173,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """EXINTERVAL: how often an agent reports load."""
     gpu_probe_s: float = 5.0
     """GSCHED_GPU_INTERVAL: how often GPUs are probed."""
+    gpu_use_s: float = 10.0
+    """GSCHED_GPU_USE_INTERVAL: how often the use of GPUs by running jobs is sampled."""
     elim_restart_s: float = 90.0
     """Shortest time between two starts of one elim (back-off doubles it up to ten times this)."""
     elim_block_s: float | None = None

@@ -37,7 +37,7 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By MIG."""
 
 
-class GpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one attempt has made of one device that it holds. Percentages of 100, means by time."""
 
     host: str = ""
@@ -84,7 +84,7 @@ class JobGpuUse(msgspec.Struct, frozen=True, kw_only=True):
     """Summed over the devices."""
 
 
-def of_job(uses: Sequence[GpuUse], devices: int) -> JobGpuUse:
+def of_job(uses: Sequence[GpuUsage], devices: int) -> JobGpuUse:
     """Those of a job that holds so many devices."""
     if not uses or len(uses) < devices:
         return JobGpuUse()

@@ -8,6 +8,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
+from gsched.model.gpu_use import GpuUsage
 
 
 class JobState(StrEnum):
@@ -214,6 +215,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     max_swap_mib: float | None = None
     max_processes: int | None = None
     max_threads: int | None = None
+    gpus: tuple[GpuUsage, ...] = ()
+    """What it has made of each of its GPUs; those of which nothing is known may be missing."""
+
+    def with_late(self, host: str, cpu_s: float, gpus: tuple[GpuUsage, ...]) -> Usage:
+        """With what a part on this host has used that ended after the job: CPU time that was not counted, and the last
+        word about its GPUs.
+        """
+        others = tuple(use for use in self.gpus if use.host != host)
+        return msgspec.structs.replace(self, cpu_s=self.cpu_s + cpu_s, gpus=(*others, *gpus) if gpus else self.gpus)
 
 
 class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -1,7 +1,8 @@
 """NVML as a process of its own: `python -m gsched.probe.nvml` answers one JSON line per request line.
 
 Requests on standard input: `sample`, `use INDEXES` (what is made of these GPUs now, `use 0,2`), or `set-mode INDEXES
-MODE` (`set-mode 0,2 exclusive_process`). The process ends when standard input does, and with its parent. Unasked comes a line `{"stirred":true}`: a sample would tell news. It
+MODE` (`set-mode 0,2 exclusive_process`). The process ends when standard input does, and with its parent. Unasked comes
+a line `{"stirred":true}`: a sample would tell news. It
 is apart because a call into the driver can hang for ever and cannot
 be called off: only a process can be killed. This is the only module that imports pynvml; it is read-only but for
 set-mode, it never runs nvidia-smi, and each value is read on its own, so that what one driver or one GPU cannot tell

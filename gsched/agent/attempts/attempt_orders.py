@@ -20,7 +20,9 @@ from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
 from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
+from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
+from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder, ReadGpus, no_gpus
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
@@ -66,6 +68,8 @@ class Attempts:
         accounts: HostAccounts | None = None,
         locks: GpuLockFolders | None = None,
         quota: OutputQuota | None = None,
+        read_gpus: ReadGpus = no_gpus,
+        gpu_owners: Owners | None = None,
     ) -> None:
         self._fencing = fencing
         self._prolog_epilog = prolog_epilog or PrologEpilog()
@@ -80,6 +84,15 @@ class Attempts:
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
         self.holdings = HeldResources(self._ended)
+        self.gpu_use = GpuUseRecorder(
+            host,
+            clock,
+            read=read_gpus,
+            running=lambda: self.started,
+            holding=self.holdings.all,
+            owners=gpu_owners or self.owners,
+            folder=self.folder,
+        )
         self.unkillable = Unkillables(send)
         self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
         """Whose store has ordered an attempt, where that is known."""
@@ -126,6 +139,11 @@ class Attempts:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
                 log.warning("processes of attempt %s, of which nothing is known, are still there", name)
         return len(keys)
+
+    @property
+    def started(self) -> dict[AttemptKey, HostAllocation]:
+        """What those have that have begun and are not over."""
+        return {key: part for key, part in self.holdings.running.items() if key in self._started}
 
     @property
     def unforgotten(self) -> set[AttemptKey]:
@@ -309,6 +327,7 @@ class Attempts:
         for key in self._started:
             usage = self._executor.usage(*key) if key not in self._ended else None
             if usage is not None:
+                usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key))
                 fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
         return report if report.attempts else None
 
@@ -339,6 +358,7 @@ class Attempts:
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
+        self.gpu_use.begin()
         self._letters.started((job_id, attempt))
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
@@ -364,9 +384,14 @@ class Attempts:
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
-        if self._letters.ended(key, result):
-            self._unwritten.add(key)
+        else:
+            self._write_end(key)
         self._tell_ended(key)
+
+    def _write_end(self, key: AttemptKey) -> None:
+        """What people get to read of the end: all that is known of it is in the result by now."""
+        if self._letters.ended(key, self._ended[key]):
+            self._unwritten.add(key)
 
     def _on_written(self, key: AttemptKey, result: AttemptResult) -> None:
         self._unwritten.discard(key)
@@ -379,6 +404,10 @@ class Attempts:
 
     async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
         """The GPUs are not offered again before the master is told of the end."""
+        result = self._ended[key]
+        usage = msgspec.structs.replace(result.usage, gpus=await self.gpu_use.end(key, part))
+        self._ended[key] = msgspec.structs.replace(result, usage=usage)
+        self._write_end(key)
         if _has_failed(self._ended[key]):
             self._blames[key] = await self._prolog_epilog.blame(key, part)
         await self._prolog_epilog.after(key, part)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Unavailable
 from gsched.base.gpu_lock import GpuLockError, GpuLockFolders, lock_gpus, places, release
+from gsched.model.gpu_use import DeviceUse
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import GpuProbe, probe_for
 
@@ -136,6 +137,14 @@ class GpuWatch:
         except (GschedError, ValueError) as error:
             why = error.said if isinstance(error, GschedError) else str(error)
             self.notes = (*self.notes, coded("remark.gpu_mode", mode, why))
+
+    async def read_use(self, uuids: Collection[str]) -> Mapping[str, DeviceUse]:
+        """What is made of these GPUs, and of their parts, now; those that do not tell are missing."""
+        if self._probe is None or self._last is None:
+            return {}
+        indexes = sorted(gpu.index for gpu in self._last.gpus if gpu.uuid in uuids)
+        found = await self._probe.use(indexes)
+        return {each.uuid: each for use in found for each in (use, *use.parts)}
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""

@@ -1,4 +1,5 @@
-"""What running attempts make of their GPUs: sampled (gpu_use_recorder), summed up (use_totals), kept in their folders.
+"""What running attempts make of their GPUs: sampled, summed up, and kept in the attempts' folders.
 
-Start at gpu_use_recorder. Nothing here changes a GPU or a process, and what a driver cannot tell is never taken for 0.
+Start with `gpu_use_recorder`. Nothing here changes a GPU or a process, and what a driver cannot tell is never taken
+for 0.
 """

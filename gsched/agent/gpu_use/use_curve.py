@@ -11,7 +11,7 @@ import msgspec
 MOST_POINTS = 360
 
 
-class Measure(msgspec.Struct, array_like=True):
+class TimedMeasure(msgspec.Struct, array_like=True):
     """Values that were seen of one quantity, each for some seconds."""
 
     seconds: float = 0.0
@@ -23,7 +23,7 @@ class Measure(msgspec.Struct, array_like=True):
     def add(self, value: float, seconds: float) -> None:
         self._merge(seconds, value * seconds, value, value)
 
-    def merge(self, other: Measure) -> None:
+    def merge(self, other: TimedMeasure) -> None:
         """Take in what another one has seen."""
         if other.low is not None and other.high is not None:
             self._merge(other.seconds, other.total, other.low, other.high)
@@ -46,7 +46,7 @@ class CurvePoint(msgspec.Struct, array_like=True):
     """What was seen in one span of time; a quantity that was not seen then is missing."""
 
     slot: int
-    measures: dict[str, Measure]
+    measures: dict[str, TimedMeasure]
 
 
 class UseCurve(msgspec.Struct):
@@ -66,7 +66,7 @@ class UseCurve(msgspec.Struct):
             self._halve()
         point = self._point(slot)
         for name, value in values.items():
-            point.measures.setdefault(name, Measure()).add(value, seconds)
+            point.measures.setdefault(name, TimedMeasure()).add(value, seconds)
 
     def _point(self, slot: int) -> CurvePoint:
         """That of this slot, which is most often the last one."""
@@ -86,4 +86,4 @@ class UseCurve(msgspec.Struct):
         for point in points:
             into = self._point(point.slot // 2)
             for name, measure in point.measures.items():
-                into.measures.setdefault(name, Measure()).merge(measure)
+                into.measures.setdefault(name, TimedMeasure()).merge(measure)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.agent.gpu_use.use_curve import Measure, UseCurve
-from gsched.model.gpu_use import GpuUse
+from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
+from gsched.model.gpu_use import GpuUsage
 
 MOST_W = 10_000.0
 """No device takes more: a counter that says so is wrong."""
@@ -40,7 +40,7 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
     covered_s: float = 0.0
     last_at: float
     last_energy_j: float | None = None
-    measures: dict[str, Measure] = {}
+    measures: dict[str, TimedMeasure] = {}
     sm_seconds: dict[int, float] = {}
     """Percent -> seconds at it."""
     idle_s: float = 0.0
@@ -66,7 +66,7 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         }
         known = {name: value for name, value in values.items() if value is not None}
         for name, value in known.items():
-            self.measures.setdefault(name, Measure()).add(value, seconds)
+            self.measures.setdefault(name, TimedMeasure()).add(value, seconds)
         self.curve.add(at, seconds, known)
         if sample.sm_percent is not None:
             percent = round(sample.sm_percent)
@@ -92,12 +92,12 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         if sample.power_w is not None and seconds > 0.0:
             self.by_power_j = (self.by_power_j or 0.0) + sample.power_w * seconds
 
-    def summary(self, host: str) -> GpuUse:
+    def summary(self, host: str) -> GpuUsage:
         """What is told of it."""
         sm, traffic = self._measure("sm"), self._measure("traffic")
         mem, power = self._measure("mem"), self._measure("power")
         known_j = [part for part in (self.counted_j, self.by_power_j) if part is not None]
-        return GpuUse(
+        return GpuUsage(
             host=host,
             index=self.index,
             uuid=self.uuid,
@@ -120,8 +120,8 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             no_process_s=self.no_process_s if self.listed_s > 0.0 else None,
         )
 
-    def _measure(self, name: str) -> Measure:
-        return self.measures.get(name) or Measure()
+    def _measure(self, name: str) -> TimedMeasure:
+        return self.measures.get(name) or TimedMeasure()
 
     def _percentile(self, part: float) -> float | None:
         """The use that was not exceeded in this part of the time, to a percent."""

@@ -43,7 +43,7 @@ def together(first: Usage | None, more: Iterable[Usage]) -> Usage | None:
             total = msgspec.structs.replace(usage, pgid=None, pids=())
             continue
         sums = {name: _sum(getattr(total, name), getattr(usage, name)) for name in _SUMS}
-        total = msgspec.structs.replace(total, **sums)
+        total = msgspec.structs.replace(total, **sums, gpus=(*total.gpus, *usage.gpus))
     return total
 
 

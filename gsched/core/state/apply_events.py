@@ -188,7 +188,8 @@ def _part_ended(state: ClusterState, event: JobPartEnded) -> None:
     state.leaving.leave(job, event.host)
     if event.late_cpu_s and job.result is not None:
         state.accounts.used_late(job.spec, event.at, event.late_cpu_s)
-        usage = msgspec.structs.replace(job.result.usage, cpu_s=job.result.usage.cpu_s + event.late_cpu_s)
+    if job.result is not None:
+        usage = job.result.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
         job.result = msgspec.structs.replace(job.result, usage=usage)
 
 

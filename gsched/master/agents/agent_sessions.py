@@ -389,6 +389,7 @@ def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> ag
         ],
         exchange_s=config.timing.exchange_s,
         gpu_probe_s=config.timing.gpu_probe_s,
+        gpu_use_s=config.timing.gpu_use_s,
         elim_restart_s=config.timing.elim_restart_s,
         elim_block_s=config.timing.elim_block_s,
         elim_restarts=config.timing.elim_restarts,

@@ -56,7 +56,7 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
         case "started":
             _check_started(message.started)
         case "ended":
-            _check_ended(message.ended)
+            _check_ended(host, message.ended)
         case "unkillable":
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
@@ -64,7 +64,7 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
         case "usage":
             _at_most(len(message.usage.attempts), MOST_ATTEMPTS, "attempts")
             for each in message.usage.attempts:
-                _check_usage(each.usage)
+                _check_usage(host, each.usage)
 
 
 def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
@@ -79,7 +79,7 @@ def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
     for started in hello.started:
         _check_started(started)
     for ended in hello.ended:
-        _check_ended(ended)
+        _check_ended(host, ended)
     for held in hello.held:
         _check_key(held)
         _check_part(host, held.part)
@@ -104,7 +104,7 @@ def _check_started(started: agent_pb2.Started) -> None:
     _at_most(len(started.boot_id), LONGEST_NAME, "characters of a boot id")
 
 
-def _check_ended(ended: agent_pb2.Ended) -> None:
+def _check_ended(host: str, ended: agent_pb2.Ended) -> None:
     _check_key(ended)
     result = ended.result
     _number(result.ended_at, "time of an end", _TIMES)
@@ -117,13 +117,28 @@ def _check_ended(ended: agent_pb2.Ended) -> None:
         _at_most(len(process.name), LONGEST_NAME, "characters of a process's name")
     for number in (result.left_running_count, *(process.pid for process in result.left_running)):
         _number(number, "processes left running", 1 << 31)
-    _check_usage(result.usage)
+    _check_usage(host, result.usage)
 
 
-def _check_usage(usage: model_pb2.Usage) -> None:
+def _check_usage(host: str, usage: model_pb2.Usage) -> None:
+    _at_most(len(usage.gpus), MOST_GPUS * MOST_PARTS, "GPUs of an attempt")
+    for gpu in usage.gpus:
+        _check_gpu_use(host, gpu)
     for field, value in usage.ListFields():
+        if field.name == "gpus":
+            continue
         for number in value if field.name == "pids" else (value,):
             _number(number, field.name, MOST_AMOUNT)
+
+
+def _check_gpu_use(host: str, use: model_pb2.GpuUsage) -> None:
+    if use.host != host:
+        raise BadRequest(f"an agent of {host} speaks of a GPU of {use.host[:LONGEST_NAME]}")
+    for field, value in use.ListFields():
+        if isinstance(value, str):
+            _at_most(len(value), LONGEST_NAME, f"characters of a {field.name}")
+        else:
+            _number(value, field.name, MOST_AMOUNT)
 
 
 def _check_part(host: str, part: model_pb2.HostAllocation) -> None:

@@ -22,6 +22,7 @@ from gsched.model.event import (
     JobDispatched,
     JobFinished,
     JobModified,
+    JobPartEnded,
     JobRequeued,
     JobStarted,
     JobSubmitted,
@@ -36,7 +37,10 @@ from gsched.store.schema import JobRow
 ROWS_PER_PAGE = 500
 COSTS_PER_PAGE = 2_000
 _OF_ARRAY = ("job_submitted", "job_modified", "job_switched")
-_KINDS = (*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "array_elements_finished")
+_KINDS = (
+    *(*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "job_part_ended"),
+    "array_elements_finished",
+)
 
 
 def read_accounts(store: History, wanted: AccountFilter, *, jobs: bool) -> Iterator[Account]:
@@ -186,6 +190,9 @@ class _Life:
             case JobFinished():
                 self._release(event.at)
                 self.result = event.result
+            case JobPartEnded() if self.result is not None:
+                usage = self.result.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
+                self.result = msgspec.structs.replace(self.result, usage=usage)
             case ArrayElementsFinished():
                 self.unstarted.append(event)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.gpu_use.use_curve import MOST_POINTS, Measure, UseCurve
+from gsched.agent.gpu_use.use_curve import MOST_POINTS, TimedMeasure, UseCurve
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
-from gsched.model.gpu_use import GpuUse, of_job
+from gsched.model.gpu_use import GpuUsage, of_job
 
 START = 1_000_000.0
 
@@ -56,8 +56,8 @@ def test_memory_power_and_processes() -> None:
 
 def test_what_no_sample_tells_is_unknown() -> None:
     use = played([UseSample(), UseSample()]).summary("h")
-    assert use == GpuUse(host="h", index=3, uuid="GPU-a", samples=2, covered_s=20.0)
-    assert totals().summary("h") == GpuUse(host="h", index=3, uuid="GPU-a")
+    assert use == GpuUsage(host="h", index=3, uuid="GPU-a", samples=2, covered_s=20.0)
+    assert totals().summary("h") == GpuUsage(host="h", index=3, uuid="GPU-a")
 
 
 def test_the_counter_counts_energy() -> None:
@@ -167,7 +167,7 @@ def test_a_curve_that_was_halved_is_that_of_the_coarser_step(moments: list[tuple
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 60)), min_size=1), st.integers(0, 100))
 def test_two_halves_merged_are_the_whole(values: list[tuple[float, float]], cut: int) -> None:
-    whole, first, second = Measure(), Measure(), Measure()
+    whole, first, second = TimedMeasure(), TimedMeasure(), TimedMeasure()
     for place, (value, seconds) in enumerate(values):
         whole.add(value, seconds)
         (first if place < cut else second).add(value, seconds)
@@ -177,8 +177,8 @@ def test_two_halves_merged_are_the_whole(values: list[tuple[float, float]], cut:
 
 
 def test_all_devices_of_a_job() -> None:
-    one = GpuUse(samples=1, sm_mean=10.0, mem_mean_mib=1.0, mem_max_mib=5.0, energy_j=7.0, idle_s=1.0)
-    two = GpuUse(samples=1, sm_mean=30.0, mem_mean_mib=3.0, mem_max_mib=2.0, energy_j=3.0, idle_s=4.0)
+    one = GpuUsage(samples=1, sm_mean=10.0, mem_mean_mib=1.0, mem_max_mib=5.0, energy_j=7.0, idle_s=1.0)
+    two = GpuUsage(samples=1, sm_mean=30.0, mem_mean_mib=3.0, mem_max_mib=2.0, energy_j=3.0, idle_s=4.0)
     both = of_job([one, two], 2)
     assert (both.util_percent, both.mem_mean_mib, both.mem_max_mib) == (20.0, 2.0, 5.0)
     assert (both.energy_j, both.idle_s) == (10.0, 5.0)

@@ -43,6 +43,7 @@ def test_all_parameters_of_lsf_conf():
             "GSCHED_GPU_FENCE=Required",
             'LSB_RESOURCE_ENFORCE="gpu"',
             "GSCHED_GPU_INTERVAL=0.5",
+            "GSCHED_GPU_USE_INTERVAL=30",
             "GSCHED_ELIM_RESTART=2",
             "GSCHED_COMMAND_WAIT=0",
             "GSCHED_HOST_LOST=16",
@@ -56,11 +57,12 @@ def test_all_parameters_of_lsf_conf():
     )
     assert checked.errors == []
     assert checked.config.kept_output_mib == 64
-    assert checked.notes == ["lsf.conf:18: note: LSF_LIM_PORT has no effect: there is no LIM"]
+    assert checked.notes == ["lsf.conf:19: note: LSF_LIM_PORT has no effect: there is no LIM"]
     config = checked.config
     assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/my cluster", "/sp")
     assert (config.gpu_provider, config.gpu_fence, config.master_host) == ("sim:/inv", GpuFence.REQUIRED, "h2")
     assert (config.timing.gpu_probe_s, config.timing.elim_restart_s, config.timing.command_wait_s) == (0.5, 2.0, 0.0)
+    assert config.timing.gpu_use_s == 30.0
     assert (config.params.host_lost_after_s, config.params.root_may_submit) == (16.0, True)
 
 
@@ -81,6 +83,7 @@ def test_all_parameters_of_lsf_conf():
         ("GSCHED_KEPT_OUTPUT_MIB=0", "GSCHED_KEPT_OUTPUT_MIB: '0' is not a whole number from 1 to"),
         ("GSCHED_GPU_INTERVAL=0", "GSCHED_GPU_INTERVAL: '0' is not a number of seconds from 0.05"),
         ("GSCHED_GPU_INTERVAL=1e400", "GSCHED_GPU_INTERVAL: '1e400' is too large"),
+        ("GSCHED_GPU_USE_INTERVAL=0", "GSCHED_GPU_USE_INTERVAL: '0' is not a number of seconds from 0.05"),
         ("GSCHED_HOST_LOST=15", "a host would be lost between two reports: GSCHED_HOST_LOST (15 s) must be longer"),
         ("LSF_ROOT_USER=sometimes", "LSF_ROOT_USER: 'sometimes' is neither Y nor N"),
         ("LSF_MASTER_LIST=client", "LSF_MASTER_LIST: client is not a server host of lsf.cluster"),

@@ -28,6 +28,7 @@ from gsched.model.event import (
     JobStarted,
     StaleResultRecorded,
 )
+from gsched.model.gpu_use import GpuUsage
 from gsched.model.job import AttemptResult, Usage
 
 HOSTS = ("a", "b", "c")
@@ -504,6 +505,24 @@ def test_what_is_used_on_all_hosts_counts() -> None:
     result = world.job(job_id).result
     assert result is not None and result.usage.cpu_s == 14.5
     assert [use.cpu_s for use in world.engine.state.accounts.shares("normal", world.now).values()] == [14.5]
+    world.check_replay()
+
+
+def used_on(host: str, percent: float) -> GpuUsage:
+    return GpuUsage(host=host, uuid=f"GPU-{host}", samples=1, sm_mean=percent)
+
+
+def test_what_was_made_of_the_gpus_of_all_hosts() -> None:
+    """A part that ends after the job has the last word about its own GPUs."""
+    world, job_id = running()
+    for host in ("b", "c"):
+        world.report(host, usage={(job_id, 1): Usage(gpus=(used_on(host, 10.0),))})
+    world.ended(job_id, leaves_parts=True, usage=Usage(gpus=(used_on("a", 50.0),)))
+    world.part_ended(job_id, "b", usage=Usage(gpus=(used_on("b", 20.0),)))
+    world.part_ended(job_id, "c", usage=Usage())  # it has forgotten what it has told before
+    result = world.job(job_id).result
+    assert result is not None
+    assert set(result.usage.gpus) == {used_on("a", 50.0), used_on("b", 20.0), used_on("c", 10.0)}
     world.check_replay()
 
 

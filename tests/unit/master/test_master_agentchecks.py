@@ -40,6 +40,12 @@ def usage(**fields: Any) -> Any:
     return model_pb2.Usage(**fields)
 
 
+def used(**fields: Any) -> Message:
+    """A report of what an attempt has made of a GPU."""
+    usages = [agent_pb2.AttemptUsage(job_id=1, usage=usage(gpus=[model_pb2.GpuUsage(**{"host": "a", **fields})]))]
+    return Message(usage=agent_pb2.UsageReport(attempts=usages))
+
+
 TASK = agent_pb2.TaskAsk(request=1, start=agent_pb2.StartTask(environment=[b"x" * (2 << 20)]))
 GOOD = [
     Message(task_ask=TASK),
@@ -54,6 +60,7 @@ GOOD = [
     gpus(GPU, model_pb2.Gpu(uuid="GPU-2", index=1, mig_devices=[model_pb2.MigDevice(uuid="MIG-1")])),
     Message(usage=agent_pb2.UsageReport(attempts=[agent_pb2.AttemptUsage(job_id=1, usage=usage(cpu_s=1.0))])),
     Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (1 << 20))),
+    used(uuid="GPU-1", index=3, samples=5, sm_mean=50.5, energy_j=1e9, energy_counted=True),
 ]  # fmt: skip
 
 
@@ -106,6 +113,17 @@ BAD: dict[str, Message] = {
     "parts of a GPU": gpus(model_pb2.Gpu(uuid="x", mig_devices=[{"uuid": str(n)} for n in range(65)])),
     "bytes are too many": Message(load=model_pb2.LoadReport(notes=["x" * 1000] * 1100)),
     "3145748 bytes": Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (3 << 20))),
+    "energy_j -5": used(energy_j=-5.0),
+    "sm_mean inf": used(sm_mean=float("inf")),
+    "characters of a uuid": used(uuid="x" * 2000),
+    "speaks of a GPU of b": used(host="b"),
+    "16385 GPUs": Message(
+        ended=agent_pb2.Ended(
+            job_id=1,
+            attempt=1,
+            result=model_pb2.AttemptResult(usage=usage(gpus=[model_pb2.GpuUsage()] * 16_385)),
+        )
+    ),
     "mem_mib nan": Message(
         usage=agent_pb2.UsageReport(attempts=[agent_pb2.AttemptUsage(job_id=1, usage=usage(mem_mib=float("nan")))])
     ),

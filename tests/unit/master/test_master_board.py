@@ -32,6 +32,7 @@ from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.model.gpu_use import GpuUsage
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
@@ -467,13 +468,15 @@ def test_what_a_job_uses_is_the_sum_over_its_hosts() -> None:
     services.engine.handle(Submit("ann", "", (wide,)), NOW)
     services.engine.cycle(NOW)
     for number, host in enumerate(("a", "b"), 1):
-        used = Usage(cpu_s=3.0, mem_mib=50.0, pgid=number, pids=(number,), sampled_at=NOW)
+        gpus = (GpuUsage(host=host, uuid=f"GPU-{host}", samples=1),)
+        used = Usage(cpu_s=3.0, mem_mib=50.0, pgid=number, pids=(number,), sampled_at=NOW, gpus=gpus)
         services.engine.handle(HostReported(host, number, usage={(1, 1): used}), NOW)
     services.board.publish(services.engine)
     job = services.board.job(1)
     assert job is not None and job.allocation is not None and job.usage is not None
     first = ("a", "b").index(job.allocation.first_host) + 1
     assert (job.usage.cpu_s, job.usage.mem_mib, job.usage.pgid, job.usage.pids) == (6.0, 100.0, first, (first,))
+    assert {use.host for use in job.usage.gpus} == {"a", "b"} and len(job.usage.gpus) == 2
 
 
 def test_a_host_that_was_taken_out_is_heard_until_its_jobs_have_ended() -> None:

@@ -1,0 +1,284 @@
+"""What running attempts make of their GPUs: sampling, shares, files, ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from gsched.agent.gpu_use import use_files
+from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder
+from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
+from gsched.agent.gpu_use.use_curve import MOST_POINTS
+from gsched.agent.gpu_use.use_totals import UseSample
+from gsched.base.ids import attempt_name
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.gpu_use import DeviceUse, GpuUsage, ProcessUse
+from gsched.model.host_ledger import AttemptKey
+from tests.support.manual_clock import ManualClock
+
+KEY, OTHER = (7, 1), (8, 1)
+
+
+def part(*uuids: str, parent: str = "") -> HostAllocation:
+    gpus = tuple(HeldGpu(uuid=uuid, index=place, claim="", parent=parent) for place, uuid in enumerate(uuids))
+    return HostAllocation(host="h", slots=1, gpus=gpus)
+
+
+def busy(percent: float | None, *processes: ProcessUse, energy_j: float | None = None) -> DeviceUse:
+    return DeviceUse(
+        uuid="GPU-a",
+        sm_percent=percent,
+        used_mib=1000.0,
+        traffic_percent=5.0,
+        power_w=100.0,
+        energy_j=energy_j,
+        processes=processes,
+    )
+
+
+class Host:
+    """A host with running attempts, whose driver says what a test wants."""
+
+    def __init__(self, spool: Path) -> None:
+        self.spool = spool
+        self.clock = ManualClock()
+        self.running: dict[AttemptKey, HostAllocation] = {}
+        self.uses: dict[str, DeviceUse] = {}
+        self.owner: dict[int, str] = {}
+        self.looks: list[Collection[str]] = []
+        self.recorder = self.agent()
+
+    def agent(self) -> GpuUseRecorder:
+        return GpuUseRecorder(
+            "h",
+            self.clock,
+            read=self.read,
+            running=lambda: self.running,
+            holding=lambda: self.running,
+            owners=self.owners,
+            folder=lambda key: self.spool / attempt_name(*key),
+        )
+
+    async def read(self, uuids: Collection[str]) -> Mapping[str, DeviceUse]:
+        self.looks.append(uuids)
+        return dict(self.uses)
+
+    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
+        return {pid: self.owner[pid] for pid in pids if pid in self.owner}
+
+    def start(self, key: AttemptKey, what: HostAllocation) -> None:
+        self.running[key] = what
+        (self.spool / attempt_name(*key)).mkdir()
+        self.sample(None)
+
+    def sample(self, use: DeviceUse | None, *, after_s: float = 0.0) -> None:
+        self.clock.advance(after_s)
+        if use is not None:
+            self.uses = {use.uuid: use}
+        asyncio.run(self.recorder.sample())
+
+    def end(self, key: AttemptKey) -> tuple[GpuUsage, ...]:
+        return asyncio.run(self.recorder.end(key, self.running.pop(key)))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_a_job_with_a_gpu_of_its_own(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": busy(0.0, energy_j=1000.0)}
+    host.start(KEY, part("GPU-a"))
+    assert host.recorder.summary(KEY) == ()
+    for percent, energy_j in ((100.0, 1100.0), (100.0, 1300.0), (0.0, 1400.0)):
+        host.sample(busy(percent, ProcessUse(pid=11, used_mib=300.0), energy_j=energy_j), after_s=10.0)
+    host.uses = {"GPU-a": busy(0.0, energy_j=1450.0)}
+    (use,) = host.end(KEY)
+    assert (use.host, use.uuid, use.samples, use.covered_s) == ("h", "GPU-a", 3, 30.0)
+    assert use.sm_mean == pytest.approx(200 / 3) and use.idle_s == 10.0 and use.no_process_s == 0.0
+    assert (use.mem_mean_mib, use.mem_max_mib, use.traffic_mean, use.power_mean_w) == (300.0, 300.0, 5.0, 100.0)
+    assert (use.energy_j, use.energy_counted) == (450.0, True)
+
+
+def test_soon_after_the_start_it_is_looked_at_often(host: Host) -> None:
+    """At 1, 3, 7, 15 and then every 10 seconds; in between nobody asks the driver."""
+    host.uses = {"GPU-a": busy(10.0, ProcessUse(pid=11))}
+    host.start(KEY, part("GPU-a"))
+    times = []
+    for second in range(1, 60):
+        before = len(host.looks)
+        host.sample(None, after_s=1.0)
+        if len(host.looks) > before:
+            times.append(second)
+    assert times == [1, 3, 7, 15, 25, 35, 45, 55]
+
+
+def test_what_the_next_agent_finds(host: Host) -> None:
+    """kill -9 of the agent: what was sampled before counts, and so does what the counter tells of the time between."""
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": busy(0.0, energy_j=0.0)}
+    host.start(KEY, part("GPU-a"))
+    host.sample(busy(50.0, ProcessUse(pid=11, used_mib=9.0), energy_j=500.0), after_s=10.0)
+    host.recorder = host.agent()
+    host.sample(busy(100.0, ProcessUse(pid=11, used_mib=3.0), energy_j=20_000.0), after_s=300.0)
+    (use,) = host.recorder.summary(KEY)
+    assert (use.samples, use.covered_s, use.sm_mean, use.mem_max_mib) == (2, 20.0, 75.0, 9.0)
+    assert use.energy_j == 20_000.0
+
+
+def test_one_that_ended_while_no_agent_was_there(host: Host) -> None:
+    host.uses = {"GPU-a": busy(0.0, energy_j=0.0)}
+    host.start(KEY, part("GPU-a"))
+    host.sample(busy(50.0, energy_j=500.0), after_s=10.0)
+    host.recorder = host.agent()
+    host.uses = {"GPU-a": busy(0.0, energy_j=9e6)}  # others have used it since
+    (use,) = host.end(KEY)
+    assert (use.samples, use.energy_j) == (1, 500.0)
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[{}]", b"\xff\xfe", b'[{"uuid": 7}]'])
+def test_a_file_that_cannot_be_read_is_a_hole(host: Host, junk: bytes) -> None:
+    host.running[KEY] = part("GPU-a")
+    folder = host.spool / "7.1"
+    folder.mkdir()
+    (folder / use_files.NAME).write_bytes(junk)
+    host.uses = {"GPU-a": busy(10.0)}
+    host.sample(None)
+    host.sample(None, after_s=10.0)
+    assert host.recorder.summary(KEY)[0].samples == 1
+
+
+def test_the_file_does_not_grow_with_time(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": busy(10.0, ProcessUse(pid=11, used_mib=3.25))}
+    host.start(KEY, part("GPU-a"))
+    file = host.spool / "7.1" / use_files.NAME
+    sizes = []
+    for number in range(2_000):
+        host.sample(busy(number % 101, ProcessUse(pid=11, used_mib=number % 7), energy_j=number), after_s=10.0)
+        sizes.append(file.stat().st_size)
+    assert max(sizes) < 200_000 and max(sizes[1000:]) < 1.5 * max(sizes[:1000])
+    (totals,) = use_files.read(file.parent)
+    assert MOST_POINTS / 2 <= len(totals.curve.points) <= MOST_POINTS
+
+
+def test_a_spool_that_cannot_be_written_ends_nothing(host: Host) -> None:
+    host.running[KEY] = part("GPU-a")  # without a folder
+    host.uses = {"GPU-a": busy(10.0)}
+    host.sample(None)
+    host.sample(None, after_s=10.0)
+    assert host.recorder.summary(KEY)[0].sm_mean == 10.0
+
+
+def test_a_gpu_that_does_not_answer_leaves_a_hole(host: Host) -> None:
+    host.uses = {"GPU-a": busy(50.0, ProcessUse(pid=11))}
+    host.owner = {11: "7.1"}
+    host.start(KEY, part("GPU-a", "GPU-b"))
+    host.sample(busy(50.0, ProcessUse(pid=11)), after_s=10.0)
+    host.uses = {}
+    for _ in range(9):
+        host.sample(None, after_s=10.0)
+    host.sample(busy(50.0, ProcessUse(pid=11)), after_s=10.0)
+    one, never = host.end(KEY)
+    assert (one.samples, one.covered_s) == (2, 20.0)
+    assert never == GpuUsage(host="h", index=1, uuid="GPU-b")
+
+
+def test_two_jobs_on_one_gpu_are_told_apart_by_their_processes(host: Host) -> None:
+    host.owner = {11: "7.1", 12: "8.1"}
+    shared = busy(
+        90.0,
+        ProcessUse(pid=11, sm_percent=60.0, used_mib=300.0),
+        ProcessUse(pid=12, sm_percent=30.0, used_mib=200.0),
+        energy_j=5.0,
+    )
+    host.uses = {"GPU-a": shared}
+    host.start(KEY, part("GPU-a"))
+    host.start(OTHER, part("GPU-a"))
+    host.sample(shared, after_s=10.0)
+    one, other = host.recorder.summary(KEY)[0], host.recorder.summary(OTHER)[0]
+    assert (one.sm_mean, one.mem_max_mib, other.sm_mean, other.mem_max_mib) == (60.0, 300.0, 30.0, 200.0)
+    # What the device is told as a whole is neither's.
+    assert (one.energy_j, one.power_mean_w, one.traffic_mean) == (None, None, None)
+
+
+def test_parts_by_mig(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    inner = DeviceUse(uuid="MIG-1", used_mib=80.0, processes=(ProcessUse(pid=11, used_mib=70.0),))
+    host.uses = {"MIG-1": inner}
+    host.start(KEY, part("MIG-1", parent="GPU-a"))
+    host.sample(inner, after_s=10.0)
+    assert host.looks[-1] == {"GPU-a"}
+    (use,) = host.recorder.summary(KEY)
+    assert (use.mem_mean_mib, use.sm_mean, use.power_mean_w, use.no_process_s) == (70.0, None, None, 0.0)
+
+
+def test_jobs_without_gpus_cost_nothing(host: Host) -> None:
+    host.start(KEY, part())
+    host.sample(None, after_s=100.0)
+    assert host.looks == [] and list((host.spool / "7.1").iterdir()) == []
+
+
+def test_an_end_does_not_wait_for_a_driver_that_hangs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.agent.gpu_use.gpu_use_recorder.END_PATIENCE_S", 0.01)
+    host.uses = {"GPU-a": busy(0.0, energy_j=0.0)}
+    host.start(KEY, part("GPU-a"))
+    host.sample(busy(10.0, energy_j=7.0), after_s=10.0)
+
+    async def hang(uuids: Collection[str]) -> Mapping[str, DeviceUse]:
+        await asyncio.Event().wait()
+        return {}
+
+    host.recorder._read = hang
+    (use,) = host.end(KEY)
+    assert use.energy_j == 7.0
+
+
+def test_a_job_that_ends_during_a_look_is_not_counted_twice(host: Host) -> None:
+    host.uses = {"GPU-a": busy(0.0)}
+    host.start(KEY, part("GPU-a"))
+
+    async def end_meanwhile(uuids: Collection[str]) -> Mapping[str, DeviceUse]:
+        del host.running[KEY]
+        return {"GPU-a": busy(100.0)}
+
+    host.recorder._read = end_meanwhile
+    host.sample(None, after_s=10.0)
+    assert host.recorder.summary(KEY) == ()
+
+
+# -- the share of one attempt
+
+
+ALONE = {"is_alone": True, "are_hidden": False}
+
+
+def test_a_stranger_on_the_gpu_makes_it_shared() -> None:
+    use = busy(90.0, ProcessUse(pid=11, used_mib=1.0), ProcessUse(pid=66, used_mib=2.0), energy_j=1.0)
+    assert share_of(use, {11}, **ALONE) == UseSample(mem_mib=1.0, processes=1)
+
+
+def test_no_process_of_the_job() -> None:
+    assert share_of(busy(0.0), {11}, **ALONE).processes == 0
+    assert share_of(busy(0.0), {11}, **ALONE).mem_mib == 0.0
+    stranger = share_of(busy(90.0, ProcessUse(pid=66, sm_percent=90.0, used_mib=5.0)), {11}, **ALONE)
+    assert stranger == UseSample(sm_percent=0.0, mem_mib=0.0, processes=0)
+
+
+def test_hidden_processes_are_not_taken_for_none() -> None:
+    seen = share_of(busy(90.0), {11}, is_alone=True, are_hidden=True)
+    assert (seen.processes, seen.mem_mib, seen.sm_percent) == (None, 1000.0, 90.0)
+    assert share_of(busy(90.0), {11}, is_alone=False, are_hidden=True) == UseSample()
+
+
+def test_processes_are_hidden_where_a_gpu_computes_without_any() -> None:
+    hidden = HiddenProcesses()
+    assert [hidden.are_on(busy(percent)) for percent in (0.0, 50.0, 0.0, 50.0, 50.0, 0.0)] == [
+        *(False, True, False),  # the one that computed may just have gone
+        *(True, True, True),
+    ]
+    assert not hidden.are_on(busy(0.0, ProcessUse(pid=1))) and not hidden.are_on(busy(0.0))
