@@ -299,4 +299,5 @@ class OrderBuilder:
             requested_mem_mib=sum(asked) if asked else None,
             output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
             error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+            gpus=sum(len(part.gpus) for part in allocation.hosts),
         )

@@ -109,8 +109,8 @@ class _Teller:
         """The job's part there is open, or over."""
         if isinstance(event, events.JobPartStarted):
             return Remark(at=event.at, text=f"Ready on host <{event.host}>")
-        if self.usage is not None and event.late_cpu_s:
-            self.usage = msgspec.structs.replace(self.usage, cpu_s=self.usage.cpu_s + event.late_cpu_s)
+        if self.usage is not None:
+            self.usage = self.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
         return Remark(at=event.at, text=f"Over on host <{event.host}>")
 
     def _effective(self, text: str) -> str:

@@ -10,6 +10,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.jobs import accounts
+from gsched.cli.render.jobs.job_gpus import gpu_use_block
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
@@ -28,6 +29,7 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("b", help="a line per job, then the summary"),
         Option("w", help="with -b: cut nothing"),
+        Option("gpu", help="with -l: what each job made of its GPUs"),
         Option("d", help="only jobs that are done"),
         Option("e", help="only jobs that exited"),
         Option("u", "USERS", "jobs of these users, or all", '-u "ann bob"'),
@@ -41,7 +43,7 @@ TABLE = OptionTable(
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
-        *unsupported("aff", "cname", "E", "f", "gpu", "J", "Lp", "N", "rcacct", "rusage", "sla", "x"),
+        *unsupported("aff", "cname", "E", "f", "J", "Lp", "N", "rcacct", "rusage", "sla", "x"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
@@ -57,6 +59,8 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("b") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
+    if options.has("gpu") and not options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -gpu is given together with -l")
     zone = zone_of(call.env)
     wanted = _wanted(call, options, zone)
     detailed = options.has("l", "UF", "b")
@@ -104,7 +108,9 @@ def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> It
         return
     year = shows_year(call, "LSB_BACCT_DISPLAY_YEAR")
     for account, job in rows:
-        yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
+        text = accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year)
+        used = gpu_use_block(job.usage.gpus, account.cpu_s) if options.has("gpu") else ""
+        yield text + used + accounts.RULE + "\n"
 
 
 def _record(account: Account, unit: str) -> ShownJob:

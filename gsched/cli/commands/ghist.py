@@ -35,6 +35,7 @@ TABLE = OptionTable(
     options=(
         Option("l", help="every event of each job"),
         Option("UF", help="the same, without folding lines"),
+        Option("gpu", help="with -l: what each job made of its GPUs"),
         Option("w", help="cut nothing"),
         Option("a", help="finished jobs too"),
         Option("d", help="jobs that are done"),
@@ -83,6 +84,8 @@ def main(call: Call) -> int:
     zone, now = zone_of(call.env), time.time()
     if options.has("T") and not options.has("t"):
         raise BadRequest(f"{program(call)}: -T is given together with -t")
+    if options.has("gpu") and (options.has("t") or not options.has("l", "UF")):
+        raise BadRequest(f"{program(call)}: -gpu is given together with -l")
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
     with connected(call) as session:
@@ -94,7 +97,8 @@ def main(call: Call) -> int:
             chronology = (records, zone, span.since or 0.0, now if span.until is None else span.until)
             texts = iter([render_chronology(*chronology, unfolded=options.has("UF"), year=year)] if records else [])
         elif options.has("l", "UF"):
-            texts = _at_length(reader.read(told), zone, now, unfolded=options.has("UF"), year=year)
+            layout = {"unfolded": options.has("UF"), "year": year, "with_gpus": options.has("gpu")}
+            texts = _at_length(reader.read(told), zone, now, **layout)
         else:
             texts = _summary(reader.read(told), now, wide=options.has("w"))
         shown = _write(call, texts, reader)
@@ -146,12 +150,20 @@ def _summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: b
 
 
 def _at_length(
-    records: Iterable[HistoryRecord | JobTimes], zone: tzinfo, now: float, *, unfolded: bool, year: bool
+    records: Iterable[HistoryRecord | JobTimes],
+    zone: tzinfo,
+    now: float,
+    *,
+    unfolded: bool,
+    year: bool,
+    with_gpus: bool,
 ) -> Iterator[str]:
     separator = ""
     for record in records:
         if isinstance(record, HistoryRecord):
-            yield separator + history.render_history([record], zone, now, unfolded=unfolded, year=year)
+            yield separator + history.render_history(
+                [record], zone, now, unfolded=unfolded, year=year, with_gpus=with_gpus
+            )
             separator = SEPARATOR
 
 

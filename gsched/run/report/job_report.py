@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gsched.model.gpu_use import of_job
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.model.left_running import left_running_text
 from gsched.run.report import report_room
@@ -54,6 +55,8 @@ class ReportFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     output_file: str = ""
     error_file: str = ""
     """As given with -o and -e, the job's number filled in; empty: none was given."""
+    gpus: int = 0
+    """That it holds, on all its hosts."""
 
 
 def beginning_of(script: bytes) -> str:
@@ -173,7 +176,20 @@ def _used(facts: ReportFacts, result: AttemptResult) -> list[tuple[str, str]]:
         ("Max Threads", _whole(usage.max_threads)),
         ("Run time", f"{max(0.0, result.run_s):.0f} sec."),
         ("Turnaround time", f"{max(0.0, result.ended_at - facts.submitted_at):.0f} sec."),
+        *_gpus(facts, usage),
     ]
+
+
+def _gpus(facts: ReportFacts, usage: Usage) -> list[tuple[str, str]]:
+    """gsched's own, after LSF's, of jobs that hold GPUs. Always of about one length, as room is left for it."""
+    if not facts.gpus:
+        return []
+    use = of_job(usage.gpus, facts.gpus)
+    busy = _whole(use.util_percent, " %")
+    memory, energy = _whole(use.mem_max_mib, " MB"), _whole(use.energy_j, " J")
+    idle = _whole(use.idle_s, " sec.")
+    text = f"{busy:>5} of {facts.gpus}, Max Memory {memory:>9}, Energy {energy:>11}, Idle {idle:>12}"
+    return [("GPU use", text)]
 
 
 def _whole(value: float | None, unit: str = "") -> str:
@@ -218,7 +234,12 @@ def _longest_end() -> AttemptResult:
     """One that takes as many characters to tell of as any."""
     most, mib = 9_999_999_999.0, 999_999_999.0
     usage = Usage(
-        cpu_s=most, max_mem_mib=mib, avg_mem_mib=mib, max_swap_mib=mib, max_processes=10**7, max_threads=10**7
+        cpu_s=most,
+        max_mem_mib=mib,
+        avg_mem_mib=mib,
+        max_swap_mib=mib,
+        max_processes=10**7,
+        max_threads=10**7,
     )
     result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
     left = (LeftProcess(pid=4_194_304, name="x" * 15, killed=True),) * MOST_LEFT_NAMED  # names have 15 bytes at most

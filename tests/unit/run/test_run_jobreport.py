@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from gsched.model.gpu_use import GpuUsage
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
 from gsched.run.report.job_report import (
@@ -229,11 +230,12 @@ def test_what_the_room_is_too_large_shows_nowhere(tmp_path, script):
 
 @pytest.mark.parametrize("script", [None, "학습\n" * 40_000, "x" * 200_000, "line\n" * 100_000])
 @pytest.mark.parametrize("result", [DONE, AttemptResult(exit_code=0)])
-def test_the_room_is_never_so_large_that_the_line_above_the_output_is_needed(tmp_path, script, result):
-    room = room_for(FACTS, home="/home/test", cwd="/srv/dir", script=script)
+@pytest.mark.parametrize("facts", [FACTS, msgspec.structs.replace(FACTS, gpus=4)])
+def test_the_room_is_never_so_large_that_the_line_above_the_output_is_needed(tmp_path, script, result, facts):
+    room = room_for(facts, home="/home/test", cwd="/srv/dir", script=script)
     shown = script and beginning_of(script.encode())
     fd = os.open(tmp_path / "o", os.O_RDWR | os.O_CREAT)
-    assert report_room.fill(fd, 0, room, text(result=result, script=shown, is_above=True))
+    assert report_room.fill(fd, 0, room, text(facts, result=result, script=shown, is_above=True))
     os.close(fd)
     assert (tmp_path / "o").read_text().endswith("\n\nThe output (if any) follows:\n\n")
 
@@ -361,3 +363,28 @@ def test_it_writes_to_plain_files_only(tmp_path):
         write_report(fd, FACTS, (0, 0), lambda is_above: "x", is_below=False)
     with pytest.raises(BlockingIOError):
         os.read(fd, 1)
+
+
+USED = GpuUsage(samples=9, sm_mean=97.4, mem_max_mib=30000.4, energy_j=25733.0, idle_s=12.0)
+
+
+def gpu_line(*uses: GpuUsage, gpus: int = 2) -> str:
+    result = msgspec.structs.replace(DONE, usage=msgspec.structs.replace(DONE.usage, gpus=uses))
+    told = text(msgspec.structs.replace(FACTS, gpus=gpus), result=result)
+    line = told.partition("Turnaround time")[2].partition("\n")[2].partition("\nThe output (if any)")[0]
+    return " ".join(line.split())
+
+
+def test_what_the_job_made_of_its_gpus_is_told_after_lsfs_lines():
+    assert gpu_line(USED, USED) == "GPU use : 97 % of 2, Max Memory 30000 MB, Energy 51466 J, Idle 24 sec."
+    # What is known of one alone would pass for the whole.
+    assert gpu_line(USED) == gpu_line() == "GPU use : - of 2, Max Memory -, Energy -, Idle -"
+    assert gpu_line(USED, gpus=0) == ""
+
+
+def test_there_is_room_for_what_the_job_made_of_its_gpus():
+    many = (msgspec.structs.replace(USED, energy_j=6e7, idle_s=6e6),) * 16
+    result = msgspec.structs.replace(DONE, usage=msgspec.structs.replace(DONE.usage, gpus=many))
+    facts = msgspec.structs.replace(FACTS, gpus=16)
+    room = room_for(facts, home="/home/test", cwd="/srv/dir", script=None)
+    assert len(text(facts, result=result, is_above=True)) <= room

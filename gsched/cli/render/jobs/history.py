@@ -14,6 +14,7 @@ import msgspec
 
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import job_lines
+from gsched.cli.render.jobs.job_gpus import gpu_use_block
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
@@ -213,13 +214,25 @@ def _count(seconds: dict[str, int], state: str, time: int) -> None:
 
 
 def render_history(
-    records: Iterable[HistoryRecord], zone: tzinfo, now: float, *, unfolded: bool = False, year: bool = False
+    records: Iterable[HistoryRecord],
+    zone: tzinfo,
+    now: float,
+    *,
+    unfolded: bool = False,
+    year: bool = False,
+    with_gpus: bool = False,
 ) -> str:
-    """`ghist -l`, and with `unfolded` `ghist -UF`. `now` ends the counting of jobs that have not ended."""
-    return SEPARATOR.join("".join(_record(each, zone, now, unfolded=unfolded, year=year)) for each in records)
+    """`ghist -l`, and with `unfolded` `ghist -UF`. `now` ends the counting of jobs that have not ended. `with_gpus`:
+    what they made of their GPUs stands below their end.
+    """
+    return SEPARATOR.join(
+        "".join(_record(each, zone, now, unfolded=unfolded, year=year, with_gpus=with_gpus)) for each in records
+    )
 
 
-def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, year: bool) -> Iterator[str]:
+def _record(
+    record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, year: bool, with_gpus: bool
+) -> Iterator[str]:
     job = record.job
     indent = INDENT_WITH_YEAR if year else INDENT
 
@@ -229,10 +242,16 @@ def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, 
     submitted = job_lines.submission(job, with_queue=True, zone=zone)
     yield "\n" + line(job_lines.header(job, with_state=False))
     yield line(f"{long_stamp(job.view.submitted_at, zone, year=year)}: {submitted}")
+    used = gpu_use_block(job.usage.gpus, job.usage.cpu_s) if with_gpus else ""
+    ended = next((event for event in reversed(record.events) if isinstance(event, HistoryEnd)), None)
     for event in record.events:
         stamp = long_stamp(event.at, zone, year=year)
+        is_told = bool(used) and event is ended
         for text in event.lines():
-            yield line(f"{stamp}: {text}")
+            # LSF ends the line with a full stop where this block follows.
+            yield line(f"{stamp}: {text.removesuffix(';')}." if is_told else f"{stamp}: {text}")
+        if is_told:
+            yield used
     memory = job_lines.memory(job.usage)
     if memory:
         yield f"\nMEMORY USAGE:\n{memory}\n"

@@ -13,6 +13,10 @@ from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, sh
 from gsched.model.job import TERM_TEXTS
 
 
+def _rounded(value: float | None, unit: str) -> str | None:
+    return None if value is None else f"{value:.0f}{unit}"
+
+
 def _plain(value: Callable[[ShownJob], str | float | None]) -> FieldValue[ShownJob]:
     return lambda job, _: value(job)
 
@@ -72,6 +76,12 @@ def _cpu_share(job: ShownJob, setting: FormatSetting) -> float | None:
     """CPU time of each second that it ran."""
     ran_s = _run_seconds(job, setting)
     return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
+
+
+def _gpu_idle(job: ShownJob, setting: FormatSetting) -> str | None:
+    """Summed over its GPUs."""
+    seconds = job.gpu_use.idle_s
+    return None if seconds is None else _seconds(seconds, setting)
 
 
 def _idle_factor(job: ShownJob, setting: FormatSetting) -> str | None:
@@ -269,6 +279,11 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("stacklimit", 10, _plain(lambda job: _mib(job, "STACKLIMIT")), sized=True),
     Field("filelimit", 10, _plain(lambda job: _mib(job, "FILELIMIT")), sized=True),
     Field("processlimit", 12, _plain(lambda job: _count(job, "PROCESSLIMIT"))),
+    Field("gpu_util", 8, _plain(lambda job: _rounded(job.gpu_use.util_percent, "%"))),
+    Field("gpu_mem", 10, _plain(lambda job: job.gpu_use.mem_mean_mib), sized=True),
+    Field("gpu_mem_peak", 12, _plain(lambda job: job.gpu_use.mem_max_mib), sized=True),
+    Field("gpu_energy", 12, _plain(lambda job: _rounded(job.gpu_use.energy_j, " J"))),
+    Field("gpu_idle", 10, _gpu_idle),
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
     Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),

@@ -13,7 +13,7 @@ from datetime import tzinfo
 from gsched.base.coded_text import has_code
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.jobs.job_gpus import gpu_table
+from gsched.cli.render.jobs.job_gpus import gpu_table, gpu_use_block
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
 from gsched.cli.render.text.reason_texts import planned_text
@@ -74,6 +74,8 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield from _end(job, job.ended_at, layout)
     elif job.view.dispatched_at is not None and job.usage.sampled_at is not None:
         yield from _usage(job, job.usage.sampled_at, layout)
+    if job.gpus_held:
+        yield gpu_use_block(job.usage.gpus, job.usage.cpu_s)
     yield from _reasons(f" PENDING REASONS{_as_of(job, layout)}:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
     yield from _estimation(job, layout)

@@ -15,6 +15,7 @@ from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model.allocation import HostAllocation
+from gsched.model.gpu_use import JobGpuUse, of_job
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
 from gsched.model.view import JobView
 
@@ -134,6 +135,11 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
         """Its `cpu_s` is believed only where `usage.sampled_at` is set or the job has ended."""
         ended = self.result
         return ended.usage if ended is not None else self.view.usage or Usage()
+
+    @property
+    def gpu_use(self) -> JobGpuUse:
+        """What it has made of all its GPUs together."""
+        return of_job(self.usage.gpus, self.gpu_count)
 
     # -- why it waits, and how it ended ---------------------------------------------------------------------------
 

@@ -1,0 +1,106 @@
+"""What a job makes of its GPUs: from a driver that plays curves, through real daemons, to who asks for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+
+MIB = 1 << 20
+WATTS = 200
+
+
+@pytest.fixture(scope="module")
+def machine(driver_folder: Path) -> Path:
+    """The state of a machine with two GPUs: the first one computes, the second one never does."""
+    lines = ["count=2", "driver=570.86.10", f"since={time.time() - 1000}"]
+    for index in range(2):
+        lines += [f"gpu.{index}.uuid=GPU-{os.getpid():08x}-2222-4000-8000-{index:012d}", f"gpu.{index}.mem_mib=81559"]
+        lines += [f"gpu.{index}.power_mw={WATTS * 1000}", f"gpu.{index}.energy_mj=ramp:{WATTS * 1000}:7"]
+    lines += ["gpu.0.util=80", "gpu.0.mem_util=30"]
+    (driver_folder / "state").write_text("\n".join(lines) + "\n")
+    return driver_folder / "state"
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster], machine: Path) -> Cluster:
+    cluster = module_cluster(LD_LIBRARY_PATH=str(machine.parent), GSCHED_FAKE_NVML=str(machine))
+    cluster.configure(lsf_conf="GSCHED_GPU_USE_INTERVAL=0.2\n")
+    cluster.run("gadmin", "reconfig", "-f")
+    return cluster
+
+
+def fields(cluster: Cluster, job: int, names: str) -> list[str]:
+    said = cluster.run("gjobs", "-noheader", "-o", f"{names} delimiter=','", str(job)).stdout
+    return said.strip().split(",")
+
+
+def samples(cluster: Cluster, job: int) -> int:
+    usage = cluster.job(job).usage
+    return sum(use.samples for use in usage.gpus) if usage is not None else 0
+
+
+def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster: Cluster, machine: Path) -> None:
+    code = "import os, time\nwhile not os.path.exists('stop'): time.sleep(0.1)"
+    job = cluster.submit("-gpu", "num=2:mode=shared:j_exclusive=yes", "-o", "out", "python", "-c", code)
+    view = cluster.starts(job)
+    with machine.open("a") as state:
+        state.write(f"gpu.0.procs={view.pid}:{1234 * MIB}\ngpu.0.used_mib=1234\n")
+    cluster.until(lambda: samples(cluster, job) >= 8, "nothing is told of its GPUs")
+    assert fields(cluster, job, "gpu_util gpu_mem_peak") == ["40%", "1.2 Gbytes"]
+    # The agent is killed: the next one goes on from what was kept.
+    before = samples(cluster, job)
+    cluster.kill(f"agent-{cluster.host}")
+    cluster.up()
+    cluster.until(lambda: samples(cluster, job) > before, "the next agent does not go on with it")
+    (cluster.folder / "stop").touch()
+    with machine.open("a") as state:
+        state.write("gpu.0.procs=\ngpu.0.used_mib=0\n")
+    (view,) = cluster.wait(job)
+    assert view.state == "DONE" and view.result is not None
+    busy, idle = sorted(view.result.usage.gpus, key=lambda use: use.index)
+    assert busy.samples > before / 2
+    assert (busy.host, busy.sm_min, busy.sm_mean, busy.sm_median, busy.sm_p95, busy.sm_max) == (
+        cluster.host,
+        *([80.0] * 5),
+    )
+    assert (busy.mem_max_mib, busy.traffic_mean, busy.power_mean_w, busy.idle_s) == (1234.0, 30.0, WATTS, 0.0)
+    assert (idle.sm_max, idle.mem_max_mib) == (0.0, 0.0) and idle.idle_s == idle.covered_s == idle.no_process_s
+    # The counter tells of the time without an agent, too: what the job took, and no more.
+    assert busy.energy_j is not None and busy.energy_counted
+    assert WATTS * busy.covered_s * 0.9 <= busy.energy_j <= WATTS * (view.result.run_s + 5)
+    shown(cluster, job, [busy.energy_j, idle.energy_j or 0.0])
+
+
+def shown(cluster: Cluster, job: int, energies_j: list[float]) -> None:
+    """The same numbers, wherever they are told."""
+    total = f"{sum(energies_j):.6f}"
+    for command in (("gjobs", "-l", "-gpu"), ("ghist", "-l", "-gpu"), ("gacct", "-l", "-gpu")):
+        said = cluster.run(*command, str(job)).stdout
+        assert f"\n{' ' * 24}GPU ID: 0\n" in said
+        assert f"\n{' ' * 28}Energy Consumed: {energies_j[0]:.0f} Joules\n" in said
+        assert f"\n{' ' * 28}SM Utilization (%): Avg 80, Max 80, Min 80\n" in said
+        assert f"\n{' ' * 28}Max GPU Memory Used: {1234 * MIB} bytes\n" in said
+        assert f"\n\n\nGPU Energy Consumed: {total} Joules\n\n\n" in said
+    for command in ("ghist", "gacct"):
+        assert "GPU ID" not in cluster.run(command, "-l", str(job)).stdout
+        refused = cluster.run(command, "-gpu", str(job), check=False)
+        assert (refused.returncode, refused.stderr) == (255, f"{command}: -gpu is given together with -l\n")
+    answer = json.loads(cluster.run("gjobs", "-json", "-o", "gpu_util gpu_energy gpu_idle", str(job)).stdout)
+    (record,) = answer["RECORDS"]
+    assert (record["GPU_UTIL"], record["GPU_ENERGY"]) == ("40%", f"{sum(energies_j):.0f} J")
+    line = next(line for line in (cluster.folder / "out").read_text().splitlines() if "GPU use :" in line)
+    told = f"GPU use : 40 % of 2, Max Memory 1234 MB, Energy {sum(energies_j):.0f} J, Idle "
+    assert " ".join(line.split()).startswith(told)
+
+
+def test_of_a_job_without_gpus_nothing_is_told(cluster: Cluster) -> None:
+    job = cluster.submit("true")
+    (view,) = cluster.wait(job)
+    assert view.result is not None and view.result.usage.gpus == ()
+    assert fields(cluster, job, "gpu_util gpu_mem gpu_mem_peak gpu_energy gpu_idle") == ["-"] * 5

@@ -1,0 +1,69 @@
+"""What a job has made of its GPUs, line by line as LSF prints it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gsched.cli.render.jobs.job_gpus import gpu_use_block
+from gsched.model.gpu_use import GpuUsage
+
+USE = GpuUsage(
+    host="kilenc",
+    index=0,
+    uuid="GPU-a",
+    samples=12,
+    covered_s=122.0,
+    sm_mean=99.4,
+    sm_median=100.0,
+    sm_p95=100.0,
+    sm_min=64.0,
+    sm_max=100.0,
+    mem_mean_mib=20000.0,
+    mem_max_mib=30714888192 / 2**20,
+    traffic_mean=28.0,
+    traffic_min=9.0,
+    traffic_max=39.0,
+    power_mean_w=210.9,
+    energy_j=25733.0,
+    energy_counted=True,
+    idle_s=0.0,
+    no_process_s=3.0,
+)
+LSF = """\
+                     HOST: kilenc; CPU_TIME: 153 seconds
+                        GPU ID: 0
+                            Total Execution Time: 122 seconds
+                            Energy Consumed: 25733 Joules
+                            SM Utilization (%): Avg 99, Max 100, Min 64
+                            Memory Utilization (%): Avg 28, Max 39, Min 9
+                            Max GPU Memory Used: 30714888192 bytes
+"""
+OWN = """\
+                            Avg GPU Memory Used: 20971520000 bytes
+                            Median SM Utilization (%): 100
+                            P95 SM Utilization (%): 100
+                            Avg Power: 211 Watts
+                            Idle Time: 0 seconds
+                            Time Without Process: 3 seconds
+"""
+
+
+def test_lsfs_lines_and_then_gscheds_own() -> None:
+    assert gpu_use_block([USE], 153.2) == f"{LSF}{OWN}\n\nGPU Energy Consumed: 25733.000000 Joules\n\n\n"
+
+
+def test_several_gpus_and_hosts() -> None:
+    told = gpu_use_block([USE, replace(USE, index=1), replace(USE, host="b")], 153.0)
+    assert told.count("HOST: ") == 2 and told.count("GPU ID: ") == 3
+    assert "seconds\n\n                        GPU ID: 1\n" in told  # an empty line between two of a host
+    assert told.count("CPU_TIME: -") == 2 and told.endswith("\n\n\nGPU Energy Consumed: 77199.000000 Joules\n\n\n")
+
+
+def test_what_is_unknown_is_a_dash() -> None:
+    told = gpu_use_block([USE, GpuUsage(host="kilenc", index=1)], None)
+    assert "CPU_TIME: -\n" in told and "\nGPU Energy Consumed: -\n" in told
+    unknown = told.partition("GPU ID: 1\n")[2].partition("\n\n")[0]
+    assert [line.partition(": ")[2] for line in unknown.splitlines()] == [
+        *("-", "-", "Avg -, Max -, Min -", "Avg -, Max -, Min -", "-", "-", "-", "-", "-", "-", "-"),
+    ]
+    assert gpu_use_block([GpuUsage(host="kilenc")], 1.0) == "" == gpu_use_block([], 1.0)
