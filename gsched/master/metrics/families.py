@@ -148,7 +148,7 @@ def _slots(hosts: list[HostView]) -> Iterator[tuple[Mapping[str, str], float]]:
                 yield {"host": host.name, "state": state}, number
 
 
-GPU_STATES = ("free", "held", "unusable")
+GPU_STATES = ("free", "held", "closed", "unusable")
 
 
 def _gpu_states(hosts: list[HostView]) -> Iterator[tuple[Mapping[str, str], float]]:
@@ -162,7 +162,9 @@ def _gpu_states(hosts: list[HostView]) -> Iterator[tuple[Mapping[str, str], floa
 def _state_of(view: GpuView) -> str:
     if view.gpu.problem:
         return "unusable"
-    return "held" if view.holders else "free"
+    if view.holders:
+        return "held"
+    return "free" if view.closure is None else "closed"
 
 
 def _values(gpu: Gpu) -> dict[str, float | None]:

@@ -39,6 +39,8 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 PART_BYTES = 1 << 20
 """Of the page of metrics in one message."""
+MOST_PRINTING = 2
+"""Callers that wait for the page at a time: others' queries are answered by the same threads."""
 
 
 class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
@@ -47,6 +49,7 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     def __init__(self, services: ServiceContext, page: Page | None = None) -> None:
         self._services = services
         self._page = page
+        self._printing = asyncio.Semaphore(MOST_PRINTING)
         self._board = services.board
 
     @answers
@@ -169,6 +172,7 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     async def Metrics(self, request: Any, context: Any) -> AsyncIterator[Any]:
         if self._page is None:
             raise NotFound("this master has no metrics")
-        text = await asyncio.to_thread(self._page.text, Form.TEXT if request.older else Form.OPENMETRICS)
+        async with self._printing:
+            text = await asyncio.to_thread(self._page.text, Form.TEXT if request.older else Form.OPENMETRICS)
         for start in range(0, len(text), PART_BYTES):
             yield scheduler_pb2.MetricsPart(text=text[start : start + PART_BYTES])

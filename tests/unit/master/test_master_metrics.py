@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -16,13 +17,16 @@ from gsched import __version__
 from gsched.base.errors import Unavailable
 from gsched.core.command import AttemptEnded, AttemptStarted, HostReported, StopJobs
 from gsched.master.metrics.collection import Collection
+from gsched.master.metrics.families import Moment, families
+from gsched.master.metrics.job_counts import JobCounts
 from gsched.master.metrics.measurements import Histogram, Measurements
 from gsched.master.metrics.pace import LOOK_EVERY, REST, SLICE_S, Pace
 from gsched.master.metrics.page import FRESH_S, Form, Page, render
 from gsched.model.event import JobFinished, JobStarted
+from gsched.model.gpu_closure import GpuClosure
 from gsched.model.host import ComputeMode, Gpu, GpuReport, GpuXid, LoadReport
 from gsched.model.job import AttemptResult
-from gsched.model.view import JobView
+from gsched.model.view import GpuView, HostView, JobView
 
 EVIL = 'a"b\\c\nd{e="f"}'
 GPUS = (
@@ -124,6 +128,21 @@ def test_gpus_say_what_is_known_and_leave_out_what_is_not() -> None:
     assert value(read, "gsched_gpu_utilization_ratio", host="a", gpu="1") is None
     assert [value(read, "gsched_gpus", host="a", state=each) for each in ("free", "held", "unusable")] == [1, 0, 1]
     assert [value(read, "gsched_slots", host="a", state=each) for each in ("run", "free")] == [0, 4]
+
+
+def test_a_closed_gpu_is_told_apart_from_a_free_one() -> None:
+    gpus = [Gpu(uuid=f"GPU-{index}", index=index) for index in range(3)]
+    closures = [GpuClosure(host="a", uuid=each.uuid, index=each.index, by="adm", at=NOW) for each in gpus]
+    views = (
+        GpuView(gpu=gpus[0], closure=closures[0]),
+        GpuView(gpu=gpus[1], closure=closures[1], holders=("7.1",)),
+        GpuView(gpu=gpus[2]),
+    )
+    hosts = [HostView(name="a", status="ok", gpus=views)]
+    moment = Moment("1", "c", NOW, JobCounts(), hosts, frozenset(), Measurements(), 1, 1, False, 0)
+    text = render(families(moment, Pace()), Form.OPENMETRICS, Pace()).decode()
+    found = dict(re.findall(r'gsched_gpus\{host="a",state="(\w+)"\} (\S+)', text))
+    assert found == {"free": "1.0", "held": "1.0", "closed": "1.0", "unusable": "0.0"}, "its job goes on"
 
 
 def test_who_holds_a_gpu_is_joined_by_host_and_index() -> None:
