@@ -167,14 +167,23 @@ class GpuUseRecorder:
         return tuple(found) if any(use.is_known for use in found) else ()
 
     async def end(self, key: AttemptKey, part: HostAllocation) -> tuple[GpuUsage, ...]:
-        """What it has used, as it ends; of one that has ended while no agent was there, what was kept."""
+        """What it has used, as it ends; of one that has ended while no agent was there, what was kept. Never raises:
+        its GPUs are given back after this.
+        """
+        try:
+            return await self._end(key, part)
+        except Exception:
+            log.exception("what attempt %s has made of its GPUs cannot be told", attempt_name(*key))
+            return ()
+        finally:
+            self._totals.pop(key, None)
+
+    async def _end(self, key: AttemptKey, part: HostAllocation) -> tuple[GpuUsage, ...]:
         if key not in self._totals:
             self._totals[key] = use_files.read(self._folder(key))
         else:
             await self._last_look(key, part)
-        found = self.summary(key)
-        self._totals.pop(key, None)
-        return found
+        return self.summary(key)
 
     async def _last_look(self, key: AttemptKey, part: HostAllocation) -> None:
         """How far the counters have come. Its processes are gone: nothing else is its own any more."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from gsched.agent.gpu_use.use_curve import MOST_POINTS, UseCurve
 from gsched.agent.gpu_use.use_totals import DeviceTotals
 from gsched.base.atomic_write import replace_file
 
@@ -35,9 +36,15 @@ def read(folder: Path) -> list[DeviceTotals]:
     try:
         with (folder / NAME).open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-        return _decoder.decode(data) if len(data) <= MOST_BYTES else []
+        found = _decoder.decode(data) if len(data) <= MOST_BYTES else []
+        return found if all(_is_sound(totals.curve) for totals in found) else []
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError, ValueError) as error:
         log.warning("%s: the use of GPUs that was kept there cannot be read: %s", folder, error)
         return []
+
+
+def _is_sound(curve: UseCurve) -> bool:
+    """Whether it can go on."""
+    return curve.step_s > 0.0 and len(curve.points) <= MOST_POINTS

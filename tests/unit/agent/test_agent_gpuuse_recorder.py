@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -150,6 +151,32 @@ def test_a_file_that_cannot_be_read_is_a_hole(host: Host, junk: bytes) -> None:
     host.sample(None)
     host.sample(None, after_s=10.0)
     assert host.recorder.summary(KEY)[0].samples == 1
+
+
+@pytest.mark.parametrize("change", [{"step_s": 0.0}, {"step_s": -1.0}, {"points": [[slot, {}] for slot in range(361)]}])
+def test_a_file_that_nobody_can_have_written_is_a_hole(host: Host, change: dict[str, object]) -> None:
+    host.running[KEY] = part("GPU-a")
+    folder = host.spool / "7.1"
+    folder.mkdir()
+    curve = {"since": 1.0, "step_s": 10.0, "points": [], **change}
+    kept = [{"uuid": "GPU-a", "index": 0, "last_at": 1.0, "curve": curve}]
+    (folder / use_files.NAME).write_text(json.dumps(kept))
+    host.uses = {"GPU-a": busy(10.0)}
+    host.sample(None)
+    host.sample(None, after_s=10.0)
+    assert host.recorder.summary(KEY)[0].samples == 1
+
+
+def test_an_end_gives_the_gpus_back_whatever_goes_wrong(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.uses = {"GPU-a": busy(0.0)}
+    host.start(KEY, part("GPU-a"))
+
+    def fail(folder: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(use_files, "read", fail)
+    host.recorder = host.agent()
+    assert host.end(KEY) == ()
 
 
 def test_the_file_does_not_grow_with_time(host: Host) -> None:
