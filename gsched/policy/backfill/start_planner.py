@@ -50,6 +50,8 @@ _LASTING = frozenset(
     | {"maxmem", "maxswp", "maxtmp", "maxslots"}
 )
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
+MOST_DETOURS = 8
+"""So often other hosts are tried, in place of those that an advance reservation keeps when the job has run a while."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
 
@@ -131,11 +133,19 @@ class Planner:
             planned = [*future.booked(part.host), booking]
             if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
                 return False
-            for window in future.windows.get(part.host, ()):
-                is_beside = booking.start < window.end and booking.last_end > window.start
-                if is_beside and in_the_way(future, window, part, booking.start):
-                    return False
-        return self._ahead.fits(booking)
+        return not self._barred(booking) and self._ahead.fits(booking)
+
+    def _barred(self, booking: Booking) -> set[str]:
+        """Hosts of the planned job where it would take what an advance reservation keeps."""
+        windows = self._future.windows
+        return {
+            part.host
+            for part in booking.allocation.parts
+            for window in windows.get(part.host, ())
+            if booking.start < window.end
+            and booking.last_end > window.start
+            and in_the_way(self._future, window, part, booking.start)
+        }
 
     def _staying(self, host: str, planned: Sequence[Booking]) -> list[Booking]:
         """Who has started since and stays when a job may start of which nobody knows when: one that is planned for a
@@ -205,11 +215,18 @@ class Planner:
         future, at = self._future, self._start_after(end)
         priority = future.priority(bucket)
         then = self._ahead.then(bucket, at, job_id)
-        found = self._trial.place(bucket, demand, hosts, lambda host: future.host_ledger(host, at, priority), then)
-        if isinstance(found, Reason):
-            return None
-        booking = self.booking(job_id, bucket, found, at)
-        return booking if self._is_allowed(booking) else None
+        for _ in range(MOST_DETOURS):
+            found = self._trial.place(bucket, demand, hosts, lambda host: future.host_ledger(host, at, priority), then)
+            if isinstance(found, Reason):
+                break
+            booking = self.booking(job_id, bucket, found, at)
+            if self._is_allowed(booking):
+                return booking
+            barred = self._barred(booking)
+            hosts = [host for host in hosts if host not in barred]
+            if not barred or not hosts:
+                break
+        return None
 
     def elsewhere(self, planned: Booking, demand: Demand) -> Booking | None:
         """The job at the same time on other hosts; None if it cannot be. It must not be booked."""

@@ -76,3 +76,15 @@ def test_reservations_that_overlap_are_kept_together(overlapping: bool) -> None:
     plan = cluster.step(0.0)
     assert (job not in cluster.started) is overlapping
     assert (sentence(KEPT_FOR_WINDOW) in texts(plan)) is overlapping
+
+
+def test_a_job_of_several_hosts_is_planned_where_no_reservation_begins_while_it_runs() -> None:
+    """Host b is free when a gets free, but is kept from 103 on; so it takes a and c then, not a and b at 165."""
+    kept = AdvanceReservation("carl#0", ("carl",), 103.0, 165.0, {"b": 8}, {})
+    cluster = TimedCluster(
+        host("a", ncpus=8), host("b", ncpus=8), host("c", ncpus=7), queues=QUEUES, reservations=(kept,)
+    )
+    cluster.hold_until(98.0, kind(), on("a", 8))
+    (planned,) = cluster.add(kind("span[ptile=4]", slots=8, run_s=234.0))
+    cluster.step(0.0)
+    assert (cluster.planned[planned].at, set(cluster.planned[planned].hosts)) == (98.0, {"a", "c"})
