@@ -368,9 +368,10 @@ class Reservations:
             open_hosts, obstacles = before.open_hosts, before.obstacles
         if self._planner.searches < MOST_SEARCHES:
             found, text = self._planner.search(job_id, bucket, demand, kept)
-            searched_at, open_hosts = self._now, self._open_hosts
+            is_lasting = not self.ahead.concerns(bucket)  # what limits leave to it changes by the cycle
+            searched_at, open_hosts = self._now, self._open_hosts if is_lasting else -1
             obstacles = frozenset(_obstacle(each) for each in self.future.bookings.values())
-            if found is not None and math.isinf(found.start):
+            if found is not None and math.isinf(found.start) and not _is_where(found, before):
                 before = None  # what was reserved is lost: nobody who started here since was held against it
             kept = found or kept
         if kept is not None:
@@ -456,3 +457,8 @@ class Reservations:
 
 def _obstacle(planned: Booking) -> Obstacle:
     return planned.job_id, tuple(part.host for part in planned.allocation.hosts), planned.start < math.inf
+
+
+def _is_where(found: Booking, before: ReservedStart | None) -> bool:
+    """Whether a job is planned on the very hosts where it was before."""
+    return before is not None and {part.host for part in found.allocation.hosts} == set(before.hosts)

@@ -133,3 +133,36 @@ def test_the_first_of_a_queue_is_its_planned_one_though_there_is_no_place_for_it
     assert cluster.planned[higher].at is None
     assert second not in cluster.planned or not cluster.planned[second].hosts
     assert cluster.started[small] == 1.0
+
+
+def test_who_started_later_is_remembered_when_the_time_is_no_longer_known() -> None:
+    """One takes what it leaves at 50; then one of the higher queue comes of which nobody knows how long it runs."""
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=[*QUEUES, Queue(name="high", priority=90)])
+    cluster.hold_until(50.0, kind(), on("a", 2))
+    (waiting,) = cluster.add(kind("span[hosts=1]", slots=3, run_s=10.0))
+    (beside,) = cluster.add(kind("span[hosts=1]"))
+    cluster.step(0.0)
+    assert cluster.planned[waiting].at == 50.0 and beside in cluster.started
+    cluster.add(kind("span[hosts=1]", queue="high"))
+    cluster.step(1.0)
+    assert cluster.planned[waiting].hosts and cluster.planned[waiting].at is None
+    (another,) = cluster.add(kind("span[hosts=1]"))
+    cluster.step(50.0)
+    assert another not in cluster.started
+
+
+def test_it_is_planned_anew_once_its_limit_lets_it_in() -> None:
+    """Ann may have four slots. Nobody knew how long three of them were in use, and now they are free."""
+    queues = [*QUEUES, Queue(name="high", priority=90)]
+    cluster = TimedCluster(host("a", ncpus=8), slots=8, queues=queues, user_limits={"ann": 4})
+    cluster.hold_until(50.0, kind(user="eve"), on("a", 5))
+    (waiting,) = cluster.add(kind("span[hosts=1]", slots=4, run_s=10.0))
+    cluster.step(0.0)
+    assert cluster.planned[waiting].at == 50.0
+    (higher,) = cluster.add(kind("span[hosts=1]", queue="high", slots=3))
+    cluster.lasts[higher] = 5.0
+    (small,) = cluster.add(kind("span[hosts=1]"))
+    cluster.step(1.0)
+    assert higher in cluster.started and cluster.planned[waiting].at is None
+    cluster.step(6.0)
+    assert cluster.planned[waiting].at == 50.0 and small not in cluster.started
