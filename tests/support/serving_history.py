@@ -70,6 +70,15 @@ class PastQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptHosts:
+    """Whole hosts that an advance reservation keeps for others from `start` to `end`."""
+
+    start: float
+    end: float
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PastCluster:
     """What there was to be had."""
 
@@ -78,6 +87,8 @@ class PastCluster:
     queues: Mapping[str, PastQueue] = field(default_factory=lambda: {"normal": PastQueue()})
     most_jobs: Mapping[str, int] = field(default_factory=dict)
     """Limit -> how many of the jobs that count in it may run at once."""
+    kept: tuple[KeptHosts, ...] = ()
+    """Advance reservations that nobody used; they were made before the first job came."""
     estimate_s: float | None = None
     """How long a job without a limit was taken to run; None: nobody knows."""
 
@@ -161,6 +172,9 @@ def moments(cluster: PastCluster, jobs: list[PastJob]) -> Iterator[Moment]:
             if run.end < math.inf:
                 waits_again = index + 1 < len(job.runs)
                 events.append((run.end, _ENDS, number, job, run if waits_again else None))
+    if jobs:
+        edges = [edge for kept in cluster.kept for edge in (kept.start, kept.end)]
+        events += [(edge, _LOOKS, 0, jobs[0], None) for edge in edges]
     events.sort(key=lambda each: each[:3])
     moment, at = Moment(cluster), 0
     while at < len(events):

@@ -10,6 +10,7 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
 
 - All that happens at one time is one moment, and who started at it started together. *What is free* for a job that
   waits is what is left after the moment and what later jobs took in it.
+- A job of several hosts could have started only where it delays nobody on whichever hosts it is put.
 - *Delay* is reckoned with the run limits as they were known: a reservation is the earliest time at which the job fits
   once the jobs have ended that ran then or started before it in order. A later job delays it if it is known to run
   beyond that time, and the reserved one would not fit beside it then, on any hosts. `PastCluster.estimate_s` gives
@@ -31,8 +32,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -94,8 +95,12 @@ class _Reservation:
     end: float
     then: Room
     """Without the other reservations."""
+    least: Room
+    """The same, if nobody waits for those who may come after the job."""
     is_sure: bool = True
     """Not only one of those who may have it, as it was somebody's turn or not."""
+    one_by_one: list[_Reservation] = field(default_factory=list)
+    """What it could be if hosts are chosen for those before it, in one way or another, and then for it."""
 
     def is_there(self, at: float) -> bool:
         """Whether the job runs then. At infinity those do of which nobody knows when they end."""
@@ -104,6 +109,21 @@ class _Reservation:
     def is_met_by(self, end: float) -> bool:
         """Whether one that starts now and runs until `end` still runs when the job starts."""
         return self.start < end or math.isinf(end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What is remembered of a job that has a reservation, while it has it."""
+
+    later: frozenset[int]
+    """Numbers of those that come after it and have started since."""
+    maybe_later: frozenset[int]
+    """And of those that may come after it."""
+    is_sure: bool
+    """Limits let it in for sure when it got it."""
+
+
+NOTHING_BEFORE = _Before(frozenset(), frozenset(), is_sure=True)
 
 
 class _Refused:
@@ -136,31 +156,33 @@ def judge(cluster: PastCluster, jobs: Iterable[PastJob], *, until: float = math.
     """What is wrong in the history up to `until`. `grace_s`: GPUs that are idle for no longer are not told."""
     inversions: list[Inversion] = []
     idle: list[IdleGpus] = []
-    later: dict[int, frozenset[int]] = {}
+    before: dict[int, _Before] = {}
     for moment in moments(cluster, list(jobs)):
         if moment.now > until:
             break
         if not moment.waiting:
-            later.clear()
+            before.clear()
             continue
-        ruling = _Ruling(moment, later)
+        ruling = _Ruling(moment, before)
         if moment.started:
             inversions += ruling.inversions()
         if min(moment.until, until) - moment.now > grace_s:
             found = ruling.idle(min(moment.until, until))
             idle += [found] if found else []
-        later = ruling.started_later()
+        before = ruling.to_remember()
     return Verdict(tuple(inversions), tuple(idle))
 
 
 class _Ruling:
     """On one moment."""
 
-    def __init__(self, moment: Moment, started: Mapping[int, frozenset[int]]) -> None:
-        """`started`: number of each job that had a reservation before -> later jobs that have started since."""
+    def __init__(self, moment: Moment, before: Mapping[int, _Before]) -> None:
+        """`before`: by number, jobs that had a reservation before the moment."""
         self._moment = moment
-        self._started_later = started
+        self._reserved_before = before
         self._cluster = moment.cluster
+        self._taken: Counter[str] = Counter()
+        """Limit -> jobs that count in it and could have started besides."""
         self._masks: dict[frozenset[str], Mask] = {}
         self._turns: dict[tuple[str, str, bool], float] = {}
         self._total: Room = np.array(list(self._cluster.hosts.values()), np.int64).reshape(-1, 2)
@@ -229,6 +251,10 @@ class _Ruling:
             return self._started[bisect_right(self._places, self._place(job)) :]
         return [each for each in self._started if self._precedes(job, each)]
 
+    def _maybe_later(self, job: PastJob) -> list[PastJob]:
+        """Who started at this moment and does not come before the job for sure."""
+        return [each for each in self._started if not self._precedes(each, job)]
+
     def _is_let_in(self, job: PastJob, without: Sequence[PastJob]) -> bool:
         """Whether limits on jobs admit it, were it not for some that have started."""
         counts, most = self._moment.counts, self._cluster.most_jobs
@@ -238,11 +264,59 @@ class _Ruling:
             if name in most
         )
 
+    def _may_be_planned(self, job: PastJob) -> bool:
+        """Whether the job may have a reservation: limits let it in when its turn came, or did when it got it."""
+        return job.number in self._reserved_before or self._is_let_in(job, self._maybe_later(job))
+
+    def _is_surely_let_in(self, job: PastJob) -> bool:
+        before = self._reserved_before.get(job.number)
+        return self._is_let_in(job, self._later(job)) if before is None else before.is_sure
+
+    def _limits_of(self, job: PastJob) -> list[str]:
+        return [name for name in job.counts_in if name in self._cluster.most_jobs]
+
+    def _counted_at(self, name: str, at: float, without: Sequence[PastJob]) -> int:
+        """How many of the jobs that run count in the limit then; at infinity those whose end nobody knows."""
+        running = [each for each in self._moment.running.values() if each[0] not in without]
+        counting = [each for each in running if name in each[0].counts_in]
+        ends = [self._moment.known_end(job, run) for job, run in counting]
+        return sum(end > at or math.isinf(end) for end in ends)
+
+    def _is_let_in_at(self, there: _Reservation, made: Sequence[_Reservation], without: Sequence[PastJob]) -> bool:
+        """Whether limits on jobs will admit it beside the others, and leave those that start later what they take."""
+        starts = [
+            there.start,
+            *(each.start for each in made if there.start < each.start and there.is_there(each.start)),
+        ]
+        return all(
+            self._counted_at(name, at, without) + sum(name in each.job.counts_in and each.is_there(at) for each in made)
+            < self._cluster.most_jobs[name]
+            for name in self._limits_of(there.job)
+            for at in starts
+        )
+
+    def _takes_a_limit(self, job: PastJob, reserved: Sequence[_Reservation], without: Sequence[PastJob]) -> bool:
+        """Whether one of those before it could find too little left of a limit if the job starts now."""
+        end = self._moment.now + self._moment.lasts(job)
+        return any(
+            name in each.job.counts_in
+            and each.is_met_by(end)
+            and self._counted_at(name, each.start, without)
+            + self._taken[name]
+            + sum(name in other.job.counts_in and other.is_there(each.start) for other in reserved)
+            >= self._cluster.most_jobs[name]
+            for name in self._limits_of(job)
+            for each in reserved
+        )
+
     # -- room -----------------------------------------------------------------------------------------------------
 
-    def _able(self, job: PastJob, free: Room) -> Mask:
-        """Hosts that could take a part of the job."""
+    def _able(self, job: PastJob, free: Room, at: float) -> Mask:
+        """Hosts that could take a part of the job from then on. At infinity no advance reservation is left."""
         able: Mask = np.logical_and(free[:, 0] >= job.gpus, free[:, 1] >= job.slots)
+        for kept in self._cluster.kept:
+            if at < kept.end and kept.start < at + self._moment.lasts(job):
+                able = np.logical_and(able, [name not in kept.hosts for name in self._moment.rows])
         if job.usable is not None:
             mask = self._masks.get(job.usable)
             if mask is None:
@@ -250,8 +324,8 @@ class _Ruling:
             able = np.logical_and(able, mask)
         return able
 
-    def _fits(self, job: PastJob, free: Room) -> bool:
-        return int(self._able(job, free).sum()) >= job.hosts
+    def _fits(self, job: PastJob, free: Room, at: float) -> bool:
+        return int(self._able(job, free, at).sum()) >= job.hosts
 
     def _rows(self, job: PastJob) -> list[int]:
         return self._moment.rows_of(self._moment.running[job.number][1])
@@ -279,68 +353,130 @@ class _Ruling:
             later = [] if after else self._later(job)
             is_fair = self._cluster.queues[job.queue].shares is not None
             may_have_it = (job.queue, job.user) not in seen if is_fair else left[job.queue] > 0
-            if may_have_it and self._fits(job, self._total) and self._is_let_in(job, later):
-                left[job.queue] -= 1
+            if may_have_it and self._fits(job, self._total, math.inf) and self._may_be_planned(job):
+                left[job.queue] -= self._is_surely_let_in(job)
                 seen.add((job.queue, job.user))
                 sure = self._with_those_between([each for each in made if each.is_sure], later, after)
                 doubts = (each.job for each in made if not each.is_sure and not self._precedes(job, each.job))
-                is_sure = not is_fair and next(doubts, None) is None
+                is_sure = not is_fair and self._is_surely_let_in(job) and next(doubts, None) is None
                 found = replace(self._earliest(job, later, sure), is_sure=is_sure)
-                if found.start < math.inf or self._cluster.queues[job.queue].reserves_without_time:
+                found.one_by_one = self._one_by_one(found, later, sure) if sure else []
+                if math.isinf(found.start) and not self._is_let_in_in_the_end(job, later, sure):
+                    found.is_sure = False
+                if found.start < math.inf or self._has_place(found, sure):
                     made.append(found)
         return made
 
-    def started_later(self) -> dict[int, frozenset[int]]:
-        """Number of each job that has a reservation after the moment -> later ones that have started since then."""
-        known = self._started_later
-        return {
-            each.job.number: known.get(each.job.number, frozenset()) | {later.number for later in self._later(each.job)}
-            for each in self._reserved(after=True)
-        }
+    def _one_by_one(
+        self, found: _Reservation, later: Sequence[PastJob], made: Sequence[_Reservation]
+    ) -> list[_Reservation]:
+        """See `_Reservation.one_by_one`; those in which it has no place are left out."""
+        free, ends, needs = self._without(later), self._ends_without(later), self._moment.needs
+        edges = [found.start, *ends.tolist(), *(edge for each in made for edge in (each.start, each.end))]
+        times = sorted(at for at in {*edges, math.inf} if at >= found.start)
+        in_the_end = self._free_in_the_end(found.job, later, in_doubt=True)
+        variants = []
+        for way in self._ways(made):
+            for at in times if way is not None else ():
+                end = at + self._moment.lasts(found.job)
+                known = at < math.inf
+                then = self._free_at(at, free, ends) if known else in_the_end.copy()
+                for other, rows in way or ():
+                    if other.is_there(at) or at < other.start < end:
+                        then[list(rows)] -= needs(other.job)
+                if self._fits(found.job, then, at):
+                    variants.append(replace(found, start=at, end=end, then=then, least=then))
+                    break
+        return variants
+
+    def _has_place(self, found: _Reservation, made: Sequence[_Reservation]) -> bool:
+        """Whether one without a time finds a place beside the others once all have ended; else it has nothing."""
+        limits, queue = self._cluster.most_jobs, self._cluster.queues[found.job.queue]
+        is_let_in = all(
+            sum(name in each.job.counts_in and each.is_there(math.inf) for each in made) < limits[name]
+            for name in self._limits_of(found.job)
+        )
+        if not (queue.reserves_without_time and is_let_in and self._fits(found.job, found.then, math.inf)):
+            return False
+        return self._find_hosts([*made, found]) is not False
+
+    def _is_let_in_in_the_end(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> bool:
+        """Whether it is known that limits will let the job in: where nobody knows, it may have nothing."""
+        return all(
+            self._counted_at(name, math.inf, later)
+            + sum(name in each.job.counts_in and each.is_there(math.inf) for each in made)
+            < self._cluster.most_jobs[name]
+            for name in self._limits_of(job)
+        )
+
+    def to_remember(self) -> dict[int, _Before]:
+        """By number, those that have a reservation after the moment."""
+        found = {}
+        for each in self._reserved(after=True):
+            before = self._reserved_before.get(each.job.number, NOTHING_BEFORE)
+            later = before.later | {other.number for other in self._later(each.job)}
+            maybe = before.maybe_later | {other.number for other in self._maybe_later(each.job)}
+            found[each.job.number] = _Before(later, maybe, self._is_surely_let_in(each.job))
+        return found
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
         """When the job fits beside those that have a reservation; at infinity when nobody knows."""
         free, ends = self._without(later), self._ends_without(later)
-        times = sorted({self._moment.now, *ends.tolist(), *(edge for each in made for edge in (each.start, each.end))})
-        known = [at for at in times if at < math.inf]
+        edges = [self._moment.now, *(each.end for each in self._cluster.kept)]
+        edges += [edge for each in made for edge in (each.start, each.end)]
+        known = sorted(at for at in {*ends.tolist(), *edges} if self._moment.now <= at < math.inf)
 
         def fits_at(at: float) -> bool:
-            there = _Reservation(job, at, at + self._moment.lasts(job), self._free_at(at, free, ends))
-            return bool(self._find_hosts([*made, there])) if made else self._fits(job, there.then)
+            then = self._free_at(at, free, ends)
+            there = _Reservation(job, at, at + self._moment.lasts(job), then, then)
+            if not self._is_let_in_at(there, made, later):
+                return False
+            return bool(self._find_hosts([*made, there])) if made else self._fits(job, there.then, at)
 
-        if made:
+        if made or self._cluster.kept:
             start = next((at for at in known if fits_at(at)), math.inf)
         else:  # there is ever more room
             first = bisect_left(known, True, key=fits_at)
             start = known[first] if first < len(known) else math.inf
-        then = self._free_at(start, free, ends) if start < math.inf else self._free_in_the_end(job, later)
-        return _Reservation(job, start, start + self._moment.lasts(job), then)
+        then = (
+            self._free_at(start, free, ends) if start < math.inf else self._free_in_the_end(job, later, in_doubt=False)
+        )
+        least = then if start < math.inf else self._free_in_the_end(job, later, in_doubt=True)
+        return _Reservation(job, start, start + self._moment.lasts(job), then, least)
 
     def _find_hosts(self, reserved: Sequence[_Reservation]) -> bool | None:
         """Whether there are hosts for all of them; None if too many ways were tried in vain, the tightest first."""
-        known = [each for each in reserved if each.start < math.inf or self._fits(each.job, each.then)]
+        first = next(self._ways(reserved), False)
+        return first if first is None or first is False else True
+
+    def _ways(self, reserved: Sequence[_Reservation]) -> Iterator[list[tuple[_Reservation, tuple[int, ...]]] | None]:
+        """How they can be on the hosts, as rows of each; None in the end if there are too many ways to try all."""
+        known = [each for each in reserved if each.start < math.inf or self._fits(each.job, each.then, each.start)]
         tries = MOST_WAYS
 
-        def go_on(rows: list[tuple[int, ...]]) -> bool:
+        def go_on(rows: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
             nonlocal tries
             if len(rows) == len(known):
-                return True
+                yield rows
+                return
             each = known[len(rows)]
             placed = list(zip(known, rows, strict=False))
             then = self._beside(each, each.start, placed)
-            able, order = self._able(each.job, then), np.argsort(then[:, 0], kind="stable")
+            able, order = self._able(each.job, then, each.start), np.argsort(then[:, 0], kind="stable")
             for other, _ in placed:
                 if each.start < other.start and each.is_there(other.start):
-                    able = np.logical_and(able, self._able(each.job, self._beside(other, other.start, placed)))
+                    beside = self._beside(other, other.start, placed)
+                    able = np.logical_and(able, self._able(each.job, beside, each.start))
             for found in combinations([int(row) for row in order if able[row]], each.job.hosts):
-                tries -= 1
-                if go_on([*rows, found]):
-                    return True
                 if tries <= 0:
-                    return False
-            return False
+                    return
+                tries -= 1
+                yield from go_on([*rows, found])
 
-        return go_on([]) or (False if tries > 0 else None)
+        for rows in go_on([]):
+            yield list(zip(known, rows, strict=True))
+        if tries <= 0:
+            yield None
 
     def _beside(
         self, reserved: _Reservation, at: float, placed: Sequence[tuple[_Reservation, tuple[int, ...]]]
@@ -365,12 +501,16 @@ class _Ruling:
         np.add.at(then, rows[over], needs[over])
         return then
 
-    def _free_in_the_end(self, job: PastJob, later: Sequence[PastJob]) -> Room:
+    def _free_in_the_end(self, job: PastJob, later: Sequence[PastJob], in_doubt: bool) -> Room:
         """What will be free once all have ended but those of which nobody knows when, and for whom the job, which has a
-        reservation without a time, need not wait.
+        reservation without a time, need not wait; `in_doubt`: nor for those who may come after it.
         """
         then, numbers = self._total.copy(), {each.number for each in later}
-        new = self._started_later.get(job.number, frozenset()) | {each.number for each in self._later(job)}
+        before = self._reserved_before.get(job.number, NOTHING_BEFORE)
+        if in_doubt:
+            new = before.maybe_later | {each.number for each in self._maybe_later(job)}
+        else:
+            new = before.later | {each.number for each in self._later(job)}
         for other, run in self._moment.running.values():
             is_new = other.number in new and other.number not in numbers
             if is_new and math.isinf(self._moment.known_end(other, run)):
@@ -384,29 +524,45 @@ class _Ruling:
             if each.is_met_by(end):
                 then = each.then.copy()
                 then[list(rows)] -= self._moment.needs(job)
-                if not self._fits(each.job, then):
+                if not self._fits(each.job, then, each.start):
                     return each
         return None
 
-    def _harmless(self, job: PastJob, free: Room, reserved: Sequence[_Reservation]) -> list[int]:
-        """Hosts on which the job could start now without a delay for these, who come before it; empty for none."""
-        able = self._able(job, free)
+    def _harmless(
+        self, job: PastJob, free: Room, reserved: Sequence[_Reservation], without: Sequence[PastJob] = ()
+    ) -> list[int]:
+        """Hosts on which the job could start now without a delay for these, who come before it; empty for none.
+
+        `without`: who has not started.
+        """
+        able = self._able(job, free, self._moment.now)
         if int(able.sum()) < job.hosts:
             return []
         end, harm = self._moment.now + self._moment.lasts(job), np.zeros(len(free), np.int64)
         for each in reserved:
             if each.is_met_by(end):
-                takes = self._able(each.job, each.then) & ~self._able(each.job, each.then - self._moment.needs(job))
+                rooms = [each.then] if each.start < math.inf else [each.then, each.least, self._total]
+                takes = np.logical_or.reduce([self._takes_place(job, each, room) for room in rooms])
                 harm += takes
                 if math.isinf(each.start):  # any of these hosts may be the first
                     able = np.logical_and(able, ~takes)
         if int(able.sum()) < job.hosts:
             return []
         order = np.lexsort((free[:, 0], harm))
-        rows = [int(row) for row in order if able[row]][: job.hosts]
-        if self._delayed(job, rows, reserved):
+        rows = [int(row) for row in order if able[row]]
+        if job.hosts > 1 and self._delayed(job, rows[-job.hosts :], reserved):
+            return []  # of many hosts not every choice is tried in a cycle
+        rows = rows[: job.hosts]
+        ways = [way for each in reserved for way in each.one_by_one]
+        if self._delayed(job, rows, [*reserved, *ways]) or self._takes_a_limit(job, reserved, without):
             return []
         return rows if len(reserved) < 2 or self._has_room_for_all(job, rows, reserved) else []
+
+    def _takes_place(self, job: PastJob, reserved: _Reservation, room: Room) -> Mask:
+        """Hosts on which a part of the job leaves too little to one that has a reservation."""
+        beside = self._able(reserved.job, room - self._moment.needs(job), reserved.start)
+        taken: Mask = np.logical_and(self._able(reserved.job, room, reserved.start), ~beside)
+        return taken
 
     def _has_room_for_all(self, job: PastJob, rows: Sequence[int], reserved: Sequence[_Reservation]) -> bool:
         """Whether the hosts have room for the job and each of those that could be there, whichever are."""
@@ -417,7 +573,7 @@ class _Ruling:
                 then[list(rows)] -= self._moment.needs(job)
                 left = then.copy()
                 for other in reserved:
-                    left[self._able(other.job, each.then)] -= self._moment.needs(other.job)
+                    left[self._able(other.job, each.then, other.start)] -= self._moment.needs(other.job)
                 if (left[list(rows)] < 0).any():
                     return False
             beside.append(replace(each, then=then))
@@ -434,7 +590,7 @@ class _Ruling:
             if any(one.job.queue != each.job.queue for one in sure[:number]):
                 break
             if math.isinf(each.start) and not (
-                self._fits(each.job, each.then) and self._find_hosts(sure[: number + 1])
+                self._fits(each.job, each.then, each.start) and self._find_hosts(sure[: number + 1])
             ):
                 continue  # what kept it from a place happened before
             for later in self._later(each.job):
@@ -442,7 +598,7 @@ class _Ruling:
                     continue
                 then = each.then.copy()
                 then[self._rows(later)] -= self._moment.needs(later)
-                has_room = self._fits(each.job, then)
+                has_room = self._fits(each.job, then, each.start)
                 if not has_room or self._find_hosts([*sure[:number], replace(each, then=then)]) is False:
                     found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
                 else:
@@ -472,10 +628,10 @@ class _Ruling:
     def _could_start(self, job: PastJob, later: Sequence[PastJob], reserved: Sequence[_Reservation]) -> bool:
         """Whether the job could have started instead of later ones, without a delay for those before it."""
         free = self._without(later)
-        if not self._fits(job, free):
+        if not self._fits(job, free, self._moment.now):
             return False
         before = [each for each in reserved if each.job is not job and not self._precedes(job, each.job)]
-        return bool(self._harmless(job, free, self._with_those_between(before, later, False)))
+        return bool(self._harmless(job, free, self._with_those_between(before, later, False), later))
 
     def _with_those_between(
         self, reserved: Sequence[_Reservation], later: Sequence[PastJob], after: bool
@@ -506,11 +662,10 @@ class _Ruling:
             return None
         reserved = self._reserved(after=True)
         refused = _Refused()
-        counted: Counter[str] = Counter()
         gpus, first = 0, 0
         for job in self._waiting:
             lasts = self._moment.lasts(job)
-            if not job.gpus or not self._has_left(job, counted) or (refused.holds(job, lasts) and not self._is_fair):
+            if not job.gpus or not self._has_left(job) or (refused.holds(job, lasts) and not self._is_fair):
                 continue
             before = [each for each in reserved if each.job is not job and not self._precedes(job, each.job)]
             rows = self._harmless(job, free, before)
@@ -521,11 +676,12 @@ class _Ruling:
                 for each in before:
                     if each.is_met_by(self._moment.now + lasts):
                         each.then[rows] -= self._moment.needs(job)
-                counted.update(job.counts_in)
+                self._taken.update(job.counts_in)
+                reserved = [each for each in reserved if each.job is not job]
                 gpus, first = gpus + job.gpus * job.hosts, first or job.number
         return IdleGpus(self._moment.now, until, gpus, first) if gpus else None
 
-    def _has_left(self, job: PastJob, counted: Counter[str]) -> bool:
+    def _has_left(self, job: PastJob) -> bool:
         """Whether limits on jobs admit it beside those that were taken to start."""
         most, counts = self._cluster.most_jobs, self._moment.counts
-        return all(counts[name] + counted[name] < most[name] for name in job.counts_in if name in most)
+        return all(counts[name] + self._taken[name] < most[name] for name in job.counts_in if name in most)

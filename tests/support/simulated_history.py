@@ -9,7 +9,7 @@ DEFAULT_PRIORITY = 50
 """Of a job without -sp, where MAX_USER_PRIORITY is 100."""
 
 
-def past_of(number: int, fate: Fate) -> PastJob:
+def past_of(number: int, fate: Fate, counts_in: tuple[str, ...] = ()) -> PastJob:
     """The job of a simulation in which it ran once, to its end. Times are seconds from the beginning."""
     ((start, allocation),) = fate.starts
     job = fate.job
@@ -24,5 +24,6 @@ def past_of(number: int, fate: Fate) -> PastJob:
         gpus=job.gpus,
         priority=DEFAULT_PRIORITY if job.priority is None else job.priority,
         limit_s=job.limit_s,
+        counts_in=counts_in,
         runs=(Run(start=start - START, end=fate.ended_at - START, hosts=hosts),),
     )

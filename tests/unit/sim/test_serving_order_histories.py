@@ -6,15 +6,22 @@ The judge knows the rule's sentences and what happened, and nothing of the sched
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from gsched.core.command import ControlReservations
+from gsched.core.records.run_times import LEAST_KNOWN
 from gsched.model.config import Params
+from gsched.model.limit import JOBS, Amount, Consumers, Limit
 from gsched.model.queue import Queue
+from gsched.model.room_view import ReservationView
 from gsched.model.user import Share
 from gsched.sim.trace import TraceJob
-from gsched.sim.world import Fate, World, simulated_config
-from tests.support.serving_history import PastCluster, PastQueue
+from gsched.sim.world import START, Fate, World, simulated_config
+from tests.support.serving_history import KeptHosts, PastCluster, PastQueue
 from tests.support.serving_oracle import Verdict, judge
 from tests.support.simulated_history import past_of
 
@@ -49,7 +56,29 @@ class History:
             )
             for name, priority in names.items()
         ]
-        self.jobs = sorted((self._job() for _ in range(chance.randint(5, 24))), key=lambda each: each.arrives_s)
+        self.unlimited = chance.choice((0.0, 0.0, 0.25, 0.6))
+        """Part of the jobs of which nobody knows how long they run."""
+        self.most_jobs = chance.choice((None, None, 1, 2, 3))
+        """Of each user, at a time."""
+        self.kept = self._kept() if chance.random() < 0.3 else ()
+        self.jobs = self._unforeseen(self._job() for _ in range(chance.randint(5, 24)))
+
+    def _kept(self) -> tuple[KeptHosts, ...]:
+        """An advance reservation of whole hosts."""
+        start = self.chance.randint(10, 200)
+        names = self.chance.sample(host_names(self.hosts), self.chance.randint(1, self.hosts))
+        return (KeptHosts(start=float(start), end=float(start + self.chance.randint(20, 150)), hosts=frozenset(names)),)
+
+    @staticmethod
+    def _unforeseen(jobs: Iterable[TraceJob]) -> list[TraceJob]:
+        """The jobs in the order in which they arrive, so few of each kind that their past foretells no run time."""
+        count: Counter[tuple[object, ...]] = Counter()
+        found = []
+        for job in jobs:
+            kind = (job.user, job.queue, job.slots, job.gpus)
+            found.append(replace(job, mem_mib=float(count[kind] // (LEAST_KNOWN - 1))))
+            count[kind] += 1
+        return sorted(found, key=lambda each: each.arrives_s)
 
     def _job(self) -> TraceJob:
         chance = self.chance
@@ -58,7 +87,7 @@ class History:
         return TraceJob(
             arrives_s=float(chance.choice((0, 0, 0, chance.randint(0, 300)))),
             runs_s=float(runs),
-            limit_s=runs if chance.random() < 0.3 else runs * chance.randint(1, 4) + chance.randint(0, 3) * 60,
+            limit_s=None if chance.random() < self.unlimited else self._limit_of(runs),
             gpus=chance.choice((1, 1, 1, 2, 3, 4)),
             slots=hosts,
             spread=hosts > 1,
@@ -68,23 +97,43 @@ class History:
             user=chance.choice(list(USERS)),
         )
 
+    def _limit_of(self, runs: int) -> int:
+        return runs if self.chance.random() < 0.3 else runs * self.chance.randint(1, 4) + self.chance.randint(0, 3) * 60
+
     def play(self) -> list[Fate]:
         params = Params(max_user_priority=100)
-        config = simulated_config(self.hosts, SLOTS, GPUS, self.queues, params=params)
-        fates = list(World(config, gpus=GPUS, audit_every=AUDIT_EVERY).run(self.jobs).values())
+        limits = () if self.most_jobs is None else (limit_of_users(self.most_jobs),)
+        config = simulated_config(self.hosts, SLOTS, GPUS, self.queues, params=params, limits=limits)
+        world = World(config, gpus=GPUS, audit_every=AUDIT_EVERY)
+        for kept in self.kept:
+            slots, gpus = dict.fromkeys(kept.hosts, SLOTS), dict.fromkeys(kept.hosts, GPUS)
+            start, end = START + kept.start, START + kept.end
+            view = ReservationView(name="kept", users=("dan",), start=start, end=end, slots=slots, gpus=gpus)
+            world.engine.handle(ControlReservations("root", True, "add", view), world.now)
+        fates = list(world.run(self.jobs).values())
         assert all(len(fate.starts) == 1 and fate.ended_at is not None for fate in fates), "a job did not run once"
         return fates
 
     def judged(self) -> Verdict:
         """What the judge says of how it went."""
         cluster = PastCluster(
-            hosts={f"h{number:03}": (GPUS, SLOTS) for number in range(self.hosts)},
+            hosts=dict.fromkeys(host_names(self.hosts), (GPUS, SLOTS)),
+            kept=self.kept,
+            most_jobs={} if self.most_jobs is None else dict.fromkeys(USERS, self.most_jobs),
             queues={
                 queue.name: PastQueue(priority=queue.priority, shares=USERS if queue.fairshare is not None else None)
                 for queue in self.queues
             },
         )
-        return judge(cluster, [past_of(number, fate) for number, fate in enumerate(self.play(), 1)])
+        return judge(cluster, [past_of(n, fate, (fate.job.user,)) for n, fate in enumerate(self.play(), 1)])
+
+
+def host_names(count: int) -> list[str]:
+    return [f"h{number:03}" for number in range(count)]
+
+
+def limit_of_users(jobs: int) -> Limit:
+    return Limit(name="few", users=Consumers(per=True), amounts={JOBS: (Amount(float(jobs)),)})
 
 
 def assert_in_order(seeds: range) -> None:
