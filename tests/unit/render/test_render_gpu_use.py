@@ -43,6 +43,7 @@ OWN = """\
                             Median SM Utilization (%): 100
                             P95 SM Utilization (%): 100
                             Avg Power: 211 Watts
+                            Energy Source: counter of the device
                             Idle Time: 0 seconds
                             Time Without Process: 3 seconds
 """
@@ -64,6 +65,6 @@ def test_what_is_unknown_is_a_dash() -> None:
     assert "CPU_TIME: -\n" in told and "\nGPU Energy Consumed: -\n" in told
     unknown = told.partition("GPU ID: 1\n")[2].partition("\n\n")[0]
     assert [line.partition(": ")[2] for line in unknown.splitlines()] == [
-        *("-", "-", "Avg -, Max -, Min -", "Avg -, Max -, Min -", "-", "-", "-", "-", "-", "-", "-"),
+        *("-", "-", "Avg -, Max -, Min -", "Avg -, Max -, Min -", "-", "-", "-", "-", "-", "-", "-", "-"),
     ]
     assert gpu_use_block([GpuUsage(host="kilenc")], 1.0) == "" == gpu_use_block([], 1.0)

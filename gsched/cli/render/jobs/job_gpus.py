@@ -85,10 +85,17 @@ def _group(use: GpuUsage) -> Iterator[str]:
         f"Median SM Utilization (%): {_number(use.sm_median)}",
         f"P95 SM Utilization (%): {_number(use.sm_p95)}",
         f"Avg Power: {_number(use.power_mean_w, ' Watts')}",
+        f"Energy Source: {_energy_source(use)}",
         f"Idle Time: {_number(use.idle_s, ' seconds')}",
         f"Time Without Process: {_number(use.no_process_s, ' seconds')}",
     ):
         yield _VALUE + text
+
+
+def _energy_source(use: GpuUsage) -> str:
+    if use.energy_j is None:
+        return "-"
+    return "counter of the device" if use.energy_counted else "power readings"
 
 
 def _spread(mean: float | None, high: float | None, low: float | None) -> str:
