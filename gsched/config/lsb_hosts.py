@@ -1,4 +1,4 @@
-"""lsb.hosts: job slots, thresholds and windows of hosts; its groups and compute units are read by `hostgroups`.
+"""lsb.hosts: job slots, thresholds and windows of hosts; its groups and compute units are read by `host_groups`.
 
 Source: lsb.hosts(5); the column GPU_MODE is gsched's.
 """

@@ -1,4 +1,4 @@
-"""lsf.cluster.NAME: intervals, administrators and hosts (its ResourceMap is read by `location`).
+"""lsf.cluster.NAME: intervals, administrators and hosts (its ResourceMap is read by `resource_map`).
 
 Source: lsf.cluster(5). A host's row of lsb.hosts is joined later; nothing here knows slots.
 """

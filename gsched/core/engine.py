@@ -13,7 +13,7 @@ from typing import Any
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
-from gsched.core.attempts import attempt_reports, host_task_reports, unrecorded_attempts
+from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_attempts
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
 from gsched.core.command import (
@@ -241,7 +241,7 @@ class Engine:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
         hosts; jobs that depend on others go on, or end.
         """
-        host_task_reports.settle(decision)
+        job_part_reports.settle(decision)
         self._rejudging.note(decision.events)
         before = len(decision.events)
         self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)

@@ -54,7 +54,7 @@ from gsched.policy.cycle import schedule
 from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
 from gsched.store.failure import StoreDamaged
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.mark import known_on_this_machine
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.identity.caller_identity import Authenticator, OwnerOnly, check_private, user_name

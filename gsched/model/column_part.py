@@ -17,7 +17,7 @@ from gsched.resreq.columns import TextColumn
 if TYPE_CHECKING:
     from gsched.model.columns import HostColumns
 
-Numbers = NDArray[np.float64]
+HostNumbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
@@ -37,7 +37,7 @@ class ColumnPart:
     def size(self) -> int:
         return len(self.rows)
 
-    def number(self, name: str) -> Numbers | None:
+    def number(self, name: str) -> HostNumbers | None:
         """The rows of a column of numbers, not to be written to."""
         found = self._whole.number(name)
         return None if found is None else self.of(found)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import ColumnPart, Flags, Numbers
+from gsched.model.column_part import ColumnPart, Flags, HostNumbers
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
@@ -27,7 +27,7 @@ MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
 
 
-def singly(column: Numbers | Flags) -> MutableSequence[float]:
+def singly(column: HostNumbers | Flags) -> MutableSequence[float]:
     """The column itself for one row at a time, which costs a third of what the array takes for it."""
     return cast("MutableSequence[float]", column.data)
 
@@ -60,26 +60,26 @@ class HostColumns:
         self.shape = 0
         """Grows when there are more columns of what the ledgers say, or others."""
         size = len(self.names)
-        self.free: Numbers = np.zeros(size)
+        self.free: HostNumbers = np.zeros(size)
         """Free slots, infinite without a limit."""
         self._free = singly(self.free)
         self.empty: Flags = np.zeros(size, dtype=np.bool_)
         """Whether nothing is held there."""
         self.unlocked: Flags = np.zeros(size, dtype=np.bool_)
         """Whether no exclusive job runs there."""
-        self._numbers: dict[str, Numbers] = {}
+        self._numbers: dict[str, HostNumbers] = {}
         self._texts: dict[str, TextColumn] = {}
         self._amounts: dict[str, MutableSequence[float]] = {}
         self._counts: dict[str, MutableSequence[float]] = {}
         """Those of `_numbers` that depend on the ledger: on what is reserved, and on slots and devices."""
         self._reserved: set[str] = {"slots", *GPU_COUNTERS}
-        self._shared: dict[str, Numbers] = {}
+        self._shared: dict[str, HostNumbers] = {}
         """Of resources that hosts share: what is left for each host, whichever of them holds the rest."""
         self._shared_rows: dict[str, tuple[RowNumbers, float]] = {}
         """Instance of one -> its rows, and what is shown there."""
-        self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], Numbers]] = {}
+        self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], HostNumbers]] = {}
         self._derived: dict[
-            Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers, MutableSequence[float]]
+            Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], HostNumbers, MutableSequence[float]]
         ] = {}
         self._idle_counts: dict[Hashable, MutableSequence[float]] = {}
         """Those of them, and of the counters, that count GPUs which nobody holds: see `taking`."""
@@ -98,7 +98,7 @@ class HostColumns:
 
     # -- columns --------------------------------------------------------------------------------------------------
 
-    def number(self, name: str) -> Numbers | None:
+    def number(self, name: str) -> HostNumbers | None:
         """What is left of a resource on each host; None if it is one of text."""
         found = self._shared.get(name)
         if found is not None:
@@ -127,7 +127,7 @@ class HostColumns:
 
     def derived(
         self, key: Hashable, compute: Callable[[HostSnapshot, HostLedger], float], *, counts_idle: bool = False
-    ) -> Numbers:
+    ) -> HostNumbers:
         """A column of what `compute` says of each host's GPUs and their holders. `key` stands for the function.
 
         `counts_idle`: it falls by one with each GPU that nobody held and that is taken whole, unless it is 0.
@@ -143,7 +143,7 @@ class HostColumns:
                 self._others.append((compute, found[2]))
         return found[1]
 
-    def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
+    def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> HostNumbers:
         """A column of what `compute` says of each host without its ledger. `key` stands for the function."""
         found = self._of_hosts.get(key)
         if found is None:
@@ -379,7 +379,7 @@ def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:
 _ABSENT = object()
 
 
-def values_of(column: TextColumn | Numbers | None, rows: Sequence[int]) -> list[Any]:
+def values_of(column: TextColumn | HostNumbers | None, rows: Sequence[int]) -> list[Any]:
     """The values of some rows, None where they are unknown."""
     if column is None:
         return [None] * len(rows)

@@ -198,7 +198,7 @@ def one_line(name: str, text: str) -> str:
 
 
 def written(gpu: Gpu) -> dict[str, Any]:
-    """The object of a GPU: what `Entry` reads, without what others find out about it."""
+    """The object of a GPU: what `InventoryEntry` reads, without what others find out about it."""
     item: dict[str, Any] = msgspec.to_builtins(gpu)
     item["compute_mode"] = item.pop("mode")
     if item.pop("process_count") is None:

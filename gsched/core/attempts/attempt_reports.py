@@ -18,7 +18,7 @@ from gsched.core.attempts.attempt_results import (
     suspend_for_good,
     within,
 )
-from gsched.core.attempts.host_task_reports import (
+from gsched.core.attempts.job_part_reports import (
     part_ended,
     part_ended_late,
     part_started,
@@ -168,7 +168,7 @@ def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> Non
 
 
 def attempt_started(report: AttemptStarted, seen: Observation, decision: Decision) -> None:
-    """The first process runs: start line, the GPUs' external message, or how to ask for one."""
+    """The first process runs: its start, and the external message with its GPUs (`host:gpus=0,1;`)."""
     job = decision.state.jobs.get(report.job_id)
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
         return
@@ -290,7 +290,7 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
             reason = coded("requeue.rerunnable", silent)
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
             run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
-            if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle
+            if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see job_part_reports.settle
                 keep_orphaned(state, seen, host, key, allocation.hosts[0])
         else:
             decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))

@@ -1,4 +1,5 @@
-"""What agents say about the parts of jobs on their other hosts, and what follows for the job.
+"""What agents say about the parts of jobs on their other hosts, and what follows for the job; also that a silent host
+answers again (`regain`).
 
 The first host is told to start when the last part is open, in the same decision: nobody waits for a clock. A part that
 ends unasked ends its job. What an attempt that was given up has left on any host is ended, and held until it has.

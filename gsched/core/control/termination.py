@@ -132,6 +132,6 @@ def _remove(context: ControlContext[SignalJobs], job: JobRecord) -> None:
     )
     context.decision.record(JobFinished(at=context.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:
-        if len(allocation.hosts) == 1:  # of several hosts: see host_task_reports.settle
+        if len(allocation.hosts) == 1:  # of several hosts: see job_part_reports.settle
             keep_orphaned(context.state, context.observed(part.host), part.host, key, part)
         context.decision.instruct(SignalAttempt(part.host, *key, number))

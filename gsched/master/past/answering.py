@@ -16,7 +16,7 @@ from gsched.master.past.finished_accounts import are_more, read_accounts, read_c
 from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.model.catalogue import Account, AccountFilter
 from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 from gsched.wire.server import SERVER_OPTIONS, listen, status_of

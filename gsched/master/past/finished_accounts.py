@@ -31,7 +31,7 @@ from gsched.model.event import (
 )
 from gsched.model.job import AttemptResult, JobSpec, JobState
 from gsched.model.view import EventRecord, JobView
-from gsched.store.history import Costs, History
+from gsched.store.history_queries import Costs, History
 from gsched.store.schema import JobRow
 
 ROWS_PER_PAGE = 500

@@ -27,7 +27,7 @@ from gsched.model.event import (
 from gsched.model.job import JobSpec
 from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import EventRecord, JobHistory
-from gsched.store.history import History, Times
+from gsched.store.history_queries import History, Times
 from gsched.store.schema import ARRAY
 
 JOBS_PER_PAGE = 100

@@ -21,7 +21,7 @@ from gsched.master.views.withheld_slots import free_slots, withheld
 from gsched.model.catalogue import AccountFilter, Definitions, Grouping, ModelView, ResourceView, TimeSpan
 from gsched.model.config import ClusterConfig
 from gsched.model.resource import BUILTIN, LOAD_INDICES, Resource, ResourceType
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc

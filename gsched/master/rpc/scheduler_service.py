@@ -49,7 +49,7 @@ from gsched.model.view import (
 )
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.messages.batch_codec import add_submitted, read_submissions
 from gsched.wire.messages.convert import fill, from_proto, to_proto

@@ -20,7 +20,7 @@ from gsched.master.rpc.catalogue_service import CatalogueServicer
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
 from gsched.master.rpc.interactive_terminals import Attendance, TerminalServicer
 from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.wire.v1 import (
     agent_pb2_grpc,
     catalogue_pb2_grpc,

@@ -22,7 +22,7 @@ KEPT_FOR_WINDOW = coded("pending.kept_for_reservation")
 SLOTS = coded("pending.too_few_slots")
 
 
-class ReservationGuard:
+class AdvanceReservationGuard:
     """The rights of others, for one cycle."""
 
     def __init__(self, future: Future) -> None:

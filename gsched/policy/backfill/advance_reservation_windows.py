@@ -1,5 +1,5 @@
-"""What advance reservations lack for the sake of one job, when they begin or when it starts. It judges one part of one
-host and places nothing; several planned jobs are looked at together in gsched.policy.backfill.future_ledgers.
+"""Whether a job's part on one host would take what an advance reservation needs, and how much. It places nothing;
+several planned jobs are looked at together in gsched.policy.backfill.future_ledgers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What planned jobs are owed by one that could start now: the room on its hosts, and what limits leave to them.
+"""Whether a job that would start now delays a planned start: on its hosts (`delayed`), or by what it takes of a limit
+(`after_limits`).
 
 Planned are those who come before it: a cycle plans in serving order, and nobody owes anything to who comes later. It
 judges one candidate at a time and places nothing; who is planned, gsched.policy.backfill.reservations says.
@@ -20,7 +21,7 @@ from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.requirement.reasons import Reason
 
 
-class Respect:
+class BackfillCheck:
     """For one cycle."""
 
     def __init__(self, future: Future, ahead: LimitsAhead) -> None:

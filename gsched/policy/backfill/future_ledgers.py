@@ -332,9 +332,9 @@ class Future:
             if fitted is None:
                 return booking
             settled.append(fitted)
-        return self._robber(host, settled) or settled
+        return self._first_to_yield(host, settled) or settled
 
-    def _robber(self, host: str, settled: Sequence[Booking]) -> Booking | None:
+    def _first_to_yield(self, host: str, settled: Sequence[Booking]) -> Booking | None:
         """The last planned one of the jobs that will run when an advance reservation begins and leave it too little."""
         for window in self.windows.get(host, ()):
             at = window.start

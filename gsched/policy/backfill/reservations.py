@@ -21,10 +21,10 @@ from gsched.base.coded_text import AnyText
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
-from gsched.policy.backfill.backfill_check import Respect
+from gsched.policy.backfill.advance_reservation_guard import AdvanceReservationGuard
+from gsched.policy.backfill.backfill_check import BackfillCheck
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
-from gsched.policy.backfill.reservation_guard import ReservationGuard
 from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, Obstacle, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
@@ -57,9 +57,9 @@ class Reservations:
         self.future = Future(snapshot, now)
         self.ahead = LimitsAhead(self.future, limits)
         self._planner = Planner(self.future, trial, self.ahead)
-        self.guard = ReservationGuard(self.future)
+        self.guard = AdvanceReservationGuard(self.future)
         self._table = ReservationTable(self.future, trial)
-        self._respect = Respect(self.future, self.ahead)
+        self._backfill_check = BackfillCheck(self.future, self.ahead)
         self._sought: dict[QueueClass, float] = {}
         self._looks = 0
         self._demands: dict[int, Demand] = {}
@@ -97,16 +97,16 @@ class Reservations:
         )
 
     def _after_planned(self, part: HostAllocation, ends_at: float, bucket: Bucket, is_whole: bool) -> Reason | None:
-        delayed = self._respect.delayed(part, ends_at, bucket)
+        delayed = self._backfill_check.delayed(part, ends_at, bucket)
         if delayed is None or (is_whole and self.make_way(Allocation(hosts=(part,)), ends_at, bucket)):
             return None
-        return self._respect.reason(delayed, part.host, ends_at, bucket)
+        return self._backfill_check.reason(delayed, part.host, ends_at, bucket)
 
     def keeps_limits(self, parts: Sequence[HostAllocation], ends_at: float, bucket: Bucket) -> Reason | None:
         """Why a job that all limits let in now must not take the parts until `ends_at`: a planned job would find too
         little left of a limit. A part without a host stands for those that are not known yet.
         """
-        return self._respect.after_limits(parts, ends_at, bucket)
+        return self._backfill_check.after_limits(parts, ends_at, bucket)
 
     def ready(self, bucket: Bucket, ends_at: float) -> Allocation | None:
         """The place that the cycle before planned for a job of the bucket's class, if it is free by now: to be taken
@@ -145,7 +145,7 @@ class Reservations:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
         if self.guard.after_windows(part, ends_at, bucket.requirement.reservation) is not None:
             return False
-        return self._respect.delayed(part, ends_at, bucket, goes_on=True) is None
+        return self._backfill_check.delayed(part, ends_at, bucket, goes_on=True) is None
 
     def make_way(self, allocation: Allocation, ends_at: float, bucket: Bucket) -> bool:
         """Plan those jobs on other hosts, to start no later, that would be delayed by a job of the bucket that takes
@@ -157,7 +157,7 @@ class Reservations:
         hosts = {part.host for part in allocation.parts}
         planned = self.future.bookings
         affected = [each for each in planned.values() if any(part.host in hosts for part in each.allocation.parts)]
-        candidate = self._respect.candidate(allocation, ends_at, bucket)
+        candidate = self._backfill_check.candidate(allocation, ends_at, bucket)
         for each in affected:
             self.future.unbook(each.job_id)
         self.future.book(candidate)
@@ -200,7 +200,7 @@ class Reservations:
         added = {victim.job_id for victim in victims} - self.future.stopped
         self.future.stopped |= added
         hosts = dict.fromkeys(part.host for victim in victims for part in victim.allocation.parts)
-        if all(self._still_fits(each) for each in self._respect.those_on(hosts, victims)):
+        if all(self._still_fits(each) for each in self._backfill_check.those_on(hosts, victims)):
             return True
         self.future.stopped -= added
         return False

@@ -1,4 +1,4 @@
-"""Which jobs have started though they come after a planned one, since something was reserved for it. It knows no hosts.
+"""Jobs that come after a planned one and have started since it was planned. It knows no hosts.
 
 Who is planned for a time that nobody knows waits for those who run, and for who comes before it. If it waited for later
 ones that nobody knows the end of, too, they could take turns beside it for ever.

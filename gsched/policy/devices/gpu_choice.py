@@ -4,7 +4,8 @@ Among equals: devices that are linked with each other (or of one model) before a
 then those whose compute mode need not be changed, then the lowest index. Devices that others use too: least shared
 first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free. The order by
 compute mode and index is that of `HostDevices.claimable`; `place.fast_path` takes from `HostDevices.idle_alike`, where
-all GPUs of a host are alike; scarce_placement may take another GPU for a part of one.
+all GPUs of a host are alike; scarce_placement may take another GPU for a part of one. A job that takes the place
+planned for it keeps those devices; `Future.refit` (backfill.future_ledgers) replaces those that are not free.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.column_part import Flags, Numbers
+from gsched.model.column_part import Flags, HostNumbers
 from gsched.model.columns import HostColumns
 from gsched.model.devices import suits, whole_gpus
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
@@ -93,7 +93,7 @@ class ScarceHosts:
         self._packer: Packer | None = None
         """None while there is nothing to expect: then the rule has no word."""
 
-    def costs(self, kind: JobKind) -> Numbers | None:
+    def costs(self, kind: JobKind) -> HostNumbers | None:
         """What a job of the kind costs on each host, infinite where it seems not to fit; None: the rule has no word."""
         self._sync()
         shape = self._shape(kind)

@@ -5,12 +5,12 @@ is counted only where a limit asks for it. Texts: pending reasons of LSF 10.1 (b
 
     use = LimitUse(snapshot, needs)
     use.closed_queues()                      queues that start nothing, whatever the job (for ServingOrder)
-    use.reason(bucket) -> Denial | None      before looking for hosts: may one more job of the bucket start at all?
+    use.reason(bucket) -> LimitDenial | None      before looking for hosts: may one more job of the bucket start at all?
     use.slots_left(bucket) -> float          most slots that its next job may take (-n min,max)
     use.has_host_limits(bucket) -> bool      whether a host's answer or the amounts of a place can matter; if so:
     use.room(bucket, host) -> float          slots that the job may take on that host
-    use.host_reason(bucket, host, part) -> Denial | None            with what it would get there
-    use.allocation_reason(bucket, allocation) -> Denial | None      all parts together, exactly; for several hosts
+    use.host_reason(bucket, host, part) -> LimitDenial | None            with what it would get there
+    use.allocation_reason(bucket, allocation) -> LimitDenial | None      all parts together, exactly; for several hosts
     use.count(bucket, allocation)            it starts
     use.views() -> list[LimitView]           glimits
 

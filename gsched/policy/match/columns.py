@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.column_part import ColumnPart, Flags, Numbers
+from gsched.model.column_part import ColumnPart, Flags, HostNumbers
 from gsched.model.columns import HostColumns, singly
 from gsched.model.queue import Queue
 from gsched.model.row_log import RowNumbers
@@ -57,7 +57,7 @@ class TaskRequest:
 class _RoomColumn(NamedTuple):
     code: int
     condition: RoomCondition
-    column: Numbers | Flags | None
+    column: HostNumbers | Flags | None
     wanted: float
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.column_part import Flags, Numbers
+from gsched.model.column_part import Flags, HostNumbers
 from gsched.model.columns import HostColumns, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.row_log import RowNumbers
@@ -80,7 +80,7 @@ class Ranking:
         """
         kind = kind_of(match.asked.need) if scarce is not None and order is None and not is_packed else None
         self._scarce = None if scarce is None or kind is None else (scarce, kind)
-        self._keys: Numbers = np.zeros(0)
+        self._keys: HostNumbers = np.zeros(0)
         self._least: Least | None = None
         """The keys in order, where they alone are the rank."""
         self.single: Callable[[], int | None] | None = None
@@ -127,7 +127,7 @@ class Ranking:
         scarce, kind = self._scarce
         return scarce.on_best_device(kind, row, part, self.match.asked.need)
 
-    def order(self, rows: RowNumbers, before: Numbers | None = None) -> RowNumbers:
+    def order(self, rows: RowNumbers, before: HostNumbers | None = None) -> RowNumbers:
         """The order of rows by rank, as places in `rows`; `before` comes behind levels and before all else."""
         keys = [self._rank(rows), *(np.nan_to_num(sorter(rows), nan=_INFINITY) for sorter in self._order)]
         if before is not None:
@@ -201,12 +201,12 @@ class Ranking:
             base = base + self._first * (self._size * _MOST_PACKED)
         return KeyOf(singly(base), singly(self._idle if self._packs else nothing), self._size)
 
-    def _keys_of(self, rows: RowNumbers) -> Numbers:
+    def _keys_of(self, rows: RowNumbers) -> HostNumbers:
         keys = self._order[0](rows)
         keys[np.isnan(keys)] = UNKNOWN
         return keys
 
-    def _rank(self, rows: RowNumbers | None) -> Numbers:
+    def _rank(self, rows: RowNumbers | None) -> HostNumbers:
         """The keys that come before order[]."""
         chosen = slice(None) if rows is None else rows
         if self._load is None:
@@ -219,7 +219,7 @@ class Ranking:
             keys += self._first[chosen] * (self._size * _MOST_PACKED)
         return keys
 
-    def _packing(self, chosen: slice | RowNumbers) -> Numbers:
+    def _packing(self, chosen: slice | RowNumbers) -> HostNumbers:
         """Devices left idle; for a part of a GPU then what is left of that GPU."""
         left = self._idle[chosen]
         for kind, count, values, fresh in self._sharing:
@@ -232,7 +232,7 @@ class Ranking:
                 left = left * (_SNUG_STEPS + 1) + np.rint(snug[chosen] * _SNUG_STEPS)
         return left
 
-    def _first_keys(self) -> Numbers | None:
+    def _first_keys(self) -> HostNumbers | None:
         """0 for the hosts preferred most, 1 for the next level …, behind all of them hosts to avoid."""
         asked, columns = self.match.asked, self._columns
         levels = asked.demand.levels or (asked.queue.host_levels if not asked.demand.asked_hosts else {})
@@ -284,11 +284,11 @@ def _of_kind(
     return lambda _, host_ledger: compute(host_ledger, kind)
 
 
-def _fresh(columns: HostColumns, kind: DeviceKind) -> Numbers:
+def _fresh(columns: HostColumns, kind: DeviceKind) -> HostNumbers:
     return columns.derived(("fresh", kind), _of_kind(gpu_choice.fresh, kind))
 
 
-def load_ranks(columns: HostColumns) -> Numbers:
+def load_ranks(columns: HostColumns) -> HostNumbers:
     """The place of each host by load (r15s, pg), then by name."""
     found: _LoadRanks | None = columns.memo.get("load")
     if found is None or (found.epoch, found.read) != (columns.epoch, columns.standing_log.length):
@@ -305,15 +305,15 @@ def load_ranks(columns: HostColumns) -> Numbers:
 class _LoadRanks(NamedTuple):
     epoch: int
     read: int
-    ranks: Numbers
+    ranks: HostNumbers
 
 
-def _sorter(key: SortKey, columns: HostColumns, rules: FitRules) -> Callable[[RowNumbers], Numbers]:
+def _sorter(key: SortKey, columns: HostColumns, rules: FitRules) -> Callable[[RowNumbers], HostNumbers]:
     """What gives a sort key that is small for the better host, and NaN where nobody knows."""
     is_upward = _is_upward(key, rules)
     compute = None if key.expression is None else compile_numbers(key.expression)
 
-    def keys(rows: RowNumbers) -> Numbers:
+    def keys(rows: RowNumbers) -> HostNumbers:
         if compute is not None:
             values = compute(columns.part(rows))
         else:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import ClassVar
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import ColumnPart, Flags, Numbers, RowValues
+from gsched.model.column_part import ColumnPart, Flags, HostNumbers, RowValues
 from gsched.model.columns import HostColumns
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
@@ -98,7 +98,7 @@ class RoomCondition(FitCondition):
         """Why the ledger does not let anybody take just this part; None when it does, or where it does not say."""
         return None
 
-    def column(self, columns: HostColumns) -> Numbers | Flags | None:
+    def column(self, columns: HostColumns) -> HostNumbers | Flags | None:
         """Where a host meets it that has at least `wanted` in a column: this column, the same in an epoch of the
         columns. None where no column says it all; jobs then never go by the fast path.
         """
@@ -114,7 +114,7 @@ class CountedRoom(RoomCondition):
     """Room that one column counts."""
 
     @abstractmethod
-    def column(self, columns: HostColumns) -> Numbers | Flags:
+    def column(self, columns: HostColumns) -> HostNumbers | Flags:
         """What each host has."""
 
     def unmet(self, columns: HostColumns, view: HostsView) -> Flags:

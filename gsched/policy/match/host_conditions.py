@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gsched.base.coded_text import coded
-from gsched.model.column_part import Flags, Numbers
+from gsched.model.column_part import Flags, HostNumbers
 from gsched.model.columns import HostColumns
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
@@ -93,7 +93,7 @@ class SaidByHost(HostCondition):
         reason = self.said(now.host)
         return None if reason is None else Reason(reason.text, reason.detail)
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         """1 for hosts that say something."""
         return columns.standing((type(self), self.key), lambda host: bool(self.said(host)))
 
@@ -174,6 +174,6 @@ def host_conditions(queue: Queue, demand: Demand, rules: FitRules, *, on_first: 
     return [each for kind in HOST_CONDITIONS for each in kind.of(queue, demand, rules, on_first=on_first)]
 
 
-def closed_hosts(columns: HostColumns) -> Numbers:
+def closed_hosts(columns: HostColumns) -> HostNumbers:
     """1 for hosts that say themselves that they take nothing."""
     return HostOpen().column(columns)

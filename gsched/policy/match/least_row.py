@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gsched.model.column_part import Numbers
+from gsched.model.column_part import HostNumbers
 from gsched.model.columns import singly
 
 _AT_ONCE = 256
@@ -25,7 +25,7 @@ class Least:
 
     __slots__ = ("_bound", "_is_begun", "_keys", "again", "line", "view")
 
-    def __init__(self, keys: Numbers) -> None:
+    def __init__(self, keys: HostNumbers) -> None:
         self._keys = keys
         self.view = singly(keys)
         """The keys, for reading one at a time."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from gsched.base.coded_text import CodedText, coded
 from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import Flags, Numbers
+from gsched.model.column_part import Flags, HostNumbers
 from gsched.model.columns import HostColumns
 from gsched.model.host_ledger import HostLedger
 from gsched.model.resource import GPU_COUNTERS
@@ -78,7 +78,7 @@ class FreeSlots(CountedRoom):
     def refusal(self, now: HostNow) -> Reason | None:
         return slots_missing(self._slots, now.host_ledger)
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         return columns.free
 
     @property
@@ -109,7 +109,7 @@ class SlotsKeptForGpus(RoomCondition):
         missing: Flags = view.of(columns.free) - self._per_gpu * view.of(idle_gpus(columns)) < self._slots
         return missing
 
-    def kept(self, columns: HostColumns) -> Numbers:
+    def kept(self, columns: HostColumns) -> HostNumbers:
         """Slots that each host keeps so."""
         return self._per_gpu * idle_gpus(columns)
 
@@ -136,7 +136,7 @@ class FreeAmount(CountedRoom):
             return Shortage(name, amount, known, None).reason(now.host.name)
         return None
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         found = columns.number(self.name)
         return np.full(columns.size, np.nan) if found is None else found
 
@@ -176,7 +176,7 @@ class FreeDevices(CountedRoom):
         held = now.gpus(self._need)
         return held.reason(now.host.name) if isinstance(held, Shortage) and held.resource == kind.name else None
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         return columns.derived(self.kind, self._obtainable, counts_idle=gpu_choice.is_plain(self.kind))
 
     def _obtainable(self, host: HostSnapshot, host_ledger: HostLedger) -> float:
@@ -205,7 +205,7 @@ class FreeDeviceOfAny(CountedRoom):
         held = now.gpus(self._need)
         return held.reason(now.host.name) if isinstance(held, Shortage) else None
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         return columns.derived("any", lambda _, host_ledger: gpu_choice.obtainable_any(host_ledger))
 
 
@@ -234,7 +234,7 @@ class FreeProcessorUnits(CountedRoom):
         found = now.binding(self._need)
         return found if isinstance(found, Reason) else None
 
-    def column(self, columns: HostColumns) -> Numbers:
+    def column(self, columns: HostColumns) -> HostNumbers:
         return task_room(columns, self._affinity)
 
     @property
@@ -274,12 +274,12 @@ def refusal_of(part: HostAllocation, host_ledger: HostLedger) -> Reason | None:
     return None
 
 
-def idle_gpus(columns: HostColumns) -> Numbers:
+def idle_gpus(columns: HostColumns) -> HostNumbers:
     """Devices of each host that nobody holds."""
     return columns.derived("idle", lambda _, host_ledger: host_ledger.idle(), counts_idle=True)
 
 
-def task_room(columns: HostColumns, affinity: Affinity) -> Numbers:
+def task_room(columns: HostColumns, affinity: Affinity) -> HostNumbers:
     """How many tasks with this affinity[] the free processor units of each host could take."""
     return columns.derived(affinity, lambda _, host_ledger: cpu_affinity.room(host_ledger, affinity))
 

@@ -1,4 +1,4 @@
-"""Which alternative of a job's requirement a place is of that was found without saying so: by a plan, or by preemption.
+"""Which alternative (`{..} || {..}`) of a job's requirement a place meets that plans or preemption have found.
 
 It looks at what the place holds and at its hosts, and changes nothing.
 """

@@ -117,7 +117,7 @@ class Placer:
         self._kinds_by_id: dict[tuple[str, int], _Kind] = {}
         """The same by the identity of the class, which costs less than its hash."""
         self.fast_paths: dict[tuple[str, int], FastPath] = {}
-        """What `lane` has found, by queue and identity of the class, for jobs of no array, group or profile."""
+        """What `fast_path` has found, by queue and identity of the class, for jobs of no array, group or profile."""
 
     # -- classes --------------------------------------------------------------------------------------------------
 

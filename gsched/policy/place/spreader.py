@@ -14,7 +14,7 @@ import numpy as np
 
 from gsched.base.coded_text import coded, listed
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.column_part import Numbers
+from gsched.model.column_part import HostNumbers
 from gsched.model.queue import Queue
 from gsched.model.row_log import RowNumbers
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
@@ -212,7 +212,7 @@ class Spreader:
 
     def _room(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay
-    ) -> tuple[RowNumbers, Numbers]:
+    ) -> tuple[RowNumbers, HostNumbers]:
         """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""
         match = self._field.match(queue, requirement, demand, one_task(way))
         rows: RowNumbers = np.flatnonzero(match.codes == FITS)
@@ -236,7 +236,7 @@ class Spreader:
             tasks = np.floor(tasks / way.term.block) * way.term.block
         return rows, np.maximum(tasks, 0.0)
 
-    def _device_room(self, match: Match, term: DemandTerm, rows: RowNumbers) -> Numbers:
+    def _device_room(self, match: Match, term: DemandTerm, rows: RowNumbers) -> HostNumbers:
         room = np.full(len(rows), np.inf)
         per_task, per_host = dict(term.task_devices), dict(term.host_devices)
         for each in match.conditions:

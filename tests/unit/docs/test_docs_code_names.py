@@ -28,6 +28,8 @@ def public_types(path: Path) -> Iterator[str]:
             names = [node.name]
         elif isinstance(node, ast.Assign):
             names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names = [node.target.id]
         else:
             continue
         yield from (name for name in names if name[0].isupper() and not name.isupper() and "_" not in name)

@@ -24,7 +24,7 @@ from gsched.model.event import (
 )
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.schema import JobRow
 
 TRAIN = JobSpec(

@@ -23,7 +23,7 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.schema import ARRAY, IRREGULAR, JobRow
 
 PLAIN = JobSpec(command="run", user="ann", queue="normal")
@@ -183,7 +183,7 @@ def test_an_array_does_not_rank_above_jobs_that_were_submitted_later(tmp_path: P
 def test_jobs_that_only_waited_and_ran_are_told_by_their_times(
     tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.store.history.AT_ONCE", at_once)
+    monkeypatch.setattr("gsched.store.history_queries.AT_ONCE", at_once)
     log = EventLog(tmp_path / "store.db")
     rows = [
         replace(row(1, "DONE"), dispatched_at=2.0, finished_at=3.0),

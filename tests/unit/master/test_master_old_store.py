@@ -24,7 +24,7 @@ from gsched.model.job import JobState
 from gsched.model.past_query import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 
 KEPT = Path(__file__).parent / "stores" / "format2.db.gz"
 EVENTS = 69

@@ -35,7 +35,7 @@ from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.sim.world import World, simulated_config
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.schema import ARRAY, IRREGULAR
 
 STEPS = 120

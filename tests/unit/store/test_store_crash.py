@@ -13,7 +13,7 @@ from store_samples import batch_of
 
 from gsched.model.past_query import HistoryQuery
 from gsched.store.eventlog import EventLog, blob_id
-from gsched.store.history import History
+from gsched.store.history_queries import History
 
 WRITER = """
 import sys

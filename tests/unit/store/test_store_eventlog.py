@@ -20,7 +20,7 @@ from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, JobDispatche
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.schema import event
 
 times = st.floats(allow_nan=False, allow_infinity=False)

@@ -17,7 +17,7 @@ from store_samples import batch_of, job_row, noted, submitted
 
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.failure import StoreBroken, StoreFull, at_commit, before_commit
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from gsched.store.mark import StoreMark
 from gsched.store.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
 

@@ -20,7 +20,7 @@ from gsched.model.event import HostClosed, decode_event
 from gsched.model.past_query import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 
 
 @pytest.fixture
@@ -124,10 +124,10 @@ def test_rows_are_read_at_once_unless_there_are_too_many(log: EventLog, monkeypa
     assert opened.newest_times(everything, 3) == rows[:3]
     assert opened.accounted_costs(accounts) == [(n, "DONE", 9.0 - n, 8.0, 10.0 + n, 2.0, 1.0, 0) for n in (3, 4)]
     assert opened.accounted(accounts) == [3, 4] and len(opened.accounted(accounts, 1)) == 1
-    monkeypatch.setattr("gsched.store.history.AT_ONCE", 3)
+    monkeypatch.setattr("gsched.store.history_queries.AT_ONCE", 3)
     assert opened.newest_times(everything, 100) is None and opened.newest_times(everything, 3) == rows[:3]
     assert len(opened.accounted_costs(accounts) or ()) == 2
-    monkeypatch.setattr("gsched.store.history.AT_ONCE", 1)
+    monkeypatch.setattr("gsched.store.history_queries.AT_ONCE", 1)
     assert opened.accounted_costs(accounts) is None
     opened.close()
 
@@ -212,7 +212,7 @@ def test_what_is_asked_for_is_found_by_an_index(
 
 
 def test_many_numbers_are_asked_for_in_parts(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.store.history._IDS_PER_QUERY", 7)
+    monkeypatch.setattr("gsched.store.history_queries._IDS_PER_QUERY", 7)
     log.append([], [job_row(number, submitted_at=float(number)) for number in range(1, 51)])
     history = History(log.path)
     assert ids(history, ids=tuple(range(2, 41))) == list(range(2, 41))

@@ -13,7 +13,7 @@ from store_samples import damage, submitted
 from gsched.base.errors import BadRequest, Conflict, NotFound
 from gsched.store import migrations, schema
 from gsched.store.eventlog import EventLog
-from gsched.store.history import History
+from gsched.store.history_queries import History
 from tests.support.manual_clock import ManualClock
 
 

@@ -35,7 +35,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
     view: JobView
     level: int = DEFAULT_LEVEL
-    """How much of the pending reasons is told (reason_lines)."""
+    """How much of the pending reasons is told (reason_texts)."""
     with_hosts: bool = False
     """With the names of hosts in them."""
     unit: str = "M"

@@ -1,7 +1,7 @@
 """Output chosen by the user: `-o "field[:[-][width]][:unit] ... [delimiter='c']"`, as text or as JSON.
 
-One reader and one writer for every kind of record; the tables of fields stand in job_fields, host_fields and
-queue_fields. Source: bjobs(1) of LSF 10.1, options -o and -json. A value that is missing prints `-`, in JSON `""`.
+One reader and one writer for every kind of record; the tables of fields stand in job_fields and host_fields.
+Source: bjobs(1) of LSF 10.1, options -o and -json. A value that is missing prints `-`, in JSON `""`.
 """
 
 from __future__ import annotations
