@@ -18,7 +18,7 @@ from tests.support.folders import new_folder
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 FORGED = """
-import sys, grpc
+import os, sys, grpc
 from pathlib import Path
 from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
@@ -39,6 +39,8 @@ try:
         print("done")
 except grpc.RpcError as error:
     print(error.code().name, error.details())
+sys.stdout.flush()
+os._exit(0)  # gRPC's objects of a call that ends just then can wait for ever for a thread that the exit has ended
 """
 
 

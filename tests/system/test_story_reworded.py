@@ -203,29 +203,23 @@ def day_of(cluster: Cluster) -> tuple[Day, int]:
     return day, gpu_failed(day)
 
 
-def params(cluster: Cluster, clean_probes: int) -> None:
-    """How soon a GPU that has failed is taken to be well."""
-    section = f"JOB_TERMINATE_INTERVAL = 0.2\nGPU_CLEAN_PROBES = {clean_probes}"
-    cluster.configure(lsb_params=f"=Begin Parameters\nDEFAULT_QUEUE = normal\n{section}\nEnd Parameters\n")
-
-
 @pytest.fixture(scope="module")
 def days(module_cluster: Callable[..., Cluster]) -> Iterator[tuple[Day, Day, int]]:
     """The day, the day in other words, and the first day's job that lost its GPU."""
     cluster = module_cluster("--sim-gpus", "1:exclusive_process")
     text = (cluster.conf / "lsf.conf").read_text()
     cluster.configure(lsf_conf="=" + re.sub(r"GSCHED_GPU_INTERVAL=.*", "GSCHED_GPU_INTERVAL=0.3", text))
-    params(cluster, 1_000_000)  # nothing gets well meanwhile
+    section = "DEFAULT_QUEUE = normal\nJOB_TERMINATE_INTERVAL = 0.2\nGPU_CLEAN_PROBES = 1000000"
+    cluster.configure(lsb_params=f"=Begin Parameters\n{section}\nEnd Parameters\n")
     first, lost = day_of(cluster)
-    params(cluster, 1)
-    Day(cluster).host(lambda view: not view.gpus[0].gpu.fault, "the GPU does not get well")
+    cluster.run("gadmin", "gpuopen", f"{cluster.host}:0")
+    Day(cluster).host(lambda view: not view.gpus[0].gpu.fault, "the GPU is not opened")
     cluster.run("gsched", "down", "--dir", str(cluster.folder))
     words = cluster.folder / "words"
     words.mkdir()
     (words / "sitecustomize.py").write_text(REWORD)
     cluster.env["PYTHONPATH"] = str(words)
     cluster.up()
-    params(cluster, 1_000_000)
     second, _ = day_of(cluster)
     yield first, second, lost
 
