@@ -179,8 +179,10 @@ def saturation_end(works: Sequence[Work], starts: Sequence[float]) -> float:
 
 def judged(load: Workload, fates: Sequence[Fate], until: float) -> Verdict:
     """What the judge says of order, to the end, and of idle GPUs until saturation ended."""
+    # Where jobs have no run limits gsched plans by how long such jobs ran before, of which the judge knows nothing.
+    queue = PastQueue(reserves_without_time=False)
     cluster = PastCluster(
-        hosts={f"h{number:03}": (load.gpus, SLOTS) for number in range(load.hosts)}, queues={QUEUE: PastQueue()}
+        hosts={f"h{number:03}": (load.gpus, SLOTS) for number in range(load.hosts)}, queues={QUEUE: queue}
     )
     jobs = [past_of(number, fate) for number, fate in enumerate(fates, 1)]
     everything = judge(cluster, jobs)

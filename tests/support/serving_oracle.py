@@ -362,7 +362,8 @@ class _Ruling:
                 found = replace(self._earliest(job, later, sure), is_sure=is_sure)
                 found.one_by_one = self._one_by_one(found, later, sure) if sure else []
                 if math.isinf(found.start) and not self._is_let_in_in_the_end(job, later, sure):
-                    found.is_sure = False
+                    found.is_sure = False  # and so may the next one have it
+                    left[job.queue] += self._is_surely_let_in(job)
                 if found.start < math.inf or self._has_place(found, sure):
                     made.append(found)
         return made
