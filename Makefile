@@ -24,6 +24,7 @@ PIP_TOOLS := pip-tools==7.6.2
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
+CLONE_TOOLS := prometheus=prometheus promtool=prometheus
 
 PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
@@ -89,6 +90,7 @@ test-smoke: $(DEV_STAMP) .venv-psij/.installed
 
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS)
+	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
 	@echo "make test-all: all passed"
@@ -97,6 +99,7 @@ test-slow: $(DEV_STAMP)
 	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
 test-stories: $(DEV_STAMP)
+	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
 
 test-rules: $(DEV_STAMP)
@@ -141,4 +144,4 @@ lock:  ## pin what gsched needs, with hashes, in requirements.lock (asks the pac
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
+	rm -rf $(VENV) .tools .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*

@@ -23,6 +23,7 @@ from gsched.app.clusters import daemons
 from tests.support.dashboard import queries
 from tests.support.shared_master import free_port
 
+ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-the-test-alone"
 
 
@@ -144,14 +145,18 @@ def prometheus(program: str, folder: Path, port: int, token: Path) -> Iterator[C
         process.wait(PATIENCE_S)
 
 
+def tool(name: str) -> str:
+    """A command of Debian's package prometheus: the machine's, or the one that `make test-all` has unpacked."""
+    found = shutil.which(name) or shutil.which(name, path=str(ROOT / ".tools/usr/bin"))
+    return found or pytest.skip(f"there is no {name} (Debian package prometheus; make test-stories unpacks it)")
+
+
 MAY_BE_EMPTY = {"Why jobs wait A", "Hosts that are not ok A", "Jobs that end A"}
 """In a cluster without such jobs and hosts."""
 
 
 def test_a_real_prometheus_answers_the_queries_of_the_dashboard(cluster: Cluster, tmp_path: Path) -> None:
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("prometheus is not installed (Debian package prometheus)")
+    program = tool("prometheus")
     port, token = free_port(), cluster.folder / "token"
     token.write_text(f"{TOKEN}\n")
     token.chmod(0o600)
@@ -220,9 +225,7 @@ def test_what_is_wrong_is_one_line_with_its_place(cluster: Cluster) -> None:
 
 
 def test_promtool_finds_nothing_wrong(cluster: Cluster) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (Debian package prometheus)")
+    promtool = tool("promtool")
     page = cluster.run("gadmin", "metrics", "--text").stdout
     done = subprocess.run(
         [promtool, "check", "metrics"], input=page, capture_output=True, text=True, timeout=PATIENCE_S
