@@ -193,6 +193,9 @@ class Terminal:
         return all(stream.fd < 0 and not stream.data for stream in self._outputs.values())
 
     def _turn(self) -> None:
+        if self._is_hung_up:  # before it waits: else a stream that is full is never read again
+            for stream in self._outputs.values():
+                stream.taken(stream.start + len(stream.data))
         ready = dict(self._poll().poll(self._timeout_ms()))
         if self._listening.fileno() in ready:
             self._accept()
@@ -201,8 +204,6 @@ class Terminal:
         for stream in self._outputs.values():
             if ready.get(stream.fd, 0) & _READY:
                 stream.read(min(_PIECE, LIMIT - len(stream.data)))
-            if self._is_hung_up:
-                stream.taken(stream.start + len(stream.data))
         if self._in in ready:
             self._pass_on()
         for fd, asking in list(self._asking.items()):
