@@ -6,6 +6,7 @@ It asks a trial whether the job fits on the ledger of a later time, and enters n
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -362,7 +363,7 @@ class Planner:
             opens = limits[usable]
             ends = np.maximum(np.concatenate([ends, opens]), opens.min(initial=math.inf))
         ends = np.unique(np.maximum(ends, self._future.soon))
-        times = ends[ends < before].tolist()
+        times = self._by_start(ends[ends < before].tolist(), before)
         found: Booking | None = None
         low, step, at = -1, 1, 0
         trials = 0
@@ -384,6 +385,19 @@ class Planner:
             else:
                 found, at = sooner, middle
         return found
+
+    def _by_start(self, ends: list[float], before: float) -> list[float]:
+        """Ascending ends in the order in which a job that waits for them could start, if that is before the time: by
+        when that is gone which is being ended, others may have ended.
+        """
+        if not ends or ends[0] > self._future.soon:
+            return ends
+        first, *others = ends
+        start = self._start_after(first)
+        if start >= before:
+            return others
+        place = bisect_left(others, start)
+        return [*others[:place], first, *others[place:]]
 
     def _ends_of_plans(self, usable: HostMask) -> list[float]:
         """Times at which planned jobs and advance reservations leave something free on the hosts."""

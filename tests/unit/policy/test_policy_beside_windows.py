@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from placing_cluster import host, kind
-from test_policy_limits_ahead import on
+from test_policy_limits_ahead import EACH, on, section
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
@@ -88,3 +88,14 @@ def test_a_job_of_several_hosts_is_planned_where_no_reservation_begins_while_it_
     (planned,) = cluster.add(kind("span[ptile=4]", slots=8, run_s=234.0))
     cluster.step(0.0)
     assert (cluster.planned[planned].at, set(cluster.planned[planned].hosts)) == (98.0, {"a", "c"})
+
+
+def test_a_plan_is_not_put_off_to_when_what_were_ended_now_would_be_gone() -> None:
+    """That is at 21, and the reservation ends at 5. There are limits, so that it is looked for other times."""
+    kept = AdvanceReservation("carl#0", ("carl",), 0.0, 5.0, {"b": 8}, {})
+    hosts = [host("a", ncpus=8), host("b", ncpus=8)]
+    few = section(users=EACH, jobs=2)
+    cluster = TimedCluster(*hosts, queues=QUEUES, reservations=(kept,), limits=(few,), terminate_s=21.0)
+    (planned,) = cluster.add(kind("span[ptile=4]", slots=8, run_s=234.0))
+    cluster.step(0.0)
+    assert cluster.planned[planned].at == 5.0

@@ -29,8 +29,9 @@ the next moment that a clock can show, and those that wait for its end move by a
 class TimedCluster(Cluster):
     """See the module. Times are seconds, and at 0 it is Sunday 00:00; a job ends by its run limit, or before."""
 
-    def __init__(self, *hosts: Any, **more: Any) -> None:
+    def __init__(self, *hosts: Any, terminate_s: float = 0.0, **more: Any) -> None:
         super().__init__(*hosts, **more)
+        self.terminate_s = terminate_s
         self.planned: dict[int, PlannedStart] = {}
         self.first_promise: dict[int, float] = {}
         """Job -> the first time that it was planned for while nobody came before it."""
@@ -80,7 +81,7 @@ class TimedCluster(Cluster):
             job_group_jobs=groups,
             minute_of_week=int(now // 60) % SUNDAY_MIN,
             inactive_queues=self._closed(int(now // 60) % SUNDAY_MIN),
-            terminate_s=0.0,
+            terminate_s=self.terminate_s,
             **self.options,
         )
 
