@@ -251,6 +251,8 @@ class AttemptEnded:
     """Another store than the master's had ordered it."""
     generation: int = 0
     """Which of the master's store had; 0: that is not known."""
+    gpu_curves: bytes = b""
+    """What it made of its GPUs over time, packed by `gsched.model.gpu_curve`; empty: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

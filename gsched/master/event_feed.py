@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from gsched.model.event import AnyEvent, encode_event, kind_of
+from gsched.model.event import AnyEvent, JobGpuCurves, encode_event, kind_of
 from gsched.model.view import EventRecord
 
 FOLLOWER_LIMIT = 100_000
@@ -33,7 +33,8 @@ class Feed:
         if not self._followers or not events:
             return
         first = last_seq - len(events) + 1
-        records = [record_of(seq, event) for seq, event in enumerate(events, first)]
+        told = ((seq, event) for seq, event in enumerate(events, first) if not isinstance(event, JobGpuCurves))
+        records = [record_of(seq, event) for seq, event in told]
         for follower in list(self._followers):
             if follower.qsize() > FOLLOWER_LIMIT:
                 self._followers.discard(follower)

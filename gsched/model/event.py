@@ -296,6 +296,17 @@ class StaleResultRecorded(JobEvent, frozen=True, kw_only=True, tag="stale_result
     result: AttemptResult
 
 
+class JobGpuCurves(JobEvent, frozen=True, kw_only=True, tag="job_gpu_curves"):
+    """What the attempt made of its GPUs on this host over time, as it ended there. Nothing follows from it: it is for
+    the history alone, and the state keeps none of it.
+    """
+
+    attempt: int
+    host: str
+    data: bytes
+    """Packed by `gsched.model.gpu_curve`."""
+
+
 class HostClosed(Event, frozen=True, kw_only=True, tag="host_closed"):
     """An administrator closed the host."""
 
@@ -446,6 +457,7 @@ AnyEvent = (
     | JobStatusRegained
     | JobForgotten
     | StaleResultRecorded
+    | JobGpuCurves
     | HostClosed
     | HostOpened
     | GpuClosed
@@ -460,6 +472,9 @@ AnyEvent = (
     | NumbersRaised
     | StoreRenewed
 )
+
+GPU_CURVES = "job_gpu_curves"
+"""The kind of the only events that are long and that hardly anybody asks for."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)

@@ -27,6 +27,8 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Of jobs that only waited and ran, their times are enough."""
     limit: int = 0
     """Most jobs, the newest by submission; 0: as many as the master looks at for one question."""
+    with_curves: bool = False
+    """What the attempts made of their GPUs over time, too."""
 
 
 class JobTimes(msgspec.Struct, frozen=True, gc=False):

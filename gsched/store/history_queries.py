@@ -143,8 +143,10 @@ class History:
             found.update((row[0], row) for row in self._tuples(query.where(*numbers)))
         return found
 
-    def events_of_jobs(self, job_ids: Iterable[int], kinds: Iterable[str] | None = None) -> list[EventRecord]:
-        """Events of all the jobs, oldest first; with `kinds` only of these."""
+    def events_of_jobs(
+        self, job_ids: Iterable[int], kinds: Iterable[str] | None = None, without: str = ""
+    ) -> list[EventRecord]:
+        """Events of all the jobs, oldest first; with `kinds` only of these. `without`: a kind that is left out."""
         found: list[EventRecord] = []
         ids = sorted(set(job_ids))
         for start in range(0, len(ids), _IDS_PER_QUERY):
@@ -152,6 +154,8 @@ class History:
             query = select_events().where(part)
             if kinds is not None:
                 query = query.where(event.c.kind.in_(list(kinds)))
+            if without:
+                query = query.where(event.c.kind != without)
             found += [_record(stored(row)) for row in self._rows(query)]
         return sorted(found, key=lambda record: record.seq)
 

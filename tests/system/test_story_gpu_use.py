@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
+from gsched.model.gpu_curve import MOST_POINTS
+
 MIB = 1 << 20
 WATTS = 200
 
@@ -75,6 +77,21 @@ def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster
     assert busy.energy_j is not None and busy.energy_counted
     assert WATTS * busy.covered_s * 0.9 <= busy.energy_j <= WATTS * (view.result.run_s + 5)
     shown(cluster, job, [busy.energy_j, idle.energy_j or 0.0])
+    cluster.kill("master")
+    cluster.up()
+    curves_are_kept(cluster, job, view.submitted_at)
+
+
+def curves_are_kept(cluster: Cluster, job: int, submitted_at: float) -> None:
+    answer = json.loads(cluster.run("ghist", "-l", "-gpu", "-json", str(job)).stdout)
+    (attempt,) = answer["RECORDS"][0]["ATTEMPTS"]
+    busy, idle = (gpu["CURVE"] for gpu in sorted(attempt["GPUS"], key=lambda gpu: gpu["GPU_ID"]))
+    for curve, percent in ((busy, 80.0), (idle, 0.0)):
+        assert 0 < len(curve["POINTS"]) <= MOST_POINTS
+        for point in curve["POINTS"]:
+            assert point["SM_UTILIZATION"] == [percent] * 3 and point["POWER"] == [WATTS] * 3
+            assert submitted_at <= point["TIME"] <= time.time()
+    assert max(point["GPU_MEMORY_USED"][2] for point in busy["POINTS"]) == 1234 * MIB
 
 
 def shown(cluster: Cluster, job: int, energies_j: list[float]) -> None:

@@ -22,6 +22,7 @@ from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
 from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
+from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder, ReadGpus, no_gpus
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.kept_outputs import KeptOutputs
@@ -36,6 +37,7 @@ from gsched.base.gpu_lock import GpuLockFolders
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import KEPT_OUTPUT_MIB
+from gsched.model.gpu_curve import MOST_PACKED
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.run.executor import ProcessExecutor
@@ -47,6 +49,8 @@ from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
 
+HELLO_CURVES = 8 << 20
+"""Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -317,9 +321,9 @@ class Attempts:
             fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key)).part, part)
         for key in self._started:
             hello.started.append(self._started_message(key))
-        for key in self._ended:
-            if key not in self.holdings.returning:
-                hello.ended.append(self._ended_message(key))
+        told = [key for key in self._ended if key not in self.holdings.returning]
+        for key in told:
+            hello.ended.append(self._ended_message(key, HELLO_CURVES // len(told)))
 
     def usage_report(self) -> agent_pb2.UsageReport | None:
         """A sample of every running attempt; None when nothing runs."""
@@ -432,9 +436,12 @@ class Attempts:
             boot_id=info.boot_id,
         )
 
-    def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
+    def _ended_message(self, key: AttemptKey, most_curves: int = MOST_PACKED) -> agent_pb2.Ended:
+        """`most_curves`: bytes that there is room for to tell of its GPUs over time."""
         is_part, store = key in self._elsewhere, self._stores.get(key)
         message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=is_part, store=store)
+        if self._ended[key].usage.gpus:
+            message.gpu_curves = use_files.packed_curves(self.folder(key), min(most_curves, MOST_PACKED))
         result = self._ended[key]
         told = listed([result.problem, self._blames.get(key, "")], "list.semicolon")
         fill(message.result, msgspec.structs.replace(result, problem=told))

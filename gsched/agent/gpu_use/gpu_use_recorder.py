@@ -183,6 +183,8 @@ class GpuUseRecorder:
             self._totals[key] = use_files.read(self._folder(key))
         else:
             await self._last_look(key, part)
+        if self._totals[key]:
+            use_files.pack_curves(self._folder(key), self._totals[key])
         return self.summary(key)
 
     async def _last_look(self, key: AttemptKey, part: HostAllocation) -> None:

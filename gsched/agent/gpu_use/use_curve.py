@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-MOST_POINTS = 360
+from gsched.model.gpu_curve import MOST_POINTS, CurvePoint, GpuCurve
 
 
 class TimedMeasure(msgspec.Struct, array_like=True):
@@ -42,7 +42,7 @@ class TimedMeasure(msgspec.Struct, array_like=True):
         return min(max(self.total / self.seconds, self.low), self.high)  # a sum of floats may miss by its last digit
 
 
-class CurvePoint(msgspec.Struct, array_like=True):
+class KeptPoint(msgspec.Struct, array_like=True):
     """What was seen in one span of time; a quantity that was not seen then is missing."""
 
     slot: int
@@ -54,7 +54,7 @@ class UseCurve(msgspec.Struct):
 
     since: float
     step_s: float
-    points: list[CurvePoint] = []
+    points: list[KeptPoint] = []
 
     def add(self, at: float, seconds: float, values: dict[str, float]) -> None:
         """Values that were seen at `at` (UTC seconds) and stand for so many seconds. What lies before the beginning,
@@ -63,23 +63,23 @@ class UseCurve(msgspec.Struct):
         if at < self.since:
             return
         while (slot := int((at - self.since) / self.step_s)) >= MOST_POINTS:
-            self._halve()
+            self.halve()
         point = self._point(slot)
         for name, value in values.items():
             point.measures.setdefault(name, TimedMeasure()).add(value, seconds)
 
-    def _point(self, slot: int) -> CurvePoint:
+    def _point(self, slot: int) -> KeptPoint:
         """That of this slot, which is most often the last one."""
         place = len(self.points)
         while place and self.points[place - 1].slot > slot:
             place -= 1
         if place and self.points[place - 1].slot == slot:
             return self.points[place - 1]
-        point = CurvePoint(slot, {})
+        point = KeptPoint(slot, {})
         self.points.insert(place, point)
         return point
 
-    def _halve(self) -> None:
+    def halve(self) -> None:
         """Half the resolution: every two spans of time become one."""
         self.step_s *= 2
         points, self.points = self.points, []
@@ -87,3 +87,17 @@ class UseCurve(msgspec.Struct):
             into = self._point(point.slot // 2)
             for name, measure in point.measures.items():
                 into.measures.setdefault(name, TimedMeasure()).merge(measure)
+
+    def told(self, uuid: str, index: int) -> GpuCurve:
+        """The course as it is told of this GPU."""
+        points = tuple(CurvePoint(point.slot, values) for point in self.points if (values := _spreads(point)))
+        return GpuCurve(uuid=uuid, index=index, since=self.since, step_s=self.step_s, points=points)
+
+
+def _spreads(point: KeptPoint) -> dict[str, tuple[float, float, float]]:
+    """Smallest, mean and largest value of each quantity; what was seen for no time has no mean."""
+    return {
+        name: (measure.low, measure.mean, measure.high)
+        for name, measure in point.measures.items()
+        if measure.low is not None and measure.mean is not None and measure.high is not None
+    }

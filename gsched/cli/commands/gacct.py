@@ -9,8 +9,8 @@ from datetime import tzinfo
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.jobs import accounts
-from gsched.cli.render.jobs.job_gpus import gpu_use_block
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year

@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
+from typing import Any
 
 from msgspec.structs import replace
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
+from gsched.cli.answers.attempt_use import attempts_of
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.gpu_use.use_json import energy_of, gpu_records
 from gsched.cli.render.jobs import history
 from gsched.cli.render.jobs.chronology import render_chronology
 from gsched.cli.render.jobs.history import HistoryRecord
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
+from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options, shows_year
 from gsched.cli.session.session import connected
@@ -36,6 +40,7 @@ TABLE = OptionTable(
         Option("l", help="every event of each job"),
         Option("UF", help="the same, without folding lines"),
         Option("gpu", help="with -l: what each job made of its GPUs"),
+        Option("json", help="with -l -gpu: that of each attempt as JSON, with its curves over time"),
         Option("w", help="cut nothing"),
         Option("a", help="finished jobs too"),
         Option("d", help="jobs that are done"),
@@ -86,23 +91,28 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -T is given together with -t")
     if options.has("gpu") and (options.has("t") or not options.has("l", "UF")):
         raise BadRequest(f"{program(call)}: -gpu is given together with -l")
+    if options.has("json") and not options.has("gpu"):
+        raise BadRequest(f"{program(call)}: -json is given together with -l -gpu")
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
     with connected(call) as session:
         told = _told(call, session.client.past, wanted)
         reader = _Reader(call, wanted.jobs.ids)
+        texts: Iterator[str]
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
             span = wanted.active
             chronology = (records, zone, span.since or 0.0, now if span.until is None else span.until)
             texts = iter([render_chronology(*chronology, unfolded=options.has("UF"), year=year)] if records else [])
+        elif options.has("json"):
+            texts = json_pieces(map(_gpu_record, reader.read_with_events(told)), command="bhist", counted="JOBS")
         elif options.has("l", "UF"):
             layout = {"unfolded": options.has("UF"), "year": year, "with_gpus": options.has("gpu")}
             texts = _at_length(reader.read(told), zone, now, **layout)
         else:
             texts = _summary(reader.read(told), now, wide=options.has("w"))
         shown = _write(call, texts, reader)
-    if not reader.count and not reader.problems:
+    if not reader.count and not reader.problems and not options.has("json"):
         call.write("No matching job found\n")
     elif options.has("t") and reader.count and not shown:
         call.write("No matching job/event found\n")
@@ -113,7 +123,7 @@ def main(call: Call) -> int:
             f"There are more: only the {wanted.limit} jobs that were submitted last are shown, back to {since}; "
             f"-S ,{since[:-3]} shows older ones, and -C, -u, -q, -m, -J, -P or numbers choose among all\n"
         )
-    return 0 if shown and not reader.problems else LSF_FAILURE
+    return 0 if shown and reader.count and not reader.problems else LSF_FAILURE
 
 
 def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> PastAnswer:
@@ -201,7 +211,30 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
         description=options.last("Jd"),
         brief=brief,
         limit=HISTORY_LIMIT if brief else MOST_AT_LENGTH,
+        with_curves=options.has("json"),
     )
+
+
+def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
+    """A job for -json: what each of its attempts made of its GPUs."""
+    shown, stored = told
+    spec = shown.job.spec
+    attempts = [
+        {
+            "ATTEMPT": each.attempt,
+            "GPU_ENERGY_CONSUMED": None if each.usage is None else energy_of(each.usage.gpus),
+            "GPUS": gpu_records(() if each.usage is None else each.usage.gpus, each.curves),
+        }
+        for each in attempts_of(stored)
+    ]
+    return {
+        "JOBID": shown.job.label,
+        "USER": spec.user,
+        "QUEUE": spec.queue,
+        "PROJECT": spec.project,
+        "JOB_NAME": shown.job.display_name,
+        "ATTEMPTS": attempts,
+    }
 
 
 class _Reader:
@@ -215,16 +248,28 @@ class _Reader:
         self.count = 0
 
     def read(self, told: Iterable[JobHistory | JobTimes]) -> Iterator[HistoryRecord | JobTimes]:
+        for record, _ in self._read(told):
+            yield record
+
+    def read_with_events(self, told: Iterable[JobHistory | JobTimes]) -> Iterator[tuple[HistoryRecord, JobHistory]]:
+        """Each record with the events that it was made of."""
+        for record, stored in self._read(told):
+            if isinstance(record, HistoryRecord) and isinstance(stored, JobHistory):
+                yield record, stored
+
+    def _read(
+        self, told: Iterable[JobHistory | JobTimes]
+    ) -> Iterator[tuple[HistoryRecord | JobTimes, JobHistory | JobTimes]]:
         found: set[int] = set()
         for each in told:
             self.count += 1
             if self._named:
                 found.update((each.job_id, array_of(each.job_id)))
             if isinstance(each, JobTimes):
-                yield each
+                yield each, each
                 continue
             try:
-                yield history_record(each, self._unit)
+                yield history_record(each, self._unit), each
             except GschedError as problem:
                 self._complain(problem.text)
         if found:

@@ -13,6 +13,7 @@ from gsched.core.attempts.attempt_results import (
     end,
     ending_reason,
     finish,
+    keep_curves,
     requeue_unstarted,
     run_again,
     suspend_for_good,
@@ -228,6 +229,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
         return
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
         if _is_news(job, report, seen):
+            keep_curves(report, decision)
             decision.record(
                 StaleResultRecorded(
                     at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
@@ -235,6 +237,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
             )
         return
     decision.over.add((report.host, key))
+    keep_curves(report, decision)
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:

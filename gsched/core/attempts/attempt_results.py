@@ -19,6 +19,7 @@ from gsched.core.resources.observed_hosts import Observation
 from gsched.model.devices import devices_of
 from gsched.model.event import (
     JobFinished,
+    JobGpuCurves,
     JobNoted,
     JobPostProcessed,
     JobRequeued,
@@ -194,6 +195,15 @@ def _on_all_hosts(job: JobRecord, result: AttemptResult, decision: Decision) -> 
     usage = together(result.usage, used.values())
     assert usage is not None
     return msgspec.structs.replace(result, usage=usage), {host: each.cpu_s for host, each in used.items()}
+
+
+def keep_curves(report: AttemptEnded, decision: Decision) -> None:
+    """What it made of its GPUs over time goes into the history, in the same commit as its end: once, as that."""
+    if report.gpu_curves:
+        job_id, attempt, host = report.job_id, report.attempt, report.host
+        decision.record(
+            JobGpuCurves(at=decision.now, job_id=job_id, attempt=attempt, host=host, data=report.gpu_curves)
+        )
 
 
 def ending_reason(job: JobRecord) -> str:

@@ -46,6 +46,7 @@ def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None
     host, result = report.host, report.result
     if host in job.ended_parts:
         return
+    attempt_results.keep_curves(report, decision)
     decision.over.add((host, job.key))
     if not is_ordered(job):  # nothing of the job has run
         attempt_results.requeue_unstarted(job, report, decision.observed(host), decision, is_part=True)
@@ -85,6 +86,7 @@ def part_ended_late(job: JobRecord | None, report: AttemptEnded, decision: Decis
     if job is None or job.attempt != report.attempt or job.state not in FINISHED:
         return
     if any(part.host == report.host for part in job.left_parts()):
+        attempt_results.keep_curves(report, decision)
         _part_is_gone(job, report.host, report.result.usage, decision)
 
 

@@ -32,6 +32,7 @@ from gsched.model.event import (
     JobFinished,
     JobForced,
     JobForgotten,
+    JobGpuCurves,
     JobGroupMade,
     JobGroupRemoved,
     JobMessagePosted,
@@ -329,6 +330,10 @@ def _stale_result(state: ClusterState, event: StaleResultRecorded) -> None:
         job.stale = (*job.stale, event.attempt)
 
 
+def _gpu_curves(state: ClusterState, event: JobGpuCurves) -> None:
+    """For the history alone."""
+
+
 def _host_closed(state: ClusterState, event: HostClosed) -> None:
     state.closed_hosts[event.host] = (event.by, event.comment)
 
@@ -422,6 +427,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobStatusRegained: _status_regained,
     JobForgotten: _forgotten,
     StaleResultRecorded: _stale_result,
+    JobGpuCurves: _gpu_curves,
     HostClosed: _host_closed,
     HostOpened: _host_opened,
     GpuClosed: _gpu_closed,

@@ -257,7 +257,15 @@ def _started(host: str, message: agent_pb2.Started) -> AttemptStarted:
 
 def _ended(host: str, message: agent_pb2.Ended) -> AttemptEnded:
     result = from_proto(message.result, AttemptResult)
-    return AttemptEnded(message.job_id, message.attempt, host, result, message.is_part, message.given_up)
+    return AttemptEnded(
+        message.job_id,
+        message.attempt,
+        host,
+        result,
+        message.is_part,
+        message.given_up,
+        gpu_curves=message.gpu_curves,
+    )
 
 
 def _unkillable(host: str, message: agent_pb2.Unkillable) -> AttemptUnkillable:

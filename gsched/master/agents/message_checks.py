@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import OUTPUT_PIECE
+from gsched.model.gpu_curve import MOST_PACKED
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.topology import MAX_PROCESSORS
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 MOST_BYTES = {
     "hello": 32 << 20,
+    "ended": 512 << 10,
     "output": 2 * OUTPUT_PIECE,
     "gpus": 4 << 20,
     "usage": 8 << 20,
@@ -117,6 +119,7 @@ def _check_ended(host: str, ended: agent_pb2.Ended) -> None:
         _at_most(len(process.name), LONGEST_NAME, "characters of a process's name")
     for number in (result.left_running_count, *(process.pid for process in result.left_running)):
         _number(number, "processes left running", 1 << 31)
+    _at_most(len(ended.gpu_curves), MOST_PACKED, "bytes of the use of GPUs over time")
     _check_usage(host, result.usage)
 
 

@@ -17,6 +17,7 @@ from gsched.base.indices import Indices
 from gsched.core.records.array import indices_of
 from gsched.master.views.listing_order import split_name
 from gsched.model.event import (
+    GPU_CURVES,
     ArrayElementsFinished,
     ArrayElementsRequeued,
     JobModified,
@@ -32,6 +33,10 @@ from gsched.store.schema import ARRAY
 
 JOBS_PER_PAGE = 100
 BRIEF_PER_PAGE = 2_000
+CURVES_PER_PAGE = 20
+"""Jobs with what they made of their GPUs over time."""
+MOST_CURVE_CHARACTERS = 16 << 20
+"""Of one job: its history must fit into a message. Of a job with more those of its last attempts and hosts are told."""
 StoredTimes = JobHistory | JobTimes
 _WITH_SPEC = ("job_submitted", "job_modified", "job_switched")
 
@@ -58,7 +63,7 @@ class Histories:
         started. `cut_at` is set when the first page comes.
         """
         numbers = self._numbers(wanted)
-        size = BRIEF_PER_PAGE if wanted.brief else JOBS_PER_PAGE
+        size = BRIEF_PER_PAGE if wanted.brief else CURVES_PER_PAGE if wanted.with_curves else JOBS_PER_PAGE
         for start in range(0, len(numbers), size):
             yield list(self._page(numbers[start : start + size], wanted))
 
@@ -100,7 +105,8 @@ class Histories:
         brief = self._told_by_times(rows) if wanted.brief else set()
         at_length = [job_id for job_id in numbers if job_id not in brief]
         own: dict[int, list[EventRecord]] = {}
-        for record in self._store.events_of_jobs(at_length):
+        without = "" if wanted.with_curves else GPU_CURVES
+        for record in self._store.events_of_jobs(at_length, without=without):
             own.setdefault(record.job_id, []).append(record)
         for job_id in numbers:
             if job_id in brief:
@@ -112,7 +118,7 @@ class Histories:
                 continue  # the store was pruned meanwhile
             # The row of an array whose elements have all become jobs has no state.
             if row is None or row[3] or index_of(job_id):
-                events = self._events(job_id, own.get(job_id, []))
+                events = self._events(job_id, _bounded(own.get(job_id, [])))
                 if (row is not None and row[-1] is not None) or _is_meant(events, wanted):
                     yield JobHistory(job_id=job_id, events=events)
 
@@ -176,6 +182,18 @@ def element_events(of_array: Sequence[EventRecord], own: Sequence[EventRecord], 
     first = own[0].seq if own else math.inf
     shared = [record for record in of_array if record.seq < first and _concerns(record, index)]
     return (*shared, *own)
+
+
+def _bounded(events: Sequence[EventRecord]) -> list[EventRecord]:
+    """Without those of the oldest curves that are too much."""
+    left, kept = MOST_CURVE_CHARACTERS, list[EventRecord]()
+    for record in reversed(events):
+        if record.kind == GPU_CURVES:
+            left -= len(record.payload)
+            if left < 0:
+                continue
+        kept.append(record)
+    return kept[::-1]
 
 
 def _concerns(record: EventRecord, index: int) -> bool:

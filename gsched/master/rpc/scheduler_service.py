@@ -36,7 +36,7 @@ from gsched.master.views.host_choice import admitted
 from gsched.master.views.queue_views import queue_views
 from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
-from gsched.model.event import SubmissionAccepted
+from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
@@ -56,7 +56,8 @@ from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
 
-_ACCEPTED = str(SubmissionAccepted.__struct_config__.tag)
+_UNTOLD = (str(SubmissionAccepted.__struct_config__.tag), GPU_CURVES)
+"""Kinds of long events that nobody follows."""
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 EVENTS_PER_PAGE = 2_000
@@ -381,9 +382,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
 def _is_told(record: EventRecord, wanted: frozenset[int]) -> bool:
     """Whether who follows these numbers gets the record. A large submission is told job by job, not as it was accepted:
-    that is one record of megabytes.
+    that is one record of megabytes. What became of GPUs over time is only looked up.
     """
-    return record.kind != _ACCEPTED and is_followed(record.job_id, wanted)
+    return record.kind not in _UNTOLD and is_followed(record.job_id, wanted)
 
 
 def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes]]:

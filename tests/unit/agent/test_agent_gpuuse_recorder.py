@@ -12,10 +12,10 @@ import pytest
 from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder
 from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
-from gsched.agent.gpu_use.use_curve import MOST_POINTS
 from gsched.agent.gpu_use.use_totals import UseSample
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.gpu_curve import MOST_PACKED, MOST_POINTS, GpuCurve, unpack
 from gsched.model.gpu_use import DeviceUse, GpuUsage, ProcessUse
 from gsched.model.host_ledger import AttemptKey
 from tests.support.manual_clock import ManualClock
@@ -191,6 +191,59 @@ def test_the_file_does_not_grow_with_time(host: Host) -> None:
     assert max(sizes) < 200_000 and max(sizes[1000:]) < 1.5 * max(sizes[:1000])
     (totals,) = use_files.read(file.parent)
     assert MOST_POINTS / 2 <= len(totals.curve.points) <= MOST_POINTS
+
+
+def curves(host: Host, most: int = MOST_PACKED) -> tuple[GpuCurve, ...]:
+    packed = use_files.packed_curves(host.spool / "7.1", most)
+    assert len(packed) <= most
+    return unpack(packed) if packed else ()
+
+
+def test_the_curve_of_an_attempt_that_is_over(host: Host) -> None:
+    """Two steps, a hole of half a minute, and what the agent that was killed had seen."""
+    begin = host.clock.now()
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": busy(0.0)}
+    host.start(KEY, part("GPU-a"))
+    for percent in (20.0, 40.0):
+        host.sample(busy(percent, ProcessUse(pid=11, used_mib=5.0)), after_s=10.0)
+    host.recorder = host.agent()  # kill -9 of the one before
+    host.sample(busy(90.0, ProcessUse(pid=11, used_mib=7.0)), after_s=40.0)
+    host.end(KEY)
+    (curve,) = curves(host)
+    assert (curve.uuid, curve.index, curve.since, curve.step_s) == ("GPU-a", 0, begin, 10.0)
+    assert [(point.slot, point.values["sm"], point.values["mem"]) for point in curve.points] == [
+        (1, (20.0, 20.0, 20.0), (5.0, 5.0, 5.0)),
+        (2, (40.0, 40.0, 40.0), (5.0, 5.0, 5.0)),
+        (6, (90.0, 90.0, 90.0), (7.0, 7.0, 7.0)),
+    ]
+    host.recorder = host.agent()  # the end is told again by the next one, which makes nothing anew
+    (host.spool / "7.1" / use_files.NAME).unlink()
+    assert curves(host) == (curve,)
+
+
+def test_curves_that_are_too_long_for_what_room_there_is_become_coarser(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": busy(0.0)}
+    host.start(KEY, part("GPU-a"))
+    for number in range(300):
+        host.sample(busy(number % 97, ProcessUse(pid=11, used_mib=number**3 % 9973)), after_s=10.0)
+    host.end(KEY)
+    (fine,), (coarse,) = curves(host), curves(host, 1000)
+    assert coarse.step_s >= 2 * fine.step_s and len(coarse.points) >= 10
+    for curve in (fine, coarse):
+        assert min(point.values["sm"][0] for point in curve.points) == 0.0
+        assert max(point.values["sm"][2] for point in curve.points) == 96.0
+    assert curves(host, 10) == ()
+    (host.spool / "7.1" / use_files.CURVES).unlink()
+    assert curves(host) == (fine,)
+
+
+def test_of_attempts_without_gpus_or_samples_there_is_no_curve(host: Host) -> None:
+    assert curves(host) == ()
+    host.start(KEY, part("GPU-a"))
+    host.end(KEY)
+    assert curves(host) == ()
 
 
 def test_a_spool_that_cannot_be_written_ends_nothing(host: Host) -> None:

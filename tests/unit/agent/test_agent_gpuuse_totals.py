@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.gpu_use.use_curve import MOST_POINTS, TimedMeasure, UseCurve
+from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
+from gsched.model.gpu_curve import MOST_POINTS
 from gsched.model.gpu_use import GpuUsage, of_job
 
 START = 1_000_000.0

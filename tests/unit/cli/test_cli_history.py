@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from gsched.cli.answers.history_view import history_record, signal_name
 from gsched.cli.commands.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
 from gsched.cli.render.jobs.history import render_history, state_seconds
 from gsched.model import event as events
+from gsched.model.gpu_curve import CurvePoint, GpuCurve, pack
+from gsched.model.gpu_use import GpuUsage
 from gsched.model.job import AttemptResult, LeftProcess, Usage
 from gsched.model.past_query import JobTimes
 from gsched.model.view import EventRecord, JobHistory
@@ -208,6 +211,67 @@ def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall) -> None:
     master.cut_at = None
     ghist = call("ghist", "-a")
     assert (ghist.run(), ghist.err) == (0, "")
+
+
+def gpu_job(curves: bytes) -> JobHistory:
+    """Requeued once: the first attempt used half of its GPU, the second one nobody looked at."""
+    start = at("Jul 5 11:34:12")
+    gpu = GpuUsage(host="h", index=1, uuid="GPU-a", samples=2, covered_s=20.0, sm_mean=50.0, mem_max_mib=3.0)
+    first = AttemptResult(exit_code=99, usage=Usage(gpus=(msgspec.structs.replace(gpu, energy_j=7.5),)))
+    return stored(
+        220,
+        events.JobSubmitted(at=start, job_id=220, spec=spec()),
+        events.JobDispatched(at=start, job_id=220, attempt=1, allocation=allocation(), effective_req=PLAIN),
+        events.JobGpuCurves(at=start, job_id=220, attempt=1, host="h", data=curves),
+        events.JobRequeued(at=start, job_id=220, attempt=1, reason="again", failed_start=False, result=first),
+        events.JobDispatched(at=start, job_id=220, attempt=2, allocation=allocation(), effective_req=PLAIN),
+        events.JobFinished(at=start, job_id=220, attempt=2, result=AttemptResult(exit_code=0)),
+    )
+
+
+def test_what_attempts_made_of_their_gpus_as_json(master: FakeMaster, call: NewCall) -> None:
+    points = (CurvePoint(0, {"sm": (0.0, 50.0, 100.0)}), CurvePoint(4, {"mem": (1.0, 2.0, 3.0)}))
+    packed = pack([GpuCurve(uuid="GPU-a", index=1, since=1000.0, step_s=10.0, points=points)])
+    master.histories = {220: gpu_job(packed).events}
+    ghist = call("ghist", "-l", "-gpu", "-json", "220")
+    assert (ghist.run(), ghist.err) == (0, "")
+    assert master.queries[-1].with_curves
+    answer = json.loads(ghist.out)
+    assert (answer["COMMAND"], answer["JOBS"]) == ("bhist", 1)
+    (record,) = answer["RECORDS"]
+    assert record["JOBID"] == "220"
+    first, second = record["ATTEMPTS"]
+    assert second == {"ATTEMPT": 2, "GPU_ENERGY_CONSUMED": None, "GPUS": []}
+    (gpu,) = first["GPUS"]
+    assert (first["ATTEMPT"], first["GPU_ENERGY_CONSUMED"], gpu["ENERGY_CONSUMED"]) == (1, 7.5, 7.5)
+    assert (gpu["HOST"], gpu["GPU_ID"], gpu["UUID"], gpu["TOTAL_EXECUTION_TIME"]) == ("h", 1, "GPU-a", 20.0)
+    assert gpu["SM_UTILIZATION"] == {"AVG": 50.0, "MAX": None, "MIN": None, "MEDIAN": None, "P95": None}
+    assert (gpu["MAX_GPU_MEMORY_USED"], gpu["AVG_GPU_MEMORY_USED"], gpu["IDLE_TIME"]) == (3 << 20, None, None)
+    assert gpu["CURVE"] == {
+        "SINCE": 1000.0,
+        "STEP": 10.0,
+        "POINTS": [
+            {"TIME": 1000.0, "SM_UTILIZATION": [0.0, 50.0, 100.0]},
+            {"TIME": 1040.0, "GPU_MEMORY_USED": [1 << 20, 2 << 20, 3 << 20]},
+        ],
+    }
+
+
+def test_a_curve_that_cannot_be_read_is_none(master: FakeMaster, call: NewCall) -> None:
+    master.histories = {220: gpu_job(b"junk").events}
+    ghist = call("ghist", "-l", "-gpu", "-json", "220")
+    assert ghist.run() == 0
+    (gpu,) = json.loads(ghist.out)["RECORDS"][0]["ATTEMPTS"][0]["GPUS"]
+    assert gpu["CURVE"] is None and gpu["SM_UTILIZATION"]["AVG"] == 50.0
+
+
+def test_json_of_no_job_and_without_gpu(master: FakeMaster, call: NewCall) -> None:
+    ghist = call("ghist", "-l", "-gpu", "-json", "7")
+    assert ghist.run() == 255
+    assert json.loads(ghist.out) == {"COMMAND": "bhist", "RECORDS": [], "JOBS": 0}
+    for words in (("-json",), ("-l", "-json")):
+        refused = call("ghist", *words)
+        assert (refused.run(), refused.err) == (255, "ghist: -json is given together with -l -gpu\n")
 
 
 def lines_of(*happened: events.AnyEvent) -> list[str]:

@@ -15,6 +15,7 @@ from gsched.model.event import (
     GpuClosed,
     GpuOpened,
     JobDispatched,
+    JobGpuCurves,
     JobSuspended,
     NumbersRaised,
     StaleResultRecorded,
@@ -122,6 +123,7 @@ def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (4, 23, 49, 50, 53) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
+    elsewhere.add(JobGpuCurves)
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

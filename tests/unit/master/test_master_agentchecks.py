@@ -8,6 +8,7 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.message_checks import check, checked_gpus
+from gsched.model.gpu_curve import MOST_PACKED
 from gsched.model.host import GpuReport
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2, model_pb2
@@ -54,6 +55,7 @@ GOOD = [
     hello(held=held(1000)),
     hello(started=[agent_pb2.Started(job_id=1, attempt=1, pid=5, at=1e9, home="/h", cwd="/w")]),
     hello(ended=[agent_pb2.Ended(job_id=1 << 33, attempt=2, result=model_pb2.AttemptResult(ended_at=1e9))]),
+    Message(ended=agent_pb2.Ended(job_id=1, attempt=1, gpu_curves=bytes(MOST_PACKED))),
     Message(heartbeat=agent_pb2.Heartbeat()),
     Message(load=model_pb2.LoadReport(ncpus=128, indices={"mem": 1e6, "ut": 0.5}, maxmem_mib=1e6)),
     gpus(),
@@ -90,6 +92,7 @@ BAD: dict[str, Message] = {
     "time of an end -1": Message(
         ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(ended_at=-1.0))
     ),
+    "use of GPUs over time": Message(ended=agent_pb2.Ended(job_id=1, attempt=1, gpu_curves=bytes(MOST_PACKED + 1))),
     "run time": Message(ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(run_s=-1.0))),
     "cpu_s -1": Message(
         ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(usage=usage(cpu_s=-1.0)))

@@ -11,7 +11,7 @@ import pytest
 from gsched.master import event_feed
 from gsched.master.event_feed import Feed
 from gsched.master.rpc.scheduler_service import MOST_PAGING, SchedulerServicer
-from gsched.model.event import HostOpened
+from gsched.model.event import HostOpened, JobGpuCurves
 from gsched.model.view import EventRecord
 from gsched.wire.v1 import scheduler_pb2
 
@@ -43,6 +43,18 @@ def test_a_record_is_made_once_for_all_followers() -> None:
         first, second = news.follow(), news.follow()
         news.publish(1, [HostOpened(at=0.0, host="a", by="boss")])
         assert first.get_nowait() is second.get_nowait()
+
+    asyncio.run(main())
+
+
+def test_the_use_of_gpus_over_time_is_for_the_history_alone() -> None:
+    async def main() -> None:
+        news = Feed()
+        follower = news.follow()
+        curves = JobGpuCurves(at=0.0, job_id=7, attempt=1, host="a", data=b"x")
+        news.publish(8, [curves, HostOpened(at=0.0, host="a", by="boss")])
+        record = follower.get_nowait()
+        assert record is not None and (record.seq, record.kind) == (8, "host_opened") and follower.empty()
 
     asyncio.run(main())
 

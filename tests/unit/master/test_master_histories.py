@@ -10,14 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from gsched.base.ids import element_id, show_job
+from gsched.master.past import job_histories
 from gsched.master.past.job_histories import Histories, is_followed
 from gsched.model.event import (
     ArrayElementsFinished,
+    JobGpuCurves,
     JobModified,
     JobNoted,
     JobSignalRequested,
     JobSubmitted,
     JobSuspended,
+    decode_event,
 )
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.past_query import HistoryQuery, JobTimes
@@ -95,6 +98,29 @@ def test_a_name_with_an_index_finds_elements_that_have_not_started(history: Hist
     assert list(told(history, name="sw*[2-3]")) == ["2[2]"], "the others have finished"
     assert list(told(history, name="sweep[6]", finished=True)) == []
     assert list(told(history, name="other[3]", finished=True)) == []
+
+
+def test_curves_are_told_to_who_asks_for_them_and_no_more_than_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(tmp_path / "store.db")
+    curves = [JobGpuCurves(at=2.0 + each, job_id=1, attempt=each, host="a", data=bytes(3000)) for each in (1, 2, 3)]
+    log.append([JobSubmitted(at=1.0, job_id=1, spec=PLAIN), *curves], [row(1, "DONE")])
+    history = History(log.path)
+    one = JobFilter(ids=(1,))
+
+    def attempts(wanted: HistoryQuery) -> list[int]:
+        (found,) = entries(Histories(history, 100), wanted)
+        assert found.events[0].kind == "job_submitted"
+        told = [decode_event(each.payload.encode()) for each in found.events]
+        return [event.attempt for event in told if isinstance(event, JobGpuCurves)]
+
+    assert attempts(HistoryQuery(jobs=one)) == []
+    assert attempts(HistoryQuery(jobs=one, with_curves=True)) == [1, 2, 3]
+    monkeypatch.setattr(job_histories, "MOST_CURVE_CHARACTERS", 9_000)
+    assert attempts(HistoryQuery(jobs=one, with_curves=True)) == [2, 3]
+    history.close()
+    log.close()
 
 
 def test_an_array_all_of_whose_elements_have_started_is_its_elements(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from math import floor
 import msgspec
 
 from gsched.base.ids import show_job
+from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.jobs.job_gpus import gpu_use_block
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from gsched.base.coded_text import has_code
+from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.jobs.job_gpus import gpu_table, gpu_use_block
+from gsched.cli.render.jobs.job_gpus import gpu_table
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
 from gsched.cli.render.text.reason_texts import planned_text

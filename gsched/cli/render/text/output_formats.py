@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gsched.base.errors import BadRequest
 from gsched.cli.render.text.size_texts import compact_size, in_unit
@@ -195,6 +195,15 @@ def json_text(shown: Sequence[Mapping[str, str]], *, command: str, counted: str)
         for record in shown
     )
     return "\n".join([*lines, '  "RECORDS":[', ",\n".join(objects), "  ]", "}\n"])
+
+
+def json_pieces(records: Iterable[Mapping[str, Any]], *, command: str, counted: str) -> Iterator[str]:
+    """Records with numbers and lists in them, one a line, as they come: there may be many, so their number is last."""
+    yield f'{{\n  "COMMAND":{_quoted(command)},\n  "RECORDS":['
+    count = 0
+    for count, record in enumerate(records, 1):
+        yield ("\n    " if count == 1 else ",\n    ") + json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    yield f'\n  ],\n  "{counted}":{count}\n}}\n'
 
 
 def _quoted(text: str) -> str:

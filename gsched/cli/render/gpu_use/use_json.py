@@ -1,0 +1,94 @@
+"""What jobs made of their GPUs, for -json: the numbers of `-l -gpu` under the same names, and the curves.
+
+Numbers are numbers here, and null is what is unknown. Sizes are bytes, times seconds, a curve's three values the
+smallest, the mean and the largest of their span of time. Where nobody looked a curve has no point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gsched.model.gpu_curve import GpuCurve, Spread
+from gsched.model.gpu_use import GpuUsage
+
+_MIB = 1 << 20
+_QUANTITIES = {
+    "sm": ("SM_UTILIZATION", 1),
+    "traffic": ("MEMORY_UTILIZATION", 1),
+    "mem": ("GPU_MEMORY_USED", _MIB),
+    "power": ("POWER", 1),
+}
+"""Of a curve: the name that is shown, and what a unit of it is."""
+
+Curves = Mapping[tuple[str, str], GpuCurve]
+"""By host and UUID."""
+
+
+def gpu_records(uses: Sequence[GpuUsage], curves: Curves | None = None) -> list[dict[str, Any]]:
+    """One for each GPU; with `curves` each has one, null where none is known."""
+    found = []
+    for use in uses:
+        record = _gpu(use)
+        if curves is not None:
+            curve = curves.get((use.host, use.uuid))
+            record["CURVE"] = None if curve is None else _curve(curve)
+        found.append(record)
+    return found
+
+
+def _gpu(use: GpuUsage) -> dict[str, Any]:
+    return {
+        "HOST": use.host,
+        "GPU_ID": use.index,
+        "UUID": use.uuid,
+        "TOTAL_EXECUTION_TIME": _rounded(use.covered_s) if use.samples else None,
+        "ENERGY_CONSUMED": _rounded(use.energy_j),
+        "ENERGY_COUNTED": use.energy_counted if use.energy_j is not None else None,
+        "SM_UTILIZATION": {
+            "AVG": _rounded(use.sm_mean),
+            "MAX": _rounded(use.sm_max),
+            "MIN": _rounded(use.sm_min),
+            "MEDIAN": _rounded(use.sm_median),
+            "P95": _rounded(use.sm_p95),
+        },
+        "MEMORY_UTILIZATION": {
+            "AVG": _rounded(use.traffic_mean),
+            "MAX": _rounded(use.traffic_max),
+            "MIN": _rounded(use.traffic_min),
+        },
+        "MAX_GPU_MEMORY_USED": _bytes(use.mem_max_mib),
+        "AVG_GPU_MEMORY_USED": _bytes(use.mem_mean_mib),
+        "AVG_POWER": _rounded(use.power_mean_w),
+        "IDLE_TIME": _rounded(use.idle_s),
+        "TIME_WITHOUT_PROCESS": _rounded(use.no_process_s),
+    }
+
+
+def _curve(curve: GpuCurve) -> dict[str, Any]:
+    points = []
+    for point in curve.points:
+        record: dict[str, Any] = {"TIME": _rounded(curve.since + point.slot * curve.step_s)}
+        for name, spread in point.values.items():
+            shown, unit = _QUANTITIES.get(name, (name.upper(), 1))
+            record[shown] = _spread(spread, unit)
+        points.append(record)
+    return {"SINCE": _rounded(curve.since), "STEP": _rounded(curve.step_s), "POINTS": points}
+
+
+def _spread(spread: Spread, unit: int) -> list[float]:
+    return [round(value * unit) if unit > 1 else round(value, 1) for value in spread]
+
+
+def energy_of(uses: Sequence[GpuUsage]) -> float | None:
+    """Of all of them; None when it is unknown of one."""
+    known = [use.energy_j for use in uses if use.energy_j is not None]
+    return _rounded(sum(known)) if uses and len(known) == len(uses) else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _bytes(mib: float | None) -> int | None:
+    return None if mib is None else round(mib * _MIB)
