@@ -439,11 +439,15 @@ def shown_by(master: SharedMaster) -> str:
         return str((connection.getpeercert() or {})["serialNumber"])
 
 
-def test_a_key_that_may_be_read_a_moment_after_it_was_replaced_counts_then(master: SharedMaster) -> None:
+def test_a_key_that_may_be_read_a_moment_after_it_was_replaced_counts_then(
+    master: SharedMaster, tmp_path: Path
+) -> None:
     """It is made for root alone, and given to the services' group by the next command."""
     before, key = shown_by(master), master.tls / f"{MASTER}.key"
-    make_host(str(master.tls), master.signer, MASTER, 60, renew=True)
-    key.chmod(0o644)  # as good as unreadable
+    certificate, new_key = make_host(str(tmp_path), master.signer, MASTER, 60)
+    new_key.chmod(0o644)  # as good as unreadable, also if somebody connects just now
+    new_key.replace(key)
+    certificate.replace(master.tls / certificate.name)
     assert shown_by(master) == before
     key.chmod(0o600)
     assert shown_by(master) != before
