@@ -415,7 +415,8 @@ class _Ruling:
         found = {}
         for each in self._reserved(after=True):
             before = self._reserved_before.get(each.job.number, NOTHING_BEFORE)
-            later = before.later | {other.number for other in self._later(each.job)}
+            # Who starts while it is in doubt whether the job has a reservation delays nothing for sure.
+            later = before.later | {other.number for other in self._later(each.job) if each.is_sure}
             maybe = before.maybe_later | {other.number for other in self._maybe_later(each.job)}
             found[each.job.number] = _Before(later, maybe, self._is_surely_let_in(each.job))
         return found
