@@ -106,8 +106,14 @@ def shown(cluster: Cluster, job: int, energies_j: list[float]) -> None:
         assert f"\n\n\nGPU Energy Consumed: {total} Joules\n\n\n" in said
     for command in ("ghist", "gacct"):
         assert "GPU ID" not in cluster.run(command, "-l", str(job)).stdout
-        refused = cluster.run(command, "-gpu", str(job), check=False)
-        assert (refused.returncode, refused.stderr) == (255, f"{command}: -gpu is given together with -l\n")
+    assert f" Total GPU energy consumed: {sum(energies_j):.1f} Joules, in 1 job(s)\n" in (
+        cluster.run("gacct", "-gpu", str(job)).stdout
+    )
+    for words in (("gjobs", "-gpu"), ("gacct", "-l", "-gpu")):
+        (record,) = json.loads(cluster.run(*words, "-json", str(job)).stdout)["RECORDS"]
+        assert [gpu["ENERGY_CONSUMED"] for gpu in record["GPUS"]] == pytest.approx(energies_j, abs=0.001)
+    assert f"{energies_j[0]:.0f}J" in cluster.run("gjobs", "-gpu", str(job)).stdout.splitlines()[1].split()
+    assert "\n GPU_ALLOCATION:\n" in cluster.run("ghist", "-l", "-gpu", str(job)).stdout
     answer = json.loads(cluster.run("gjobs", "-json", "-o", "gpu_util gpu_energy gpu_idle", str(job)).stdout)
     (record,) = answer["RECORDS"]
     assert (record["GPU_UTIL"], record["GPU_ENERGY"]) == ("40%", f"{sum(energies_j):.0f} J")

@@ -23,6 +23,8 @@ class AttemptUse:
     attempt: int
     usage: Usage | None = None
     """None: it has not ended, or nobody knows how it did."""
+    devices: int = 0
+    """That it held."""
     curves: dict[tuple[str, str], GpuCurve] = field(default_factory=dict)
     """By host and UUID."""
 
@@ -33,7 +35,7 @@ def attempts_of(stored: JobHistory) -> list[AttemptUse]:
     for event in _events(stored):
         match event:
             case events.JobDispatched():
-                found.setdefault(event.attempt, AttemptUse(event.attempt))
+                _of(found, event.attempt).devices = sum(len(part.gpus) for part in event.allocation.hosts)
             case events.JobGpuCurves():
                 _of(found, event.attempt).curves.update(_curves(event))
             case events.JobRequeued(result=result) if result is not None:

@@ -6,7 +6,7 @@ An event that cannot be read becomes a line that says so; only a job whose submi
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -15,9 +15,12 @@ from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import history, job_lines
 from gsched.cli.render.jobs.history import HistoryEvent, HistoryRecord, Remark
+from gsched.cli.render.jobs.job_devices import gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
+from gsched.model.allocation import Allocation
+from gsched.model.host import Gpu
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.left_running import left_running_text
 from gsched.model.texts_of_before import says_requeued
@@ -35,8 +38,9 @@ def signal_name(number: int) -> str:
         return str(number)
 
 
-def history_record(stored: JobHistory, unit: str = "M") -> HistoryRecord:
-    """The history of one job; sizes in requirements are in `unit`, a letter.
+def history_record(stored: JobHistory, unit: str = "M", known: Mapping[str, Gpu] | None = None) -> HistoryRecord:
+    """The history of one job; sizes in requirements are in `unit`, a letter. `known`: the devices of all hosts by UUID,
+    where the GPUs that its last attempt had are to be told one by one.
 
     Raises GschedError when nothing says what was submitted.
     """
@@ -46,7 +50,10 @@ def history_record(stored: JobHistory, unit: str = "M") -> HistoryRecord:
         raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
     told_of, at = teller.submitted.spec, teller.submitted.at
     view = JobView(job_id=stored.job_id, spec=told_of, state="", submitted_at=at, usage=teller.usage)
-    return HistoryRecord(job=ShownJob(view=view), events=told)
+    if known is None or teller.allocation is None:
+        return HistoryRecord(job=ShownJob(view=view), events=told)
+    held = gpus_of(msgspec.structs.replace(view, allocation=teller.allocation), known)
+    return HistoryRecord(job=ShownJob(view=view, gpus_held=held), events=told)
 
 
 class _Teller:
@@ -56,6 +63,8 @@ class _Teller:
         self._unit = unit
         self.submitted: events.JobSubmitted | None = None
         self.usage: Usage | None = None
+        self.allocation: Allocation | None = None
+        """Of the last attempt."""
         self._gpu = ""
         self._state = "PEND"
         self._before_loss = "RUN"
@@ -82,6 +91,7 @@ class _Teller:
     def _remarks(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
             case events.JobDispatched():
+                self.allocation = event.allocation
                 yield history.Dispatched(
                     at=event.at, placed=event.allocation.hosts, effective_req=self._effective(event.effective_req)
                 )

@@ -6,12 +6,18 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
+from msgspec.structs import replace
+
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
+from gsched.cli.render.gpu_use.use_summary import GpuUseSummary, render_use_summary, use_summary_record
 from gsched.cli.render.jobs import accounts
+from gsched.cli.render.jobs.job_devices import gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
+from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
 from gsched.cli.session.session import connected
@@ -29,7 +35,8 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("b", help="a line per job, then the summary"),
         Option("w", help="with -b: cut nothing"),
-        Option("gpu", help="with -l: what each job made of its GPUs"),
+        Option("gpu", help="what the jobs made of their GPUs, in sum; with -l of each job"),
+        Option("json", help="with -gpu: that as JSON"),
         Option("d", help="only jobs that are done"),
         Option("e", help="only jobs that exited"),
         Option("u", "USERS", "jobs of these users, or all", '-u "ann bob"'),
@@ -59,14 +66,17 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("b") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
-    if options.has("gpu") and not options.has("l", "UF"):
-        raise BadRequest(f"{program(call)}: -gpu is given together with -l")
+    if options.has("gpu") and options.has("b"):
+        raise BadRequest(f"{program(call)}: -b and -gpu cannot be given together")
+    if options.has("json") and not options.has("gpu"):
+        raise BadRequest(f"{program(call)}: -json is given together with -gpu")
     zone = zone_of(call.env)
     wanted = _wanted(call, options, zone)
     detailed = options.has("l", "UF", "b")
-    summary = accounts.Summary()
+    summary, use = accounts.Summary(), GpuUseSummary()
     with connected(call) as session:
-        found = _counted(_found(call, session.client.catalogue, wanted, jobs=detailed), summary)
+        accounted = _found(call, session.client.catalogue, wanted, jobs=detailed or options.has("gpu"))
+        found = _counted(accounted, summary, use)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
             jobs = sorted(found, key=lambda account: (account.finished_at, account.job_id))
@@ -74,6 +84,9 @@ def main(call: Call) -> int:
             jobs = []
             for _ in found:
                 pass
+        if options.has("json"):
+            call.write("".join(_json(call, options, jobs, summary, use)))
+            return LSF_FAILURE if wanted.ids and not summary.cpu.count else 0
         call.write(accounts.heading(wanted, zone))
         for text in _jobs(call, options, jobs, zone) if detailed else ():
             call.write(text)
@@ -81,7 +94,22 @@ def main(call: Call) -> int:
         call.error(NOTHING)
         return LSF_FAILURE
     call.write(accounts.render_summary(summary, zone))
+    if options.has("gpu"):
+        call.write(render_use_summary(use))
     return 0
+
+
+def _json(
+    call: Call, options: Parsed, found: list[Account], summary: accounts.Summary, use: GpuUseSummary
+) -> Iterator[str]:
+    """With -l a record for each job, else one for all of them."""
+    if options.has("l", "UF"):
+        unit = unit_of(call)
+        jobs = (_record(account, unit) for account in found)
+        shown = (replace(job, gpus_held=gpus_of(job.view, {})) for job in jobs)
+        return json_pieces(map(job_record, shown), command="bacct", counted="JOBS")
+    total = {"DONE": summary.done, "EXIT": summary.exited, "GPU_TIME": round(summary.gpu.total, 3)}
+    return json_pieces([{**total, **use_summary_record(use)}], command="bacct", counted="SUMMARIES")
 
 
 def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: bool) -> Iterable[Account]:
@@ -94,9 +122,11 @@ def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: boo
     return catalogue.accounts(wanted, jobs=jobs)
 
 
-def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Account]:
+def _counted(found: Iterable[Account], summary: accounts.Summary, use: GpuUseSummary) -> Iterator[Account]:
     for account in found:
         summary.add(account)
+        if account.job is not None:
+            use.add(account.job)
         yield account
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -13,9 +13,10 @@ from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.attempt_use import attempts_of
 from gsched.cli.answers.history_view import history_record
+from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
-from gsched.cli.render.gpu_use.use_json import energy_of, gpu_records
+from gsched.cli.render.gpu_use.use_json import energy_of, gpu_records, named_record
 from gsched.cli.render.jobs import history
 from gsched.cli.render.jobs.chronology import render_chronology
 from gsched.cli.render.jobs.history import HistoryRecord
@@ -28,6 +29,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
 from gsched.model.catalogue import TimeSpan
+from gsched.model.host import Gpu
 from gsched.model.past_query import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.wire.calls.past_calls import PastAnswer, PastCalls
@@ -97,7 +99,8 @@ def main(call: Call) -> int:
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
     with connected(call) as session:
         told = _told(call, session.client.past, wanted)
-        reader = _Reader(call, wanted.jobs.ids)
+        known = known_gpus(session.client) if options.has("gpu") else None
+        reader = _Reader(call, wanted.jobs.ids, known)
         texts: Iterator[str]
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
@@ -218,21 +221,16 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
 def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
     """A job for -json: what each of its attempts made of its GPUs."""
     shown, stored = told
-    spec = shown.job.spec
     attempts = [
         {
             "ATTEMPT": each.attempt,
-            "GPU_ENERGY_CONSUMED": None if each.usage is None else energy_of(each.usage.gpus),
+            "GPU_ENERGY_CONSUMED": None if each.usage is None else energy_of(each.usage.gpus, each.devices),
             "GPUS": gpu_records(() if each.usage is None else each.usage.gpus, each.curves),
         }
         for each in attempts_of(stored)
     ]
     return {
-        "JOBID": shown.job.label,
-        "USER": spec.user,
-        "QUEUE": spec.queue,
-        "PROJECT": spec.project,
-        "JOB_NAME": shown.job.display_name,
+        **named_record(shown.job),
         "ATTEMPTS": attempts,
     }
 
@@ -240,10 +238,11 @@ def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
 class _Reader:
     """Turns stored histories into records; what cannot be told is said on standard error and counted."""
 
-    def __init__(self, call: Call, named: Sequence[int]) -> None:
+    def __init__(self, call: Call, named: Sequence[int], known: Mapping[str, Gpu] | None) -> None:
         self._call = call
         self._named = named
         self._unit = unit_of(call)
+        self._known = known
         self.problems = 0
         self.count = 0
 
@@ -269,7 +268,7 @@ class _Reader:
                 yield each, each
                 continue
             try:
-                yield history_record(each, self._unit), each
+                yield history_record(each, self._unit, self._known), each
             except GschedError as problem:
                 self._complain(problem.text)
         if found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,17 +16,20 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.answers.job_thresholds import JobThresholds
+from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, chosen_filter
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.jobs import job_table, jobs_long
 from gsched.cli.render.jobs.arrays import render_arrays
 from gsched.cli.render.jobs.job_devices import affinity_units, gpus_of
 from gsched.cli.render.jobs.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
+from gsched.cli.render.jobs.job_gpus import job_gpu_rows
 from gsched.cli.render.jobs.pending_summary import render_summary
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.jobs.slot_sums import render_slot_sums, slots_by_state
-from gsched.cli.render.text.output_formats import Format, FormatSetting, render_json, render_text
+from gsched.cli.render.text.output_formats import Format, FormatSetting, json_pieces, render_json, render_text
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
@@ -68,7 +72,7 @@ TABLE = OptionTable(
         Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
         Option("UF", help="the same, without folding lines"),
-        Option("gpu", help="with -l: the GPUs of each job one by one"),
+        Option("gpu", help="the GPUs of jobs, a line each, and what the jobs make of them; with -l more of each"),
         Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
         Option("w", help="cut nothing"),
         Option("WL", help="as without, and the time that is left until the run limit ends the job"),
@@ -106,6 +110,7 @@ _STATES = {
 _KINDS = {"d": "DONE/EXIT", "r": "running", "s": "suspended", "p": "pending"}
 _TABLES = "l UF w W WL WP WF A psum sum"
 """Options with a layout of their own."""
+_NOT_WITH_GPU = "o w W WL WP WF A psum sum hms"
 _LEVELLED = ("p0", "p1", "p2", "p3")
 _UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
 EVERY = 0
@@ -117,10 +122,10 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("noheader") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
-    for name in ("aff", "gpu"):
-        if options.has(name) and not options.has("l", "UF"):
-            raise BadRequest(f"{program(call)}: -{name} is given together with -l")
-    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", _TABLES, USUAL_FIELDS)
+    if options.has("aff") and not options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -aff is given together with -l")
+    chosen = None if options.has("gpu") else _chosen_format(call, options)
+    _check_gpu(call, options)
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     is_text = wants_text(call, options, job_ids)
@@ -140,6 +145,21 @@ def main(call: Call) -> int:
         return watch(call, session, show) if options.has("-watch") else show()
 
 
+def _chosen_format(call: Call, options: Parsed) -> Format[ShownJob] | None:
+    return chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", _TABLES, USUAL_FIELDS)
+
+
+def _check_gpu(call: Call, options: Parsed) -> None:
+    """Raises BadRequest for what -gpu cannot stand beside."""
+    if not options.has("gpu"):
+        return
+    clashing = next((name for name in _NOT_WITH_GPU.split() if options.has(name)), "")
+    if clashing:
+        raise BadRequest(f"{program(call)}: -gpu and -{clashing} cannot be given together")
+    if options.has("json") and options.has("noheader"):
+        raise BadRequest(f"{program(call)}: -json and -noheader cannot be given together")
+
+
 def _show(
     call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[ShownJob] | None
 ) -> int:
@@ -154,6 +174,8 @@ def _show(
         counts = slots_by_state(listing.records())
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return _ending(call, options, session, listing) if listing.missing() else 0
+    if options.has("gpu") and options.has("json"):
+        return _gpu_json(call, listing)
     if chosen is not None and options.has("json"):
         return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
     for text in _layout(call, options, chosen, listing.records()):
@@ -195,6 +217,7 @@ class _Listing:
         self._is_long = options.has("l", "UF")
         self._with_affinity = options.has("aff")
         self._with_gpus = options.has("gpu")
+        self._only_gpus = self._with_gpus and (options.has("json") or not self._is_long)
         self._gpus: dict[str, Gpu] = {}
         self._level = _level(call, options)
         self._unit = unit_of(call)
@@ -218,7 +241,7 @@ class _Listing:
         thresholds: JobThresholds | None = None
         for view in self._views:
             self._found.update((view.job_id, array_of(view.job_id)))
-            if not self._admits(view):
+            if not self._admits(view) or (self._only_gpus and not _has_gpus(view)):
                 continue
             self.count += 1
             if self._is_long and thresholds is None:
@@ -239,7 +262,7 @@ class _Listing:
     def _known_gpus(self) -> dict[str, Gpu]:
         """Of all hosts, by UUID; asked for once."""
         if not self._gpus:
-            self._gpus = {each.gpu.uuid: each.gpu for host in self._client.hosts() for each in host.gpus}
+            self._gpus = known_gpus(self._client)
         return self._gpus
 
     def missing(self) -> list[int]:
@@ -256,6 +279,10 @@ class _Listing:
             )
             lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
         return "".join(dict.fromkeys(lines))
+
+
+def _has_gpus(view: JobView) -> bool:
+    return view.allocation is not None and any(part.gpus for part in view.allocation.hosts)
 
 
 def _ending(call: Call, options: Parsed, session: Session, listing: _Listing) -> int:
@@ -286,6 +313,18 @@ def _answer_json(
     setting = _setting(call, options)
     call.write(render_json(records, chosen, setting, command="bjobs", counted="JOBS", errors=errors))
     return LSF_FAILURE if _is_consistent(call) and (missing or not records) else 0
+
+
+def _gpu_json(call: Call, listing: _Listing) -> int:
+    """The jobs that hold GPUs, and what they make of them; a job that does not exist is a record of its own."""
+
+    def records() -> Iterator[dict[str, Any]]:
+        yield from map(job_record, listing.records())
+        for job_id in listing.missing():
+            yield {"JOBID": show_job(job_id), "ERROR": not_found([job_id]).rstrip()}
+
+    call.write("".join(json_pieces(records(), command="bjobs", counted="JOBS")))
+    return LSF_FAILURE if _is_consistent(call) and (listing.missing() or not listing.count) else 0
 
 
 def _is_consistent(call: Call) -> bool:
@@ -327,6 +366,8 @@ def _level(call: Call, options: Parsed) -> int:
 
 
 def _nothing(options: Parsed) -> str:
+    if options.has("gpu") and not options.has("l", "UF"):
+        return "No job with GPUs found\n"
     chosen = _chosen(options)
     kind = "" if options.has("a") or len(chosen) > 1 else _KINDS[chosen[0]] if chosen else "unfinished"
     return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
@@ -348,6 +389,8 @@ def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, record
         elif options.has("l", "UF"):
             yield "" if is_first else jobs_long.SEPARATOR
             yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year, asked_at=asked_at)
+        elif options.has("gpu"):
+            yield job_gpu_rows(part, header=header)
         elif options.has("W"):
             yield job_table.render_all_columns(part, zone, header=header)
         else:

@@ -221,7 +221,7 @@ def gpu_job(curves: bytes) -> JobHistory:
     return stored(
         220,
         events.JobSubmitted(at=start, job_id=220, spec=spec()),
-        events.JobDispatched(at=start, job_id=220, attempt=1, allocation=allocation(), effective_req=PLAIN),
+        events.JobDispatched(at=start, job_id=220, attempt=1, allocation=allocation(1), effective_req=PLAIN),
         events.JobGpuCurves(at=start, job_id=220, attempt=1, host="h", data=curves),
         events.JobRequeued(at=start, job_id=220, attempt=1, reason="again", failed_start=False, result=first),
         events.JobDispatched(at=start, job_id=220, attempt=2, allocation=allocation(), effective_req=PLAIN),

@@ -227,5 +227,3 @@ def test_the_gpus_of_a_job_one_by_one(master: FakeMaster, call: NewCall) -> None
         row.format("", 1, "Y/-/N"),
         row.format("", 2, "N/N/-"),
     ]
-    refused = call("bjobs", "-gpu", "8")
-    assert (refused.run(), refused.err) == (255, "bjobs: -gpu is given together with -l\n")

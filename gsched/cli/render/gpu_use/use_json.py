@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gsched.cli.render.jobs.job_devices import GpuOfJob
+from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.model.gpu_curve import GpuCurve, Spread
-from gsched.model.gpu_use import GpuUsage
+from gsched.model.gpu_use import GpuUsage, of_job
 
 _MIB = 1 << 20
 _QUANTITIES = {
@@ -65,6 +67,39 @@ def _gpu(use: GpuUsage) -> dict[str, Any]:
     }
 
 
+def job_record(job: ShownJob) -> dict[str, Any]:
+    """A job with each of its GPUs: what it is, and what the job has made of it."""
+    uses = {(use.host, use.uuid): use for use in job.usage.gpus}
+    return {
+        **named_record(job),
+        "STAT": job.view.state,
+        "GPU_ENERGY_CONSUMED": energy_of(job.usage.gpus, len(job.gpus_held)),
+        "GPUS": [_held(gpu, uses.get((gpu.host, gpu.uuid))) for gpu in job.gpus_held],
+    }
+
+
+def named_record(job: ShownJob) -> dict[str, Any]:
+    """Which job it is."""
+    spec = job.spec
+    return {
+        "JOBID": job.label,
+        "USER": spec.user,
+        "QUEUE": spec.queue,
+        "PROJECT": spec.project,
+        "JOB_NAME": job.display_name,
+    }
+
+
+def _held(gpu: GpuOfJob, use: GpuUsage | None) -> dict[str, Any]:
+    device = {
+        "MODEL": gpu.model or None,
+        "MTOTAL": _bytes(gpu.memory_mib),
+        "MRSV": _bytes(gpu.reserved_mib),
+        "SOCKET": gpu.socket,
+    }
+    return {**_gpu(use or GpuUsage(host=gpu.host, index=gpu.index, uuid=gpu.uuid)), **device}
+
+
 def _curve(curve: GpuCurve) -> dict[str, Any]:
     points = []
     for point in curve.points:
@@ -80,10 +115,9 @@ def _spread(spread: Spread, unit: int) -> list[float]:
     return [round(value * unit) if unit > 1 else round(value, 1) for value in spread]
 
 
-def energy_of(uses: Sequence[GpuUsage]) -> float | None:
-    """Of all of them; None when it is unknown of one."""
-    known = [use.energy_j for use in uses if use.energy_j is not None]
-    return _rounded(sum(known)) if uses and len(known) == len(uses) else None
+def energy_of(uses: Sequence[GpuUsage], devices: int) -> float | None:
+    """Of all of so many devices; None when it is unknown of one."""
+    return _rounded(of_job(uses, devices).energy_j)
 
 
 def _rounded(value: float | None) -> float | None:

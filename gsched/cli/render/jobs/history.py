@@ -15,6 +15,7 @@ import msgspec
 from gsched.base.ids import show_job
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.jobs import job_lines
+from gsched.cli.render.jobs.job_gpus import gpu_table
 from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
@@ -252,6 +253,8 @@ def _record(
             yield line(f"{stamp}: {text.removesuffix(';')}." if is_told else f"{stamp}: {text}")
         if is_told:
             yield used
+    if with_gpus and job.gpus_held:
+        yield gpu_table(job.gpus_held)
     memory = job_lines.memory(job.usage)
     if memory:
         yield f"\nMEMORY USAGE:\n{memory}\n"

@@ -33,6 +33,8 @@ class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     index: int
+    uuid: str = ""
+    """Of the GPU, or of the part of it by MIG."""
     model: str = ""
     memory_mib: float | None = None
     reserved_mib: float = 0.0
@@ -54,6 +56,7 @@ def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None) -> GpuOfJob:
     return GpuOfJob(
         host=part.host,
         index=held.index,
+        uuid=held.uuid,
         model=gpu.model if gpu is not None else "",
         memory_mib=part_mib.get(held.uuid) if held.parent else gpu.memory_mib if gpu is not None else None,
         reserved_mib=held.gmem_mib,

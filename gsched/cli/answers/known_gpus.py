@@ -1,0 +1,11 @@
+"""The GPUs of all hosts, as their agents see them now, for what is told of those that jobs hold or held."""
+
+from __future__ import annotations
+
+from gsched.model.host import Gpu
+from gsched.wire.calls.client import Client
+
+
+def known_gpus(client: Client) -> dict[str, Gpu]:
+    """By UUID."""
+    return {each.gpu.uuid: each.gpu for host in client.hosts() for each in host.gpus}
