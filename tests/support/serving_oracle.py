@@ -268,9 +268,12 @@ class _Ruling:
         """Whether the job may have a reservation: limits let it in when its turn came, or did when it got it."""
         return job.number in self._reserved_before or self._is_let_in(job, self._maybe_later(job))
 
-    def _is_surely_let_in(self, job: PastJob) -> bool:
+    def _is_surely_let_in(self, job: PastJob, made: Iterable[_Reservation]) -> bool:
+        """Whether limits let it in, and none of the others takes its place in one if it has a reservation."""
         before = self._reserved_before.get(job.number)
-        return self._is_let_in(job, self._later(job)) if before is None else before.is_sure
+        is_let_in = self._is_let_in(job, self._later(job)) if before is None else before.is_sure
+        others = [each.job for each in made if not each.is_sure and each.job is not job]
+        return is_let_in and not any(name in each.counts_in for each in others for name in self._limits_of(job))
 
     def _limits_of(self, job: PastJob) -> list[str]:
         return [name for name in job.counts_in if name in self._cluster.most_jobs]
@@ -354,16 +357,17 @@ class _Ruling:
             is_fair = self._cluster.queues[job.queue].shares is not None
             may_have_it = (job.queue, job.user) not in seen if is_fair else left[job.queue] > 0
             if may_have_it and self._fits(job, self._total, math.inf) and self._may_be_planned(job):
-                left[job.queue] -= self._is_surely_let_in(job)
+                is_let_in = self._is_surely_let_in(job, made)
+                left[job.queue] -= is_let_in
                 seen.add((job.queue, job.user))
                 sure = self._with_those_between([each for each in made if each.is_sure], later, after)
                 doubts = (each.job for each in made if not each.is_sure and not self._precedes(job, each.job))
-                is_sure = not is_fair and self._is_surely_let_in(job) and next(doubts, None) is None
+                is_sure = not is_fair and is_let_in and next(doubts, None) is None
                 found = replace(self._earliest(job, later, sure), is_sure=is_sure)
                 found.one_by_one = self._one_by_one(found, later, sure) if sure else []
                 if math.isinf(found.start) and not self._is_let_in_in_the_end(job, later, sure):
                     found.is_sure = False  # and so may the next one have it
-                    left[job.queue] += self._is_surely_let_in(job)
+                    left[job.queue] += is_let_in
                 if found.start < math.inf or self._has_place(found, sure):
                     made.append(found)
         return made
@@ -412,13 +416,14 @@ class _Ruling:
 
     def to_remember(self) -> dict[int, _Before]:
         """By number, those that have a reservation after the moment."""
-        found = {}
-        for each in self._reserved(after=True):
+        found: dict[int, _Before] = {}
+        made = self._reserved(after=True)
+        for place, each in enumerate(made):
             before = self._reserved_before.get(each.job.number, NOTHING_BEFORE)
             # Who starts while it is in doubt whether the job has a reservation delays nothing for sure.
             later = before.later | {other.number for other in self._later(each.job) if each.is_sure}
             maybe = before.maybe_later | {other.number for other in self._maybe_later(each.job)}
-            found[each.job.number] = _Before(later, maybe, self._is_surely_let_in(each.job))
+            found[each.job.number] = _Before(later, maybe, self._is_surely_let_in(each.job, made[:place]))
         return found
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
@@ -543,8 +548,10 @@ class _Ruling:
         end, harm = self._moment.now + self._moment.lasts(job), np.zeros(len(free), np.int64)
         for each in reserved:
             if each.is_met_by(end):
-                rooms = [each.then] if each.start < math.inf else [each.then, each.least, self._total]
-                takes = np.logical_or.reduce([self._takes_place(job, each, room) for room in rooms])
+                takes = self._takes_place(job, each, each.then)
+                if math.isinf(each.start):  # whoever of those in doubt is waited for
+                    takes |= self._takes_place(job, each, each.then, each.least)
+                    takes |= self._takes_place(job, each, self._total)
                 harm += takes
                 if math.isinf(each.start):  # any of these hosts may be the first
                     able = np.logical_and(able, ~takes)
@@ -560,9 +567,11 @@ class _Ruling:
             return []
         return rows if len(reserved) < 2 or self._has_room_for_all(job, rows, reserved) else []
 
-    def _takes_place(self, job: PastJob, reserved: _Reservation, room: Room) -> Mask:
-        """Hosts on which a part of the job leaves too little to one that has a reservation."""
-        beside = self._able(reserved.job, room - self._moment.needs(job), reserved.start)
+    def _takes_place(self, job: PastJob, reserved: _Reservation, room: Room, least: Room | None = None) -> Mask:
+        """Hosts on which a part of the job leaves too little to one that has a reservation, of what may be only `least`
+        there.
+        """
+        beside = self._able(reserved.job, (room if least is None else least) - self._moment.needs(job), reserved.start)
         taken: Mask = np.logical_and(self._able(reserved.job, room, reserved.start), ~beside)
         return taken
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gsched.model.column_part import Flags
 from gsched.model.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Future
@@ -116,12 +118,21 @@ class ReservationTable:
         )
 
     def take(self, job_id: int, kind: QueueClass) -> ReservedStart | None:
-        """What was planned for the job, else for the first of its class: it is the job's now."""
+        """What was planned for the job, else for the first of its class: it is the job's now.
+
+        Who started beside another one's plan ran already when the job got it. But where users take turns, the plan goes
+        to and fro between them, and is one for all.
+        """
         found = self._before.get(kind)
         if not found:
             return None
-        own = next((number for number, each in enumerate(found) if each[0] == job_id), 0)
-        return found.pop(own)[1]
+        own = next((number for number, each in enumerate(found) if each[0] == job_id), None)
+        if own is not None:
+            return found.pop(own)[1]
+        _, reserved = found.pop(0)
+        queue = self._future.snapshot.queues.get(kind[0])
+        has_turns = queue is not None and queue.fairshare is not None
+        return reserved if has_turns or not reserved.later else structs.replace(reserved, later=frozenset())
 
     def confirm(self, job_id: int, reserved: ReservedStart) -> None:
         """This is the plan of this cycle; where nothing is reserved only so many are told why."""

@@ -166,3 +166,23 @@ def test_it_is_planned_anew_once_its_limit_lets_it_in() -> None:
     assert higher in cluster.started and cluster.planned[waiting].at is None
     cluster.step(6.0)
     assert cluster.planned[waiting].at == 50.0 and small not in cluster.started
+
+
+def test_who_started_before_a_job_had_the_place_of_another_is_not_held_against_it() -> None:
+    """The first one is killed; the next of its kind waits for the small job as for those of old."""
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=QUEUES)
+    cluster.hold_until(math.inf, kind(), on("a", 2))
+    cluster.lasts[cluster.last + 1] = 5.0
+    cluster.hold_until(math.inf, kind(), on("a", 1))
+    big = kind("span[hosts=1]", slots=3)
+    first, second = cluster.add(big, 2)
+    cluster.step(0.0)
+    (small,) = cluster.add(kind("span[hosts=1]", queue="r"))
+    cluster.step(1.0)
+    assert cluster.planned[first].hosts and cluster.started[small] == 1.0
+    cluster.pending[big].remove(first)
+    cluster.step(2.0)
+    assert cluster.planned[second].hosts
+    (another,) = cluster.add(kind("span[hosts=1]", queue="r"))
+    cluster.step(5.0)
+    assert cluster.started[another] == 5.0
