@@ -229,6 +229,8 @@ def _offer_of(gpu: Gpu) -> Gpu:
         temperature_c=None,
         power_w=None,
         ecc_errors=None,
+        ecc_corrected=None,
+        throttle=None,
         pstate=None,
         process_count=None,
         processes=(),

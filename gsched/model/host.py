@@ -69,6 +69,8 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """It belongs to an attempt that does not hold this GPU, nor may use GPUs that it does not hold."""
     kind: ProcessKind | None = None
     """None when the probe did not tell: then it is taken for one that computes."""
+    name: str = ""
+    """Of its program, as it was called; never its arguments. Empty when nobody knows."""
 
     @property
     def occupies(self) -> bool:
@@ -144,6 +146,10 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     power_w: int | None = None
     ecc_errors: int | None = None
     """Memory errors that could not be corrected, since the driver was loaded."""
+    ecc_corrected: int | None = None
+    """Memory errors that were corrected, since the driver was loaded."""
+    throttle: int | None = None
+    """Why its clocks are lower than they could be: bits of `gsched.model.clock_reasons`; None when nobody knows."""
     pstate: int | None = None
     """Performance state, 0 the fastest to 15."""
     process_count: int | None = None

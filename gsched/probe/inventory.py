@@ -5,7 +5,8 @@ An inventory is a list of objects, one per GPU; every key but the braces is opti
     [{"uuid": "GPU-...", "index": 0, "model": "Tesla K80", "memory_mib": 11441, "compute_mode": "exclusive_process",
       "minor": 0, "pci_bus_id": "00000000:04:00.0", "used_mib": 0, "utilization_percent": 0, "temperature_c": 30,
       "numa": 0, "links": ["GPU-..."], "problem": "", "reserved_mib": 600, "memory_utilization_percent": 0,
-      "power_w": 60, "ecc_errors": 0, "pstate": 8, "processes": [{"pid": 4711, "user": "ann", "used_mib": 500}],
+      "power_w": 60, "ecc_errors": 0, "ecc_corrected": 0, "throttle": 4, "pstate": 8,
+      "processes": [{"pid": 4711, "user": "ann", "used_mib": 500, "kind": "C", "name": "python"}],
       "mig": true, "mig_devices": [{"uuid": "MIG-...", "profile": "1g.10gb", "gpu_instance": 7, "compute_instance": 0,
       "memory_mib": 9856}], "fault": "", "xids": [94], "slowdown_c": 90}]
 
@@ -110,7 +111,7 @@ def change(
 
     Keys: compute_mode, problem and fault (empty: there is none), xid (an error that the driver tells of), and what a
     probe reads: used_mib, utilization_percent,
-    memory_utilization_percent, temperature_c, power_w, ecc_errors, pstate (`-`: not known).
+    memory_utilization_percent, temperature_c, power_w, ecc_errors, ecc_corrected, throttle, pstate (`-`: not known).
     Writers wait for each other. Raises BadRequest naming an unknown index, key or value; then nothing is changed.
     Raises Conflict when the file cannot be written.
     """
@@ -205,12 +206,13 @@ def _xid(name: str, text: str) -> tuple[GpuXid, ...]:
     return (GpuXid(number=int(text)),)
 
 
+_OTHER_READINGS = ("memory_utilization_percent", "power_w", "ecc_errors", "ecc_corrected", "throttle", "pstate")
 _SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "compute_mode": ("mode", lambda name, text: parse_mode(text)),
     "used_mib": ("used_mib", _number),
     "utilization_percent": ("utilization_percent", _number),
     "temperature_c": ("temperature_c", _number),
-    **{name: (name, _number) for name in ("memory_utilization_percent", "power_w", "ecc_errors", "pstate")},
+    **{name: (name, _number) for name in _OTHER_READINGS},
     "problem": ("problem", one_line),
     "fault": ("fault", one_line),
     "xid": ("xids", _xid),

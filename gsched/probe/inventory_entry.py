@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import BadRequest
+from gsched.model import clock_reasons
 from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice, ProcessKind
 
 MOST_TOLD = MOST_PROCESSES
@@ -32,6 +33,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "memory_utilization_percent": (0, 100),
     "power_w": (0, 100_000),
     "ecc_errors": (0, 1 << 40),
+    "ecc_corrected": (0, 1 << 40),
+    "throttle": (0, clock_reasons.MOST),
     "pstate": (0, 15),
     "recovery": (0, 100),
 }
@@ -43,6 +46,7 @@ class _Process(msgspec.Struct, forbid_unknown_fields=True):
     user: str = ""
     used_mib: int | None = None
     kind: ProcessKind | None = None
+    name: str = ""
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,6 +77,8 @@ class InventoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     memory_utilization_percent: int | None = None
     power_w: int | None = None
     ecc_errors: int | None = None
+    ecc_corrected: int | None = None
+    throttle: int | None = None
     pstate: int | None = None
     processes: list[_Process] | None = None
     mig: bool | None = None
@@ -130,6 +136,7 @@ def _check_lists(entry: InventoryEntry) -> None:
         within("pid", process.pid, 1, 1 << 31)
         within("used_mib", process.used_mib, *RANGES["used_mib"])
         one_line("user", process.user)
+        one_line("name", process.name)
     for part in entry.mig_devices:
         for name in ("gpu_instance", "compute_instance"):
             within(name, getattr(part, name), 0, 1_000)
@@ -164,10 +171,12 @@ def _gpu(entry: InventoryEntry, index: int, host: str, mode: ComputeMode | None)
         memory_utilization_percent=entry.memory_utilization_percent,
         power_w=entry.power_w,
         ecc_errors=entry.ecc_errors,
+        ecc_corrected=entry.ecc_corrected,
+        throttle=entry.throttle,
         pstate=entry.pstate,
         process_count=None if entry.processes is None else len(entry.processes),
         processes=tuple(
-            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib, kind=each.kind)
+            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib, kind=each.kind, name=each.name)
             for each in entry.processes or []
         ),
         mig=entry.mig,

@@ -38,7 +38,7 @@ from gsched.probe.nvml_facts import (
     read_recovery_action,
 )
 from gsched.probe.nvml_patience import NvmlPatience
-from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, value_of
+from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, read_clock_reasons, value_of
 from gsched.probe.nvml_use import UseReader
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -57,6 +57,7 @@ SILENT = coded("gpu.silent")
 
 _MIB = 1024 * 1024
 _UNCORRECTED = 1
+_CORRECTED = 0
 _VOLATILE = 0
 _SLOWEST = 15
 _PR_SET_PDEATHSIG = 1
@@ -216,6 +217,8 @@ class Nvml:
             temperature_c=_temperature(api, read),
             power_w=None if power is None else round(power / 1000),
             ecc_errors=errors,
+            ecc_corrected=read("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE),
+            throttle=read_clock_reasons(read),
             pstate=pstate if pstate is not None and 0 <= pstate <= _SLOWEST else None,
             process_count=process_count,
             processes=processes,
@@ -262,7 +265,7 @@ class Nvml:
 
 _NO_READINGS: dict[str, Any] = {
     **dict.fromkeys(("used_mib", "utilization_percent", "temperature_c", "memory_utilization_percent", "power_w")),
-    **dict.fromkeys(("ecc_errors", "pstate", "process_count", "recovery")),
+    **dict.fromkeys(("ecc_errors", "pstate", "process_count", "recovery", "ecc_corrected", "throttle")),
     "processes": (),
     "xids": (),
 }

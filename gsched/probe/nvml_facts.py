@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
-from gsched.probe.nvml_read import GpuReader, one_line, value_of
+from gsched.probe.nvml_read import MOST_CHARACTERS, GpuReader, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")
 MOST_MIG_DEVICES = 64
@@ -153,7 +153,13 @@ def processes_of(read: GpuReader) -> tuple[int | None, tuple[GpuProcess, ...]]:
         return None, ()
     found = sorted(used.items(), key=lambda each: (-(each[1] or 0), each[0]))[:MOST_PROCESSES]
     return len(used), tuple(
-        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB, kind=_kind(kinds[pid]))
+        GpuProcess(
+            pid=pid,
+            user=_owner(pid),
+            used_mib=None if total is None else total // _MIB,
+            kind=_kind(kinds[pid]),
+            name=_name(pid),
+        )
         for pid, total in found
     )
 
@@ -209,3 +215,18 @@ def _owner(pid: int) -> str:
             return next((line.split()[1].decode() for line in file if line.startswith(b"Uid:")), "")
     except OSError:
         return ""
+
+
+def _name(pid: int) -> str:
+    """The program as it was called, without its arguments, which are nobody else's business; in a container its name
+    there. Empty for a process that cannot be seen.
+    """
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            called = file.read(MOST_CHARACTERS).partition(b"\0")[0]
+        if not called:
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                called = file.read(MOST_CHARACTERS).rstrip(b"\n")
+    except OSError:
+        return ""
+    return one_line(called.decode("utf-8", "replace"))

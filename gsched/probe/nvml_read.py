@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gsched.base.coded_text import AnyText, coded
+from gsched.model import clock_reasons
 
 T = TypeVar("T")
 
@@ -47,6 +48,14 @@ class GpuReader:
 def lost_errors(api: Any) -> tuple[int, ...]:
     """Errors that say that the GPU itself has failed, and not the call."""
     return api.NVML_ERROR_GPU_IS_LOST, api.NVML_ERROR_RESET_REQUIRED
+
+
+def read_clock_reasons(read: GpuReader) -> int | None:
+    """Why its clocks are lower than they could be, as bits; a driver before 535 knows the older name alone."""
+    reasons = read("nvmlDeviceGetCurrentClocksEventReasons")
+    if reasons is None:
+        reasons = read("nvmlDeviceGetCurrentClocksThrottleReasons")
+    return reasons if reasons is not None and 0 <= reasons <= clock_reasons.MOST else None
 
 
 def value_of(function: Callable[[], T]) -> T | None:

@@ -7,7 +7,7 @@
  *   count=4                        GPUs of the machine
  *   driver=535.161.07
  *   gpu.0.name= .uuid= .minor= .mode=0..3 .mem_mib= .used_mib= .reserved_mib= .util= .mem_util= .temp= .power_mw=
- *        .pstate= .ecc= .procs=PID:BYTES,PID:BYTES .graphics=PID:BYTES .mps=PID:BYTES
+ *        .pstate= .ecc= .ecc_corrected= .throttle= (bits; absent: it does not say) .procs=PID:BYTES,PID:BYTES .graphics=PID:BYTES .mps=PID:BYTES
  *   gpu.0.bus=4                    number of its PCI bus; by default 4 more than the index
  *   gpu.0.peers=1,3                it is linked with these over NVLink (told from the lower index)
  *   gpu.0.mig_mode=1               it is split; absent: it cannot be
@@ -390,6 +390,23 @@ EXPORT code nvmlDeviceGetProcessUtilization(device gpu, process_sample *list, un
     code result = found > *count || !list ? INSUFFICIENT_SIZE : OK;
     *count = found;
     return result;
+}
+
+static code clock_reasons(device gpu, unsigned long long *reasons) {
+    long found = of_gpu(gpu, "throttle", -1);
+    if (found == -1) return NOT_SUPPORTED;
+    *reasons = (unsigned long long)found;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetCurrentClocksEventReasons(device gpu, unsigned long long *reasons) {
+    ENTER(gpu);
+    return clock_reasons(gpu, reasons);
+}
+
+EXPORT code nvmlDeviceGetCurrentClocksThrottleReasons(device gpu, unsigned long long *reasons) {
+    ENTER(gpu);
+    return clock_reasons(gpu, reasons);
 }
 
 EXPORT code nvmlDeviceGetPerformanceState(device gpu, unsigned *state) {

@@ -68,13 +68,15 @@ def test_who_is_on_a_gpu(cluster: Cluster, machine: Path) -> None:
         state.write(f"gpu.{index}.procs={view.pid}:{500 * MIB}\ngpu.{index}.used_mib=500\n")
         state.write(f"gpu.3.procs={os.getpid()}:{700 * MIB},999999999\ngpu.3.used_mib=800\n")
     me = getpass.getuser()
+    program = Path("/proc/self/cmdline").read_text().partition("\0")[0]
+    name = program if len(program) <= 40 else "..." + program[-37:]
     wanted = [
-        [str(index), str(view.pid), me, "500M", str(job)],
-        ["3", str(os.getpid()), me, "700M", "foreign"],
-        ["3", "999999999", "-", "-", "foreign"],
+        [str(index), str(view.pid), me, "500M", str(job), "C", "sleep"],
+        ["3", str(os.getpid()), me, "700M", "foreign", "C", name],
+        ["3", "999999999", "-", "-", "foreign", "C", "-"],
     ]
     cluster.until(lambda: rows(cluster, "GPU PROCESSES") == wanted, "the processes are not shown")
-    free = {row[0]: row[-2] for row in rows(cluster, "DYNAMIC ATTRIBUTES")}
+    free = {row[0]: row[-4] for row in rows(cluster, "DYNAMIC ATTRIBUTES")}
     assert (free[str(index)], free["3"]) == ("79.1G", "78.3G")  # 81559 - 559 MiB; less 800 of a stranger
     assert next(row for row in rows(cluster, "GPU JOB INFORMATION") if row[0] == str(index))[2] == str(job)
     # What is really free counts: three GPUs have that much only when the stranger has gone.
@@ -115,7 +117,7 @@ def test_who_holds_which_gpu_on_every_host(module_cluster: Callable[..., Cluster
         return [part.split()[0] for part in parts] == list(jobs) and all(
             re.search(rf"^{index} .* {used} .* {busy} ", part, re.MULTILINE)
             and re.search(rf"^{index} +Y +{job} +- +-$", part, re.MULTILINE)
-            and re.search(rf"^{index} +{pid} +{getpass.getuser()} +{used} +{job}$", part, re.MULTILINE)
+            and re.search(rf"^{index} +{pid} +{getpass.getuser()} +{used} +{job} +- +-$", part, re.MULTILINE)
             and part.partition("GPU PROCESSES\n")[2].strip().count("\n") == 1
             for part, (index, pid, used, busy, job) in zip(parts, wanted, strict=True)
         )
@@ -169,7 +171,7 @@ def test_a_process_on_a_gpu_that_its_job_does_not_hold_has_escaped(cluster: Clus
     cluster.until(lambda: text in map(sentence, cluster.job(job).notes), "nobody is told")
     for command in ("gjobs", "ghist"):
         assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
-    row = [str(index), str(pid), getpass.getuser(), "500M", str(job), "ESCAPED"]
+    row = [str(index), str(pid), getpass.getuser(), "500M", str(job), "ESCAPED", "C", "sleep"]
     assert row in rows(cluster, "GPU PROCESSES")
     # Whoever needs all GPUs that the job does not hold waits until it has gone from there.
     wide = cluster.submit("-R", "rusage[ngpus_excl_p=3]", "true")

@@ -66,9 +66,9 @@ def on_gpu(cluster: Cluster, uuid: str, *pids: int) -> None:
 
 
 def processes(cluster: Cluster) -> list[list[str]]:
-    """The rows of GPU PROCESSES of ghosts -gpu -l, without the GPU's number."""
+    """The rows of GPU PROCESSES of ghosts -gpu -l, without the GPU's number, the kind and the name."""
     said = cluster.run("ghosts", "-gpu", "-l").stdout
-    return [line.split()[1:] for line in said.partition("GPU PROCESSES\n")[2].splitlines()[1:]]
+    return [line.split()[1:5] for line in said.partition("GPU PROCESSES\n")[2].splitlines()[1:]]
 
 
 class Job:

@@ -68,7 +68,7 @@ def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: s
 
     Names: compute_mode; problem and fault (a text, empty for none; a GPU with a fault has failed); xid (an error that
     the driver tells of); and the readings used_mib, utilization_percent, memory_utilization_percent, temperature_c,
-    power_w, ecc_errors, pstate (- for not known).
+    power_w, ecc_errors, ecc_corrected, throttle, pstate (- for not known).
     """
     config = private.Home.find(folder).config()
     if host is None and len(config.hosts) > 1:

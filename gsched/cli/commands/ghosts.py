@@ -9,11 +9,13 @@ from gsched.base.ids import show_job
 from gsched.cli.answers.gpu_answer import write_gpu_table
 from gsched.cli.answers.shared_values import shared_resources
 from gsched.cli.options.size_units import requirement_in
+from gsched.cli.render.gpu_use.gpus_json import host_gpu_records
 from gsched.cli.render.hosts import gpu_tables, host_tables
 from gsched.cli.render.hosts.gpu_long import render_long_gpus
 from gsched.cli.render.hosts.host_fields import HOST_FIELDS
 from gsched.cli.render.hosts.shared_tables import render_reserved
 from gsched.cli.render.hosts.topology import render_topologies
+from gsched.cli.render.text.output_formats import json_pieces
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
     CHOSEN_FIELDS,
@@ -89,9 +91,12 @@ def main(call: Call) -> int:
 
 
 def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu_tables.Uses) -> None:
-    if options.has("aff", "o") or (options.has("l") and options.has("w", "json", "noheader")):
-        raise BadRequest(f"{program(call)}: -gpu goes with -R and -l, or with -w, -json and -noheader")
+    if options.has("aff", "o") or (options.has("l") and options.has("w", "noheader")):
+        raise BadRequest(f"{program(call)}: -gpu goes with -R, -json and -l, or with -w, -json and -noheader")
     zone = zone_of(call.env)
+    if options.has("l") and options.has("json"):
+        call.write("".join(json_pieces(host_gpu_records(hosts, uses), command="bhosts", counted="GPUS")))
+        return
     if options.has("l"):
         call.write(render_long_gpus(hosts, uses, zone))
         return

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import OUTPUT_PIECE
+from gsched.model import clock_reasons
 from gsched.model.gpu_curve import MOST_PACKED
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.topology import MAX_PROCESSORS
@@ -177,6 +178,7 @@ def _check_load(load: model_pb2.LoadReport) -> None:
 _GPU_NUMBERS = (
     *(("index", 1e4), ("memory_mib", MOST_AMOUNT), ("used_mib", MOST_AMOUNT), ("reserved_mib", MOST_AMOUNT)),
     *(("foreign_mib", MOST_AMOUNT), ("minor", 1e9), ("numa", 1e6), ("process_count", 1e9), ("ecc_errors", 1e18)),
+    *(("ecc_corrected", 1e18), ("throttle", clock_reasons.MOST)),
 )
 
 

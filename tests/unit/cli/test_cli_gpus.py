@@ -9,10 +9,11 @@ import pytest
 from fake_master import FakeCall, FakeMaster, spec
 
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, Allocation, HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice, ProcessKind
 from gsched.model.view import GpuView, HostView, JobView
 
 NewCall = Callable[..., FakeCall]
+PROGRAM = f"/opt/{'a' * 60}/python"
 
 
 def shown(call: NewCall, *words: str) -> str:
@@ -38,10 +39,12 @@ def gpu_hosts(master: FakeMaster) -> None:
         temperature_c=61,
         power_w=512,
         ecc_errors=2,
+        ecc_corrected=7,
+        throttle=0x44,
         pstate=0,
         process_count=3,
         processes=(
-            GpuProcess(pid=4711, user="ann", used_mib=10000, job="7.1"),
+            GpuProcess(pid=4711, user="ann", used_mib=10000, job="7.1", kind=ProcessKind.COMPUTE, name=PROGRAM),
             GpuProcess(pid=815, user="bob", used_mib=1000),
         ),
         pci_bus_id="00000000:1B:00.0",
@@ -63,6 +66,7 @@ def gpu_hosts(master: FakeMaster) -> None:
         mig=True,
         mig_devices=tuple(MigDevice(uuid=f"MIG-{part}", profile="1g.10gb") for part in (1, 2)),
         problem="XID 79: GPU has fallen off the bus",
+        throttle=0,
     )
     third = Gpu(uuid="GPU-cc", index=2, minor=0)
     held = HeldGpu(uuid="GPU-aa", index=0, claim=ALONE_CLAIM, gmem_mib=20480.0)
@@ -129,10 +133,15 @@ def test_long_list_says_what_each_gpu_is_and_who_is_on_it(call: NewCall) -> None
         "GPU-cc  570.86.10\n"
         "\n"
         "DYNAMIC ATTRIBUTES\n"
-        "GPU_ID  MODE               MUSED  MRSV  TEMP  ECC  UT   MUT  PSTATE  STATUS  ERROR      MFREE  POWER\n"
-        "0       SHARED             10.7G  20G   61C   2    93%  41%  0       ok      -          58.1G  512W\n"
-        "1       EXCLUSIVE_PROCESS  -      0M    -     -    -    -    -       error   see below  -      -\n"
-        "2       -                  -      0M    -     -    -    -    -       ok      -          -      -\n"
+        "GPU_ID  MODE               MUSED  MRSV  TEMP  ECC  UT   MUT  PSTATE  STATUS  ERROR      "
+        "MFREE  POWER  ECC_CORR  THROTTLE\n"
+        "0       SHARED             10.7G  20G   61C   2    93%  41%  0       ok      -          "
+        "58.1G  512W   7         "
+        "sw_power_cap,hw_thermal_slowdown\n"
+        "1       EXCLUSIVE_PROCESS  -      0M    -     -    -    -    -       error   see below  -  "
+        "    -      -         none\n"
+        "2       -                  -      0M    -     -    -    -    -       ok      -          -  "
+        "    -      -         -\n"
         "ERROR of GPU 1: XID 79: GPU has fallen off the bus\n"
         "\n"
         "GPU JOB INFORMATION\n"
@@ -147,12 +156,37 @@ def test_long_list_says_what_each_gpu_is_and_who_is_on_it(call: NewCall) -> None
         "1       1g.10gb  -      -      -       -      -          -           MIG-2\n"
         "\n"
         "GPU PROCESSES\n"
-        "GPU_ID  PID         USER  MUSED  JOBID\n"
-        "0       4711        ann   9.8G   7\n"
-        "0       815         bob   1000M  foreign\n"
-        "0       and 1 more  -     -      -\n"
-        "2       -           -     -      -\n"
+        "GPU_ID  PID         USER  MUSED  JOBID    TYPE  NAME\n"
+        "0       4711        ann   9.8G   7        C     ...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/python\n"
+        "0       815         bob   1000M  foreign  -     -\n"
+        "0       and 1 more  -     -      -        -     -\n"
+        "2       -           -     -      -        -     -\n"
     )
+
+
+@pytest.mark.usefixtures("gpu_hosts")
+def test_all_of_each_gpu_as_json(call: NewCall) -> None:
+    said = json.loads(shown(call, "bhosts", "-gpu", "-l", "-json"))
+    assert (said["COMMAND"], said["GPUS"]) == ("bhosts", 3)
+    first, second, third = said["RECORDS"]
+    assert (first["HOST_NAME"], first["GPU_ID"], first["UUID"], first["UT"]) == ("gpu01", 0, "GPU-aa", 93)
+    assert (first["ECC"], first["ECC_CORR"], first["TEMP"], first["POWER"]) == (2, 7, 61, 512)
+    assert first["THROTTLE"] == ["sw_power_cap", "hw_thermal_slowdown"]
+    assert (first["RUNJOBIDS"], first["JEXCL"], first["MRSV"]) == (["7"], True, 20 << 30)
+    assert first["PROCESSES"][0] == {
+        "PID": 4711,
+        "TYPE": "C",
+        "NAME": PROGRAM,
+        "USER": "ann",
+        "MUSED": 10000 << 20,
+        "JOBID": "7",
+        "ESCAPED": False,
+    }
+    assert (first["PROCESSES"][1]["TYPE"], first["PROCESSES"][1]["JOBID"]) == (None, None)
+    assert (second["THROTTLE"], second["STATUS"]) == ([], "error")
+    assert second["ERROR"] == "XID 79: GPU has fallen off the bus"
+    assert [part["UUID"] for part in second["MIG_DEVICES"]] == ["MIG-1", "MIG-2"] and second["PROCESSES"] == []
+    assert (third["THROTTLE"], third["UT"], third["PROCESSES"]) == (None, None, None)
 
 
 @pytest.mark.usefixtures("gpu_hosts")

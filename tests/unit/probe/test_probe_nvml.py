@@ -55,6 +55,7 @@ def test_everything_that_nvml_tells(machine: Machine) -> None:
     machine.say("count=2", "gpu.1.name=NVIDIA H100", "gpu.1.mode=3", "gpu.1.mem_mib=81559", "gpu.1.used_mib=500")
     machine.say("gpu.1.util=42", "gpu.1.temp=55", "gpu.1.minor=7", "gpu.1.uuid=GPU-abc")
     machine.say("gpu.1.reserved_mib=600", "gpu.1.mem_util=31", "gpu.1.power_mw=312400", "gpu.1.ecc=2", "gpu.1.pstate=5")
+    machine.say("gpu.1.ecc_corrected=9", f"gpu.1.throttle={0x24}")
     report = sample()
     assert (report.known, sentence(report.reason), report.provider, report.driver) == (True, "", "nvml", "535.1")
     assert len(report.gpus) == 2
@@ -74,6 +75,8 @@ def test_everything_that_nvml_tells(machine: Machine) -> None:
         memory_utilization_percent=31,
         power_w=312,
         ecc_errors=2,
+        ecc_corrected=9,
+        throttle=0x24,
         pstate=5,
         process_count=0,
     )
@@ -351,8 +354,9 @@ def test_processes_with_their_users_and_memory(machine: Machine) -> None:
     machine.say(f"gpu.1.mps={me}")
     gpu = sample().gpus[1]
     assert gpu.process_count == 2
+    called = Path("/proc/self/cmdline").read_text().partition("\0")[0]  # without its arguments
     assert gpu.processes == (
-        GpuProcess(pid=me, user=str(os.getuid()), used_mib=500, kind=ProcessKind.MPS_CLIENT),
+        GpuProcess(pid=me, user=str(os.getuid()), used_mib=500, kind=ProcessKind.MPS_CLIENT, name=called),
         GpuProcess(pid=999999999, user="", used_mib=7, kind=ProcessKind.COMPUTE),
     )
     machine.say(f"gpu.1.mps=999999999:{7 * mib}", f"gpu.2.graphics={me}:{mib}")
@@ -411,3 +415,10 @@ def test_numa_node_is_the_kernels(tmp_path: Path) -> None:
         (tmp_path / place / "numa_node").write_text(node + "\n")
     names = ("00000000:04:00.0", "00000000:05:00.0", "00000001:06:00.0", "00000000:07:00.0", "")
     assert [numa_node(name, tmp_path) for name in names] == [1, None, None, None, None]
+
+
+@needs_gcc
+def test_reasons_for_low_clocks_by_their_older_name_and_where_nobody_tells_them(machine: Machine) -> None:
+    machine.say("gpu.0.throttle=8", "gpu.1.throttle=-5", "err.nvmlDeviceGetCurrentClocksEventReasons=13")
+    found = sample().gpus
+    assert [gpu.throttle for gpu in found[:3]] == [8, None, None]

@@ -1,7 +1,8 @@
 """`ghosts -gpu -l`: each GPU of a host: what it is, how it does, which jobs hold it and which processes are on it.
 
-Layout: bhosts -gpu -l of LSF 10.1, titles and order of its sections and columns. The device, memory that is free, power
-and the GPU PROCESSES are gsched's own: columns behind LSF's, and a section of their own behind the others.
+Layout: bhosts -gpu -l of LSF 10.1, titles and order of its sections and columns. The device, memory that is free,
+power, corrected errors, reasons for low clocks and the GPU PROCESSES are gsched's own: columns behind LSF's, and a
+section of their own behind the others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gsched.cli.render.hosts.gpu_tables import (
     size,
 )
 from gsched.cli.render.text.text_columns import left, printable
+from gsched.model import clock_reasons
 from gsched.model.devices import room_mib, usable_by_claim
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
 from gsched.model.view import HostView
@@ -98,7 +100,7 @@ def _mig(gpu: Gpu) -> str:
 
 _DYNAMIC = (
     *("GPU_ID", "MODE", "MUSED", "MRSV", "TEMP", "ECC", "UT", "MUT", "PSTATE", "STATUS", "ERROR"),
-    *("MFREE", "POWER"),
+    *("MFREE", "POWER", "ECC_CORR", "THROTTLE"),
 )
 
 
@@ -118,6 +120,8 @@ def _dynamic(gpu: Gpu, use: GpuUse) -> tuple[str, ...]:
         "see below" if gpu.problem else "-",
         size(None if room is None or gpu.used_mib is None else max(0.0, room - use.reserved_mib)),
         number(gpu.power_w, "W"),
+        number(gpu.ecc_corrected),
+        "-" if gpu.throttle is None else ",".join(clock_reasons.names_of(gpu.throttle)) or "none",
     )
 
 
@@ -153,18 +157,32 @@ def _part(gpu: Gpu, part: MigDevice, use: GpuUse) -> tuple[str, ...]:
     return str(gpu.index), printable(part.profile) or "-", *ids, size(part.memory_mib), *jobs, printable(part.uuid)
 
 
-_PROCESSES = ("GPU_ID", "PID", "USER", "MUSED", "JOBID")
+_PROCESSES = ("GPU_ID", "PID", "USER", "MUSED", "JOBID", "TYPE", "NAME")
+_NAME_WIDTH = 40
+"""A longer name is cut at its beginning, as nvidia-smi does it."""
 
 
 def _processes(gpu: Gpu) -> list[tuple[str, ...]]:
     if gpu.process_count is None:
-        return [(str(gpu.index), "-", "-", "-", "-")]
+        return [(str(gpu.index), *["-"] * 6)]
     rows: list[tuple[str, ...]] = [
-        (str(gpu.index), str(each.pid), printable(each.user) or "-", size(each.used_mib), _job(each))
+        (
+            str(gpu.index),
+            str(each.pid),
+            printable(each.user) or "-",
+            size(each.used_mib),
+            _job(each),
+            each.kind or "-",
+            _cut(printable(each.name)) or "-",
+        )
         for each in gpu.processes
     ]
     more = gpu.process_count - len(gpu.processes)
-    return [*rows, (str(gpu.index), f"and {more} more", "-", "-", "-")] if more > 0 else rows
+    return [*rows, (str(gpu.index), f"and {more} more", *["-"] * 5)] if more > 0 else rows
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_WIDTH else "..." + name[3 - _NAME_WIDTH :]
 
 
 def _job(process: GpuProcess) -> str:
