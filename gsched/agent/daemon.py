@@ -242,6 +242,7 @@ class Agent:
             quota=OutputQuota(self._config.kept_output_mib),
             read_gpus=self._reporter.gpus.read_use,
             gpu_owners=self._owners_of,
+            xids=self._reporter.gpus.xids_of,
         )
 
     def _surroundings(self, mps: Mps) -> HostContext:

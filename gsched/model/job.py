@@ -235,6 +235,15 @@ class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """By SIGKILL: SIGTERM was not enough."""
 
 
+class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Why an attempt failed (see gsched.model.failure)."""
+
+    kind: str
+    """The class."""
+    detail: str = ""
+    """The number of an XID, the name of a module or of a signal …: nothing else of what a job has printed."""
+
+
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How an attempt ended, as its supervisor wrote it down.
 
@@ -268,6 +277,10 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     left_running: tuple[LeftProcess, ...] = ()
     """What it had left running when its first process had ended, the first of them; `left_running_count` are all."""
     left_running_count: int = 0
+    failure: AttemptFailure | None = None
+    """What GPUs, host and output tell of why it failed; None where they tell nothing."""
+    oom_kills: int = 0
+    """Processes of it that the kernel has killed because there was no memory left."""
 
     @property
     def succeeded(self) -> bool:

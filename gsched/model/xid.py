@@ -10,7 +10,7 @@ the application is to be restarted: most of that comes from the program's own mi
 
 from __future__ import annotations
 
-from gsched.base.coded_text import CodedText, coded
+from gsched.base.coded_text import AnyText, CodedText, coded
 from gsched.base.sentences import SENTENCES
 
 RESET_XIDS: frozenset[int] = frozenset(
@@ -23,6 +23,19 @@ FATAL_XIDS: tuple[int, ...] = tuple(sorted(RESET_XIDS | {48, 74}))
 
 CONTAINED_XIDS: frozenset[int] = frozenset({63, 94})
 """Memory errors that the GPU has dealt with by itself: the program that met one ends, nothing else is harmed."""
+
+
+OF_THE_DEVICE: frozenset[int] = CONTAINED_XIDS.union(FATAL_XIDS)
+"""Those that the program that met one has not brought about."""
+
+
+def xids_in(text: AnyText) -> tuple[int, ...]:
+    """The numbers of the XIDs that the text is about (see describe_xid)."""
+    if isinstance(text, str):
+        return ()
+    if text.code in ("xid.described", "xid.unknown"):
+        return tuple(value for value in text.values[:1] if isinstance(value, int))
+    return tuple(number for value in text.values if isinstance(value, CodedText) for number in xids_in(value))
 
 
 def describe_xid(number: int) -> CodedText:

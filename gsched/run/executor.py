@@ -321,6 +321,11 @@ class ProcessExecutor:
             return b""
         return self._spool.read_output(name, stream, offset, limit, self._account(name))
 
+    def read_tail(self, job_id: int, attempt: int, stream: str, most: int) -> bytes:
+        """The last bytes of "stdout" or "stderr", read with the rights of the job's user; blocks as its file system."""
+        name = attempt_name(job_id, attempt)
+        return self._spool.read_tail(name, stream, most, self._account(name))
+
     def user_of(self, job_id: int, attempt: int) -> str:
         """The job's user where that is not the agent's; else empty."""
         account = self._account(attempt_name(job_id, attempt))

@@ -239,6 +239,26 @@ class Spool:
         except OSError:  # it is gone, or a directory, a pipe, a terminal
             return b""
 
+    def read_tail(self, name: str, stream: str, most: int, account: UnixAccount | None = None) -> bytes:
+        """The last bytes, at most so many, that the job wrote to a stream: no report below them. Otherwise as
+        `read_output`.
+        """
+        started = self.started(name)
+        if started is None or (stream == attempt_files.STDERR and started.stderr == started.stdout):
+            return b""
+        path, first, inode = started.stdout, started.stdout_from, started.stdout_inode
+        if stream == attempt_files.STDERR:
+            path, first, inode = started.stderr, started.stderr_from, started.stderr_inode
+        reported = self._reported(name) if stream == attempt_files.STDOUT else None
+        try:
+            with self._opened(name, path, os.O_RDONLY, account, inode) as fd:
+                about = os.fstat(fd)
+                end = about.st_size if reported is None else min(about.st_size, reported)
+                begin = max(end - most, first)
+                return os.pread(fd, max(end - begin, 0), begin) if stat.S_ISREG(about.st_mode) else b""
+        except OSError:  # as there
+            return b""
+
     def keeps(self, name: str, stream: str) -> bool:
         """Whether the stream lies in the attempt's folder: it has no file, or that could not be opened."""
         started = self.started(name)

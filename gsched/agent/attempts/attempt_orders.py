@@ -25,6 +25,7 @@ from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
 from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder, ReadGpus, no_gpus
 from gsched.agent.output import terminal_questions
+from gsched.agent.output.failure_diagnosis import ErrorsOf, FailureDiagnosis, no_errors
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
@@ -74,6 +75,7 @@ class Attempts:
         quota: OutputQuota | None = None,
         read_gpus: ReadGpus = no_gpus,
         gpu_owners: Owners | None = None,
+        xids: ErrorsOf = no_errors,
     ) -> None:
         self._fencing = fencing
         self._prolog_epilog = prolog_epilog or PrologEpilog()
@@ -124,6 +126,8 @@ class Attempts:
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._aside = Aside()
         self._letters = Letters(self._executor, self._on_written, self._aside)
+        self._diagnosis = FailureDiagnosis(self._executor, self._aside, xids)
+        self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, surroundings)
 
     async def adopt(self) -> int:
@@ -159,6 +163,8 @@ class Attempts:
 
         Not for GPUs to be given back: a hello says that these are still held.
         """
+        if self._diagnosing:
+            await asyncio.wait(list(self._diagnosing))
         await self._letters.settle()
 
     async def limit_outputs(self) -> None:
@@ -388,9 +394,26 @@ class Attempts:
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
+        elif self._diagnosis.is_wanted(result) and key not in self._elsewhere:
+            self._unwritten.add(key)
+            look = asyncio.get_running_loop().create_task(self._diagnose_and_tell(key))
+            self._diagnosing.add(look)
+            look.add_done_callback(self._diagnosing.discard)
         else:
             self._write_end(key)
         self._tell_ended(key)
+
+    async def _diagnose_and_tell(self, key: AttemptKey) -> None:
+        await self._diagnose(key)
+        self._unwritten.discard(key)
+        self._write_end(key)
+        self._tell_ended(key)
+
+    async def _diagnose(self, key: AttemptKey) -> None:
+        """Find out why it failed. Of a part the job's first host does."""
+        result = self._ended[key]
+        if self._diagnosis.is_wanted(result) and key not in self._elsewhere:
+            self._ended[key] = await self._diagnosis.of(key, result)
 
     def _write_end(self, key: AttemptKey) -> None:
         """What people get to read of the end: all that is known of it is in the result by now."""
@@ -411,6 +434,7 @@ class Attempts:
         result = self._ended[key]
         usage = msgspec.structs.replace(result.usage, gpus=await self.gpu_use.end(key, part))
         self._ended[key] = msgspec.structs.replace(result, usage=usage)
+        await self._diagnose(key)
         self._write_end(key)
         if _has_failed(self._ended[key]):
             self._blames[key] = await self._prolog_epilog.blame(key, part)

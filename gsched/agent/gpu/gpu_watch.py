@@ -146,6 +146,11 @@ class GpuWatch:
         found = await self._probe.use(indexes)
         return {each.uuid: each for use in found for each in (use, *use.parts)}
 
+    def xids_of(self, name: str) -> Sequence[int]:
+        """The driver's errors of GPUs that the attempt held when they were seen, as far as they are remembered."""
+        gpus = self._last.gpus if self._last is not None else ()
+        return [xid.number for gpu in gpus for xid in gpu.xids if name in xid.jobs]
+
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
         if self._probe is None:

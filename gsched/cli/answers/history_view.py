@@ -20,6 +20,7 @@ from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
 from gsched.model.allocation import Allocation
+from gsched.model.failure import failure_of
 from gsched.model.host import Gpu
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.left_running import left_running_text
@@ -198,6 +199,7 @@ class _Teller:
                 yield Remark(at=event.at, text=job_lines.completion(event.result.term_reason))
             if left := left_running_text(event.result, most=MOST_LEFT_NAMED):
                 yield Remark(at=event.at, text=left)
+            yield from _why(event.at, event.result)
         yield history.requeued(event.at, hold=event.hold)
         if event.reason and not says_requeued(event.reason):
             yield Remark(at=event.at, text=f"Pending: {sentence(event.reason)}")
@@ -218,6 +220,12 @@ class _Teller:
             yield Remark(at=event.at, text=left)
         if result.problem and not result.started:
             yield Remark(at=event.at, text=sentence(result.problem))
+        yield from _why(event.at, result)
+
+
+def _why(at: float, result: AttemptResult) -> Iterator[HistoryEvent]:
+    if why := job_lines.why_it_failed(failure_of(result)):
+        yield Remark(at=at, text=f"Failed: {why}")
 
 
 def _how(result: AttemptResult) -> str:

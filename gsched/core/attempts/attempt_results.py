@@ -11,6 +11,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
+from gsched.core.attempts.attempt_failure import with_gpu_errors
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
@@ -150,6 +151,7 @@ class AnotherRun:
 
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
+    result = with_gpu_errors(job, result)
     result, _ = _on_all_hosts(job, result, decision)
     decision.record(
         JobRequeued(
@@ -172,6 +174,7 @@ def finish(job: JobRecord, result: AttemptResult, at: float, decision: Decision)
         result = msgspec.structs.replace(result, exit_code=0, signal=None, core_dumped=False, term_reason="")
     elif job.kill_by and not result.succeeded and not result.term_reason:
         result = msgspec.structs.replace(result, term_reason=_killed(job))
+    result = with_gpu_errors(job, result)
     if result.problem:
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
     result, parts_cpu_s = _on_all_hosts(job, result, decision)

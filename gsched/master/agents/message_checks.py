@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import OUTPUT_PIECE
 from gsched.model import clock_reasons
+from gsched.model.failure import LONGEST_DETAIL
 from gsched.model.gpu_curve import MOST_PACKED
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.topology import MAX_PROCESSORS
@@ -112,6 +113,8 @@ def _check_ended(host: str, ended: agent_pb2.Ended) -> None:
     result = ended.result
     _number(result.ended_at, "time of an end", _TIMES)
     _number(result.run_s, "run time", _TIMES)
+    _number(result.oom_kills, "processes killed for want of memory", 1 << 31)
+    _at_most(max(len(result.failure.kind), len(result.failure.detail)), LONGEST_DETAIL, "characters of a failure")
     _at_most(len(result.term_reason), LONGEST_NAME, "characters of a reason")
     _at_most(len(result.problem), 1 << 14, "characters of a problem")
     _at_most(result.coded_problem.ByteSize(), 1 << 15, "bytes of a problem")

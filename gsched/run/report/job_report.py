@@ -12,13 +12,15 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
 
+from gsched.base.coded_text import sentence
+from gsched.model.failure import LONGEST_DETAIL, FailureClass, failure_advice, failure_of, failure_text, is_plain
 from gsched.model.gpu_use import of_job
-from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
+from gsched.model.job import TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
 from gsched.model.left_running import left_running_text
 from gsched.run.report import report_room
 from gsched.run.report.report_room import RULE
@@ -29,6 +31,8 @@ MOST_LINES = 50
 """Lines of a job's script that are shown."""
 MOST_LEFT_NAMED = 2
 """Of the processes that the job left running; history names more."""
+LONGEST_REASON = 180
+"""Characters of why it failed."""
 _NEXT_HOST = " " * 28
 _LABEL_WIDTH = 45
 
@@ -113,7 +117,7 @@ def report_text(
         "",
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
-        *_left_running(result),
+        *(_why_it_failed(result) or _left_running(result)),
         *(["The output (if any) follows:", ""] if is_above else _below(facts, output)),
     ]
     return "\n".join(lines) + "\n"
@@ -158,6 +162,20 @@ def _left_running(result: AttemptResult) -> list[str]:
     """LSF does not tell of it; a program that searches for LSF's lines finds them all."""
     text = left_running_text(result, most=MOST_LEFT_NAMED)
     return [text.encode("ascii", "replace").decode().replace("\n", "?") + ".", ""] if text else []
+
+
+def _why_it_failed(result: AttemptResult) -> list[str]:
+    """LSF does not tell of it either. Room is left for it in every report, so it is short, and takes the place of what
+    was left running, which matters less then.
+    """
+    failure = failure_of(result)
+    if failure is None or is_plain(failure):
+        return []
+    advice = failure_advice(failure)
+    text = f"Why it failed: {failure.kind}: {sentence(failure_text(failure))}"
+    if advice is not None:
+        text += f"; {sentence(advice)}"
+    return [text.encode("ascii", "replace").decode().replace("\n", "?")[:LONGEST_REASON] + ".", ""]
 
 
 def _used(facts: ReportFacts, result: AttemptResult) -> list[tuple[str, str]]:
@@ -244,8 +262,16 @@ def _longest_end() -> AttemptResult:
     result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
     left = (LeftProcess(pid=4_194_304, name="x" * 15, killed=True),) * MOST_LEFT_NAMED  # names have 15 bytes at most
     ends = [msgspec.structs.replace(result, term_reason=reason) for reason in TERM_TEXTS]
+    failures = [
+        AttemptFailure(kind=kind, detail=detail) for kind in FailureClass for detail in ("", "x" * LONGEST_DETAIL)
+    ]
+    ends += [msgspec.structs.replace(result, failure=failure) for failure in failures]
     ends.append(msgspec.structs.replace(result, left_running=left, left_running_count=10**6))
-    return max(ends, key=lambda end: sum(len(line) + 1 for line in (*_outcome(end), *_left_running(end))))
+    return max(ends, key=lambda end: _length((*_outcome(end), *(_why_it_failed(end) or _left_running(end)))))
+
+
+def _length(lines: Iterable[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def write_report(

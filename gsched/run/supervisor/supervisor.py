@@ -19,7 +19,7 @@ import time
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
 from gsched.run.fence.group import FenceGroup
-from gsched.run.processes import process_tree
+from gsched.run.processes import oom_kills, process_tree
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children
@@ -65,6 +65,8 @@ class Supervisor:
         self.told: set[int] = set()
         """Of a part: which of host_parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
+        self.oom_kills_before = 0
+        """Of the machine."""
         self.tasks: Tasks | None = None
 
     @property
@@ -126,6 +128,7 @@ class Supervisor:
             raise
         job = process_tree.read_process(self.pid)
         run_limits.limit_cpu([job] if job is not None else [], self.order.limits)
+        self.oom_kills_before = oom_kills.of_machine()
         self.clock.begin()
         try:
             os.write(gate, GO)
@@ -363,7 +366,13 @@ class Supervisor:
             "max_mem_mib": self.children.max_mem_mib,
             "pgid": self.pid if self.pid != os.getpid() else None,
         }
-        return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
+        return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used, "oom_kills": self._oom_kills(status)}
+
+    def _oom_kills(self, status: int) -> int:
+        if not status or self.term_reason or self.order.is_part:
+            return 0
+        folders = self.order.fence.folders if self.order.fence is not None else ()
+        return oom_kills.of_job(tuple(folders), oom_kills.of_machine() - self.oom_kills_before, death(status))
 
     def _left_running(self) -> dict[str, object]:
         """What the job had left running when it was over; of a part all is ended by others, with the job."""

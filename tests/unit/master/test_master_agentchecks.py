@@ -143,3 +143,17 @@ def test_what_no_agent_would_say_is_refused(what: str) -> None:
 def test_a_hello_of_another_host_is_refused() -> None:
     with pytest.raises(BadRequest, match="an agent of a speaks of b"):
         check("a", hello(host="b"))
+
+
+def test_a_failure_is_told_in_few_words() -> None:
+    message = agent_pb2.AgentMessage()
+    message.ended.job_id = message.ended.attempt = 1
+    message.ended.result.failure.kind = "cuda_oom"
+    check("a", message)
+    message.ended.result.failure.detail = "x" * 81
+    with pytest.raises(BadRequest):
+        check("a", message)
+    message.ended.result.failure.detail = ""
+    message.ended.result.oom_kills = -1
+    with pytest.raises(BadRequest):
+        check("a", message)

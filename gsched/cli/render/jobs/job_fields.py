@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gsched.base.coded_text import sentence
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, short_stamp
+from gsched.model.failure import failure_advice, failure_text
 from gsched.model.job import TERM_TEXTS
 
 
@@ -153,6 +155,15 @@ def _exit_reason(job: ShownJob, setting: FormatSetting) -> str | None:
     return f"{job.term_reason}: {TERM_TEXTS.get(job.term_reason, 'unknown')}"
 
 
+def _fail_reason(job: ShownJob) -> str | None:
+    return None if job.failure is None else sentence(failure_text(job.failure))
+
+
+def _fail_advice(job: ShownJob) -> str | None:
+    advice = None if job.failure is None else failure_advice(job.failure)
+    return None if advice is None else sentence(advice)
+
+
 def _pend_reason(job: ShownJob) -> str | None:
     return f"{job.pending_reasons[0]};" if job.pending_reasons else None
 
@@ -222,6 +233,9 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
     Field("exit_code", 10, _plain(_exit_code)),
     Field("exit_reason", 50, _exit_reason),
+    Field("fail_class", 17, _plain(lambda job: job.failure.kind if job.failure is not None else None)),
+    Field("fail_reason", 60, _plain(_fail_reason)),
+    Field("fail_advice", 60, _plain(_fail_advice)),
     Field("kill_reason", 50, _plain(lambda job: job.view.kill_reason)),
     Field("from_host", 11, _plain(lambda job: job.spec.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),

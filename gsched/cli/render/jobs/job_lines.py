@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
+from gsched.base.coded_text import sentence
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.allocation import HostAllocation
-from gsched.model.job import TERM_TEXTS, Usage
+from gsched.model.failure import failure_advice, failure_text, is_plain
+from gsched.model.job import TERM_TEXTS, AttemptFailure, Usage
 
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
 
@@ -144,6 +146,17 @@ def completion(term_reason: str) -> str:
         return "Completed <exit>"
     text = TERM_TEXTS.get(term_reason, "")
     return f"Completed <exit>; {term_reason}" + (f": {text}" if text else "")
+
+
+def why_it_failed(failure: AttemptFailure | None) -> str:
+    """`cuda_oom: a GPU had no memory left; ask for …`, gsched's own; empty where the lines about the end say as much.
+    Without the closing mark.
+    """
+    if failure is None or is_plain(failure):
+        return ""
+    advice = failure_advice(failure)
+    text = f"{failure.kind}: {sentence(failure_text(failure))}"
+    return printable(f"{text}; {sentence(advice)}" if advice is not None else text)
 
 
 def memory(usage: Usage) -> str:

@@ -2,7 +2,7 @@
 
 Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
 SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS, and then gsched's own
-WARNINGS.
+WHY IT FAILED and WARNINGS.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield gpu_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
+    if why := job_lines.why_it_failed(job.failure):
+        yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
 

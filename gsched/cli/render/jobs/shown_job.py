@@ -15,8 +15,9 @@ from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model.allocation import HostAllocation
+from gsched.model.failure import failure_of
 from gsched.model.gpu_use import JobGpuUse, of_job
-from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
+from gsched.model.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
 from gsched.model.view import JobView
 
 SOON_S = 5.0
@@ -180,6 +181,11 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     def term_reason(self) -> str:
         """TERM_OWNER … or empty. A job that merely failed has none."""
         return self.result.term_reason if self.result is not None else ""
+
+    @property
+    def failure(self) -> AttemptFailure | None:
+        """Why it failed; None for a job that has not."""
+        return failure_of(self.result) if self.result is not None else None
 
     @property
     def ran(self) -> bool:

@@ -1,0 +1,25 @@
+"""Why an attempt failed, as far as the state knows more of it than its agent: errors of GPUs on all of its hosts."""
+
+from __future__ import annotations
+
+from gsched.base.coded_text import CodedText
+from gsched.core.records.job import JobRecord
+from gsched.model.failure import judge
+from gsched.model.job import AttemptResult
+from gsched.model.xid import xids_in
+
+_OF_GPUS = ("note.xid", "note.gpu_failed")
+"""Notes that begin with the number of the attempt."""
+
+
+def with_gpu_errors(job: JobRecord, result: AttemptResult) -> AttemptResult:
+    """The result of its attempt that ends, with the errors that the driver has told of its GPUs."""
+    xids = _xids_of(job)
+    if not xids or (result.succeeded and result.started):
+        return result
+    return judge(result, result.failure, xids=xids)
+
+
+def _xids_of(job: JobRecord) -> tuple[int, ...]:
+    told = [note for note in job.notes if isinstance(note, CodedText) and note.code in _OF_GPUS]
+    return tuple(number for note in told if note.values[:1] == (job.attempt,) for number in xids_in(note))
