@@ -16,6 +16,12 @@ NAMES = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
+POWER = 0x4 | 0x80
+"""Too little power."""
+HEAT = 0x20 | 0x40
+"""Too warm."""
+THROTTLING = POWER | HEAT | 0x8
+"""What keeps a GPU slower than its work asks for; the other reasons are somebody's wish, or that there is no work."""
 MOST = (1 << 63) - 1
 
 

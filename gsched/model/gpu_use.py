@@ -9,6 +9,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+TRAFFIC = ("nvlink_tx_mib", "nvlink_rx_mib", "pcie_tx_mib", "pcie_rx_mib")
+"""MiB sent and received."""
+ERRORS = ("ecc_errors", "ecc_corrected")
+"""Memory errors that could not be corrected, and those that were."""
+PROFILE = ("sm_active", "occupancy", "tensor", "dram")
+"""By GPM, percent of the time since the last look: SMs with work, the places for warps that were taken, tensor cores,
+and the memory's bandwidth.
+"""
+
 
 class ProcessUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process on a device."""
@@ -31,6 +40,14 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     power_w: float | None = None
     energy_j: float | None = None
     """All that it has consumed since the driver was loaded."""
+    throttle: int | None = None
+    """Why its clocks are lower than they could be: bits of `gsched.model.clock_reasons`."""
+    counters: dict[str, float] = {}
+    """TRAFFIC and ERRORS since the driver was loaded, those of which it tells."""
+    rates: dict[str, float] = {}
+    """TRAFFIC per second since the last look, where the device has GPM."""
+    profile: dict[str, float] = {}
+    """PROFILE, where the device has GPM."""
     processes: tuple[ProcessUse, ...] | None = None
     """None: the driver does not tell which there are."""
     parts: tuple[DeviceUse, ...] = ()
@@ -64,6 +81,22 @@ class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     """Seconds in which it did not compute."""
     no_process_s: float | None = None
     """Seconds in which no process of the job was on it."""
+    throttled_s: float | None = None
+    """Seconds in which it was slower than its work asked for; of these those for power and those for heat."""
+    throttled_power_s: float | None = None
+    throttled_heat_s: float | None = None
+    ecc_errors: float | None = None
+    """Memory errors that came up meanwhile and could not be corrected, and those that were."""
+    ecc_corrected: float | None = None
+    nvlink_tx_mib: float | None = None
+    nvlink_rx_mib: float | None = None
+    pcie_tx_mib: float | None = None
+    pcie_rx_mib: float | None = None
+    sm_active_mean: float | None = None
+    """By GPM, see PROFILE."""
+    occupancy_mean: float | None = None
+    tensor_mean: float | None = None
+    dram_mean: float | None = None
 
     @property
     def is_known(self) -> bool:

@@ -166,6 +166,7 @@ class Nvml:
             value_of(pynvml.nvmlShutdown)
             self._api = self._events = None
             self._facts, self._links, self._worn = {}, {}, {}
+            self._use = UseReader()  # what it remembers belongs to the driver that was loaded
         if isinstance(problem, pynvml.NVMLError_LibraryNotFound):
             reason = _library_problem()
             absent = reason.startswith(f"{LIBRARY}: ") and "No such file" in reason

@@ -10,7 +10,9 @@ from typing import Any
 
 from gsched.model.gpu_use import DeviceUse, ProcessUse
 from gsched.probe.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
-from gsched.probe.nvml_read import GpuReader, one_line
+from gsched.probe.nvml_gpm import GpmReader
+from gsched.probe.nvml_read import GpuReader, one_line, read_clock_reasons
+from gsched.probe.nvml_traffic import read_traffic
 
 MOST_LISTED = 1024
 """Processes on one GPU that are told."""
@@ -18,6 +20,8 @@ MOST_LISTED = 1024
 _MIB = 1024 * 1024
 _MOST_MW = 10_000_000
 _MOST_MJ = 1 << 62
+_MOST_ERRORS = 1 << 53
+_CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 
 
 class UseReader:
@@ -25,6 +29,7 @@ class UseReader:
 
     def __init__(self) -> None:
         self._told_us: dict[str, int] = {}
+        self._gpm = GpmReader()
 
     def read(self, api: Any, index: int) -> DeviceUse | None:
         """The GPU with this index; None when it cannot be found."""
@@ -36,6 +41,7 @@ class UseReader:
         read = GpuReader(api, handle)
         rates = read("nvmlDeviceGetUtilizationRates")
         modes = read("nvmlDeviceGetMigMode")
+        profile, per_second = self._gpm.read(api, read, uuid)
         return DeviceUse(
             uuid=uuid,
             sm_percent=_percent(None if rates is None else rates.gpu),
@@ -43,6 +49,10 @@ class UseReader:
             used_mib=_used_mib(api, read),
             power_w=_within(read("nvmlDeviceGetPowerUsage"), _MOST_MW, 1000.0),
             energy_j=_within(read("nvmlDeviceGetTotalEnergyConsumption"), _MOST_MJ, 1000.0),
+            throttle=read_clock_reasons(read),
+            counters={**read_traffic(api, read), **_errors(read)},
+            rates=per_second,
+            profile=profile,
             processes=self._processes(api, read, uuid),
             parts=_parts(api, read) if modes and modes[0] else (),
         )
@@ -98,6 +108,15 @@ def _part(api: Any, read: GpuReader) -> DeviceUse:
         if listed is None
         else tuple(ProcessUse(pid=pid, used_mib=None if size is None else size / _MIB) for pid, size in listed),
     )
+
+
+def _errors(read: GpuReader) -> dict[str, float]:
+    """Memory errors since the driver was loaded."""
+    found = {
+        "ecc_errors": _within(read("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE), _MOST_ERRORS, 1.0),
+        "ecc_corrected": _within(read("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE), _MOST_ERRORS, 1.0),
+    }
+    return {name: count for name, count in found.items() if count is not None}
 
 
 def _used_mib(api: Any, read: GpuReader) -> float | None:

@@ -19,6 +19,9 @@
  *   gpu.0.recovery=1               the recovery action that the driver wants; absent: it does not say
  *   gpu.0.energy_mj=               its counter of energy; absent: it has none
  *   gpu.0.proc_util=PID:SM:MEM,... what its processes use; absent: it does not tell, empty: none has used it
+ *   gpu.0.nvlink_tx_kib= .nvlink_rx_kib= .pcie_tx_bytes= .pcie_rx_bytes=   counters; absent: it has none
+ *   gpu.0.narrow=1                 they have 32 bits
+ *   gpu.0.gpm=1                    it has GPM; gpu.0.gpm.2=60: its metric 2 is 60 between any two looks
  *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
  *   gpu.0.no_events=1              it has none
  *   init_err=9                     nvmlInit fails
@@ -328,16 +331,78 @@ typedef struct {
     code result;
     union { double number; unsigned whole; unsigned long long large; } value;
 } field_value;
-#define RECOVERY_ACTION 230
 #define UNSIGNED_INT 1
+#define UNSIGNED_LONG_LONG 3
+static const struct { unsigned field, scope, type; const char *name; } fields[] = {
+    {230, 0, UNSIGNED_INT, "recovery"},
+    {138, ~0U, UNSIGNED_LONG_LONG, "nvlink_tx_kib"},
+    {139, ~0U, UNSIGNED_LONG_LONG, "nvlink_rx_kib"},
+    {197, 0, UNSIGNED_LONG_LONG, "pcie_tx_bytes"},
+    {198, 0, UNSIGNED_LONG_LONG, "pcie_rx_bytes"},
+};
 
 EXPORT code nvmlDeviceGetFieldValues(device gpu, int count, field_value *values) {
     ENTER(gpu);
     for (int place = 0; place < count; place++) {
-        long recovery = of_gpu(gpu, "recovery", -1);
-        values[place].result = values[place].field == RECOVERY_ACTION && recovery >= 0 ? OK : NOT_SUPPORTED;
-        values[place].type = UNSIGNED_INT;
-        values[place].value.whole = (unsigned)recovery;
+        values[place].result = NOT_SUPPORTED;
+        for (size_t known = 0; known < sizeof fields / sizeof *fields; known++) {
+            if (fields[known].field != values[place].field || fields[known].scope != values[place].scope) continue;
+            long value = of_gpu(gpu, fields[known].name, -1);
+            values[place].result = value == -1 ? NOT_SUPPORTED : OK;
+            values[place].type = of_gpu(gpu, "narrow", 0) ? UNSIGNED_INT : fields[known].type;
+            if (values[place].type == UNSIGNED_INT) values[place].value.whole = (unsigned)value;
+            else values[place].value.large = (unsigned long long)value;
+        }
+    }
+    return OK;
+}
+
+/* GPM */
+
+typedef struct { device gpu; double at; } *gpm_sample;
+typedef struct { unsigned id; code result; double value; char *names[3]; } gpm_metric;
+typedef struct { unsigned version, count; gpm_sample first, second; gpm_metric metrics[]; } gpm_question;
+typedef struct { unsigned version, is_supported; } gpm_support;
+
+EXPORT code nvmlGpmQueryDeviceSupport(device gpu, gpm_support *support) {
+    ENTER(gpu);
+    if (support->version != 1) return INVALID_ARGUMENT;
+    support->is_supported = (unsigned)of_gpu(gpu, "gpm", 0);
+    return OK;
+}
+
+EXPORT code nvmlGpmSampleAlloc(gpm_sample *sample) {
+    ENTER(NULL);
+    *sample = calloc(1, sizeof **sample);
+    return OK;
+}
+
+EXPORT code nvmlGpmSampleFree(gpm_sample sample) {
+    ENTER(NULL);
+    free(sample);
+    return OK;
+}
+
+EXPORT code nvmlGpmSampleGet(device gpu, gpm_sample sample) {
+    ENTER(gpu);
+    if (!of_gpu(gpu, "gpm", 0)) return NOT_SUPPORTED;
+    sample->gpu = gpu;
+    sample->at = played_s();
+    return OK;
+}
+
+EXPORT code nvmlGpmMetricsGet(gpm_question *question) {
+    ENTER(NULL);
+    if (question->version != 1 || !question->first->gpu || question->first->gpu != question->second->gpu ||
+        question->first->at >= question->second->at)
+        return INVALID_ARGUMENT;
+    for (unsigned place = 0; place < question->count; place++) {
+        gpm_metric *metric = &question->metrics[place];
+        char name[32];
+        snprintf(name, sizeof name, "gpm.%u", metric->id);
+        long value = of_gpu(question->second->gpu, name, -1);
+        metric->result = value == -1 ? NOT_SUPPORTED : OK;
+        metric->value = (double)value;
     }
     return OK;
 }

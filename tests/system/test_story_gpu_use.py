@@ -15,6 +15,7 @@ from gsched.model.gpu_curve import MOST_POINTS
 
 MIB = 1 << 20
 WATTS = 200
+MIB_PER_S = 50
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,8 @@ def machine(driver_folder: Path) -> Path:
     for index in range(2):
         lines += [f"gpu.{index}.uuid=GPU-{os.getpid():08x}-2222-4000-8000-{index:012d}", f"gpu.{index}.mem_mib=81559"]
         lines += [f"gpu.{index}.power_mw={WATTS * 1000}", f"gpu.{index}.energy_mj=ramp:{WATTS * 1000}:7"]
-    lines += ["gpu.0.util=80", "gpu.0.mem_util=30"]
+    lines += ["gpu.0.util=80", "gpu.0.mem_util=30", "gpu.0.throttle=4", "gpu.0.ecc_corrected=3"]
+    lines += [f"gpu.0.pcie_tx_bytes=ramp:{MIB_PER_S * MIB}:7", "gpu.0.gpm=1", "gpu.0.gpm.5=20"]
     (driver_folder / "state").write_text("\n".join(lines) + "\n")
     return driver_folder / "state"
 
@@ -73,6 +75,10 @@ def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster
     )
     assert (busy.mem_max_mib, busy.traffic_mean, busy.power_mean_w, busy.idle_s) == (1234.0, 30.0, WATTS, 0.0)
     assert (idle.sm_max, idle.mem_max_mib) == (0.0, 0.0) and idle.idle_s == idle.covered_s == idle.no_process_s
+    assert (busy.throttled_s, busy.throttled_power_s, busy.throttled_heat_s) == (busy.covered_s, busy.covered_s, 0.0)
+    assert (busy.ecc_corrected, busy.ecc_errors, busy.tensor_mean, idle.tensor_mean) == (0.0, 0.0, 20.0, None)
+    assert busy.pcie_tx_mib is not None and busy.pcie_rx_mib is None and idle.throttled_s is None
+    assert MIB_PER_S * busy.covered_s * 0.9 <= busy.pcie_tx_mib <= MIB_PER_S * (view.result.run_s + 5)
     # The counter tells of the time without an agent, too: what the job took, and no more.
     assert busy.energy_j is not None and busy.energy_counted
     assert WATTS * busy.covered_s * 0.9 <= busy.energy_j <= WATTS * (view.result.run_s + 5)

@@ -156,10 +156,7 @@ class GpuUseRecorder:
     def _first(self, part: HostAllocation, samples: Mapping[str, UseSample], now: float) -> list[DeviceTotals]:
         """From now on; the first look tells where the counters stand, and nothing of a time before it."""
         nothing = UseSample()
-        return [
-            begun(gpu.uuid, gpu.index, now, self.interval_s, samples.get(gpu.uuid, nothing).energy_j)
-            for gpu in part.gpus
-        ]
+        return [begun(gpu.uuid, gpu.index, now, self.interval_s, samples.get(gpu.uuid, nothing)) for gpu in part.gpus]
 
     def summary(self, key: AttemptKey) -> tuple[GpuUsage, ...]:
         """What is known of the attempt so far; empty when nothing is."""
@@ -190,7 +187,7 @@ class GpuUseRecorder:
     async def _last_look(self, key: AttemptKey, part: HostAllocation) -> None:
         """How far the counters have come. Its processes are gone: nothing else is its own any more."""
         totals = self._totals[key]
-        if all(each.last_energy_j is None for each in totals):
+        if not any(each.is_counting for each in totals):
             return
         reading = asyncio.ensure_future(self._read({gpu.board for gpu in part.gpus}))
         # Not cancelled: that would cost the process that reads.
@@ -204,5 +201,7 @@ class GpuUseRecorder:
             return
         for each in totals:
             if each.uuid in seen:
-                each.end(seen[each.uuid].energy_j, self._clock.now(), self.interval_s)
+                use = seen[each.uuid]
+                last = UseSample(energy_j=use.energy_j, counters=use.counters)
+                each.end(last, self._clock.now(), self.interval_s)
         use_files.write(self._folder(key), totals)

@@ -25,6 +25,10 @@ def share_of(use: DeviceUse, own: Collection[int], *, is_alone: bool, are_hidden
         mem_mib=own_mib if mine and own_mib is not None else 0.0 if listed == () else use.used_mib,
         power_w=use.power_w,
         energy_j=use.energy_j,
+        throttle=use.throttle,
+        counters=use.counters,
+        rates=use.rates,
+        profile=use.profile,
         processes=None if listed is None else len(mine),
     )
 

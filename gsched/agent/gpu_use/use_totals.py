@@ -6,13 +6,18 @@ what nobody has looked at is a hole. A clock that was set back makes a sample th
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
-from gsched.model.gpu_use import GpuUsage
+from gsched.model import clock_reasons
+from gsched.model.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage
 
 MOST_W = 10_000.0
 """No device takes more: a counter that says so is wrong."""
+MOST_MIB_S = 4e6
+"""No device sends or receives more over its links."""
 GAP = 3.0
 """From so many usual intervals on nobody has looked in between."""
 
@@ -26,8 +31,32 @@ class UseSample(msgspec.Struct, frozen=True, kw_only=True):
     power_w: float | None = None
     energy_j: float | None = None
     """The device's counter, as long as the attempt has it for itself."""
+    throttle: int | None = None
+    """Why the clocks of a device that it has for itself are low; the same holds for what follows."""
+    counters: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    profile: dict[str, float] = {}
     processes: int | None = None
     """Of the attempt, on the device."""
+
+
+class CounterSum(msgspec.Struct, array_like=True):
+    """How far a counter of the device has come."""
+
+    last: float | None = None
+    total: float | None = None
+
+    def add(self, value: float | None, otherwise: float | None, most: float) -> None:
+        """Where it stands now. `otherwise`: how much it was where the counter does not tell; `most`: no more than that
+        can it have been. One that stands lower than before has begun anew, when the driver was loaded.
+        """
+        before, self.last = self.last, value
+        more = otherwise
+        if before is not None and value is not None:
+            grown = value - before if value >= before else value
+            more = grown if grown <= most else otherwise
+        if more is not None:
+            self.total = (self.total or 0.0) + more
 
 
 class DeviceTotals(msgspec.Struct, kw_only=True):
@@ -47,6 +76,12 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
     no_process_s: float = 0.0
     listed_s: float = 0.0
     """Seconds in which the driver told which processes there are."""
+    throttled_s: float = 0.0
+    throttled_power_s: float = 0.0
+    throttled_heat_s: float = 0.0
+    clocked_s: float = 0.0
+    """Seconds in which the driver told why clocks were low."""
+    counters: dict[str, CounterSum] = {}
     counted_j: float | None = None
     by_power_j: float | None = None
 
@@ -55,6 +90,7 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         passed_s = at - self.last_at
         seconds = max(0.0, passed_s if passed_s <= GAP * interval_s else interval_s)
         self._add_energy(sample, passed_s, seconds, interval_s)
+        self._add_counters(sample, passed_s, seconds, interval_s)
         self.last_at = at
         self.samples += 1
         self.covered_s += seconds
@@ -63,6 +99,7 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             "traffic": sample.traffic_percent,
             "mem": sample.mem_mib,
             "power": sample.power_w,
+            **sample.profile,
         }
         known = {name: value for name, value in values.items() if value is not None}
         for name, value in known.items():
@@ -75,11 +112,34 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         if sample.processes is not None:
             self.listed_s += seconds
             self.no_process_s += seconds if sample.processes == 0 else 0.0
+        if sample.throttle is not None:
+            self._add_throttling(sample.throttle, seconds)
 
-    def end(self, energy_j: float | None, at: float, interval_s: float) -> None:
-        """The attempt is over: only the counter still tells of it."""
-        if energy_j is not None and self.last_energy_j is not None:
-            self._add_energy(UseSample(energy_j=energy_j), at - self.last_at, 0.0, interval_s)
+    def _add_throttling(self, reasons: int, seconds: float) -> None:
+        self.clocked_s += seconds
+        self.throttled_s += seconds if reasons & clock_reasons.THROTTLING else 0.0
+        self.throttled_power_s += seconds if reasons & clock_reasons.POWER else 0.0
+        self.throttled_heat_s += seconds if reasons & clock_reasons.HEAT else 0.0
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether a counter of the device stands where the next look can find how far it has come."""
+        return self.last_energy_j is not None or any(each.last is not None for each in self.counters.values())
+
+    def end(self, last: UseSample, at: float, interval_s: float) -> None:
+        """The attempt is over: only the counters still tell of it."""
+        passed_s = at - self.last_at
+        counters = UseSample(energy_j=last.energy_j, counters=last.counters)
+        if last.energy_j is not None and self.last_energy_j is not None:
+            self._add_energy(counters, passed_s, 0.0, interval_s)
+        self._add_counters(counters, passed_s, 0.0, interval_s)
+
+    def _add_counters(self, sample: UseSample, passed_s: float, seconds: float, interval_s: float) -> None:
+        for name in {**self.counters, **sample.counters, **sample.rates}:
+            rate = sample.rates.get(name)
+            most = math.inf if name in ERRORS else MOST_MIB_S * max(passed_s, interval_s)
+            counter = self.counters.setdefault(name, CounterSum())
+            counter.add(sample.counters.get(name), None if rate is None else rate * seconds, most)
 
     def _add_energy(self, sample: UseSample, passed_s: float, seconds: float, interval_s: float) -> None:
         """By the counter, also over a hole; by power where there is no counter, or one that went astray."""
@@ -118,6 +178,11 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             energy_counted=self.counted_j is not None and self.by_power_j is None,
             idle_s=self.idle_s if sm.seconds > 0.0 else None,
             no_process_s=self.no_process_s if self.listed_s > 0.0 else None,
+            throttled_s=self.throttled_s if self.clocked_s > 0.0 else None,
+            throttled_power_s=self.throttled_power_s if self.clocked_s > 0.0 else None,
+            throttled_heat_s=self.throttled_heat_s if self.clocked_s > 0.0 else None,
+            **{name: counter.total for name in (*TRAFFIC, *ERRORS) if (counter := self.counters.get(name))},
+            **{f"{name}_mean": self._measure(name).mean for name in PROFILE},
         )
 
     def _measure(self, name: str) -> TimedMeasure:
@@ -137,7 +202,10 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         return sm.high
 
 
-def begun(uuid: str, index: int, at: float, interval_s: float, energy_j: float | None) -> DeviceTotals:
-    """Nothing seen yet, from `at` on."""
+def begun(uuid: str, index: int, at: float, interval_s: float, first: UseSample) -> DeviceTotals:
+    """Nothing seen yet, from `at` on. `first`: where the counters stand then."""
     curve = UseCurve(since=at, step_s=interval_s)
-    return DeviceTotals(uuid=uuid, index=index, curve=curve, last_at=at, last_energy_j=energy_j)
+    counters = {name: CounterSum(last=value) for name, value in first.counters.items()}
+    return DeviceTotals(
+        uuid=uuid, index=index, curve=curve, last_at=at, last_energy_j=first.energy_j, counters=counters
+    )

@@ -36,6 +36,9 @@ def busy(percent: float | None, *processes: ProcessUse, energy_j: float | None =
         traffic_percent=5.0,
         power_w=100.0,
         energy_j=energy_j,
+        throttle=0x8,
+        counters={"ecc_errors": 1.0, "pcie_tx_mib": (energy_j or 0.0) / 10},
+        profile={"tensor": 4.0},
         processes=processes,
     )
 
@@ -103,6 +106,7 @@ def test_a_job_with_a_gpu_of_its_own(host: Host) -> None:
     assert use.sm_mean == pytest.approx(200 / 3) and use.idle_s == 10.0 and use.no_process_s == 0.0
     assert (use.mem_mean_mib, use.mem_max_mib, use.traffic_mean, use.power_mean_w) == (300.0, 300.0, 5.0, 100.0)
     assert (use.energy_j, use.energy_counted) == (450.0, True)
+    assert (use.throttled_s, use.ecc_errors, use.pcie_tx_mib, use.tensor_mean) == (30.0, 0.0, 45.0, 4.0)
 
 
 def test_soon_after_the_start_it_is_looked_at_often(host: Host) -> None:
@@ -284,6 +288,7 @@ def test_two_jobs_on_one_gpu_are_told_apart_by_their_processes(host: Host) -> No
     assert (one.sm_mean, one.mem_max_mib, other.sm_mean, other.mem_max_mib) == (60.0, 300.0, 30.0, 200.0)
     # What the device is told as a whole is neither's.
     assert (one.energy_j, one.power_mean_w, one.traffic_mean) == (None, None, None)
+    assert (one.throttled_s, one.ecc_errors, one.pcie_tx_mib, one.tensor_mean) == (None, None, None, None)
 
 
 def test_parts_by_mig(host: Host) -> None:

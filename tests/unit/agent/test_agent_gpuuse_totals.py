@@ -18,7 +18,7 @@ START = 1_000_000.0
 
 
 def totals(energy_j: float | None = None) -> DeviceTotals:
-    return begun("GPU-a", 3, START, 10.0, energy_j)
+    return begun("GPU-a", 3, START, 10.0, UseSample(energy_j=energy_j))
 
 
 def played(samples: list[UseSample], step_s: float = 10.0) -> DeviceTotals:
@@ -65,7 +65,7 @@ def test_the_counter_counts_energy() -> None:
     found = totals(5000.0)
     found.add(UseSample(energy_j=6000.0, power_w=1.0), START + 10, 10.0)
     found.add(UseSample(energy_j=6500.0, power_w=1.0), START + 20, 10.0)
-    found.end(6600.0, START + 21, 10.0)
+    found.end(UseSample(energy_j=6600.0), START + 21, 10.0)
     use = found.summary("h")
     assert (use.energy_j, use.energy_counted) == (1600.0, True)
 
@@ -95,6 +95,43 @@ def test_energy_without_counter_for_a_while_is_not_counted_twice() -> None:
     for number, counter in enumerate((1000.0, None, 3000.0, 4000.0), 1):
         found.add(UseSample(energy_j=counter, power_w=100.0), START + 10.0 * number, 10.0)
     assert found.summary("h").energy_j == 4000.0
+
+
+def test_throttling() -> None:
+    reasons = (0x1, 0x4, 0x4 | 0x40, 0x8, None, 0x2)
+    use = played([UseSample(throttle=each) for each in reasons]).summary("h")
+    assert (use.throttled_s, use.throttled_power_s, use.throttled_heat_s) == (30.0, 20.0, 10.0)
+    assert played([UseSample()]).summary("h").throttled_s is None
+
+
+def test_counters_are_told_as_how_far_they_came() -> None:
+    """From where they stood at the start; one that falls back has begun anew with the driver."""
+    found = begun("GPU-a", 0, START, 10.0, UseSample(counters={"pcie_tx_mib": 1000.0, "ecc_corrected": 5.0}))
+    for number, (sent, corrected) in enumerate(((1100.0, 5.0), (1400.0, 7.0), (30.0, 1.0)), 1):
+        found.add(UseSample(counters={"pcie_tx_mib": sent, "ecc_corrected": corrected}), START + number * 10, 10.0)
+    found.end(UseSample(counters={"pcie_tx_mib": 40.0, "ecc_corrected": 1.0}), START + 31, 10.0)
+    use = found.summary("h")
+    assert (use.pcie_tx_mib, use.ecc_corrected) == (100.0 + 300.0 + 30.0 + 10.0, 0.0 + 2.0 + 1.0)
+    assert (use.ecc_errors, use.pcie_rx_mib, use.nvlink_tx_mib) == (None, None, None)
+
+
+def test_a_counter_that_leaps_further_than_a_device_can_is_not_believed() -> None:
+    found = begun("GPU-a", 0, START, 10.0, UseSample(counters={"nvlink_tx_mib": 0.0}))
+    for number, sent in enumerate((100.0, 1e15, 1e15 + 50.0), 1):
+        found.add(UseSample(counters={"nvlink_tx_mib": sent}), START + number * 10, 10.0)
+    assert found.summary("h").nvlink_tx_mib == 150.0
+
+
+def test_without_counters_traffic_is_rate_by_time() -> None:
+    use = played([UseSample(rates={"pcie_rx_mib": 8.0}), UseSample(rates={"pcie_rx_mib": 4.0}), UseSample()])
+    assert use.summary("h").pcie_rx_mib == 120.0
+
+
+def test_what_gpm_tells_is_a_mean_by_time_and_part_of_the_curve() -> None:
+    found = played([UseSample(profile={"tensor": each, "sm_active": 50.0}) for each in (10.0, 30.0)])
+    use = found.summary("h")
+    assert (use.tensor_mean, use.sm_active_mean, use.occupancy_mean, use.dram_mean) == (20.0, 50.0, None, None)
+    assert [point.values["tensor"] for point in found.curve.told("GPU-a", 3).points] == [(10.0,) * 3, (30.0,) * 3]
 
 
 def test_a_clock_set_back_makes_no_time() -> None:
@@ -134,7 +171,15 @@ def test_sums_and_curve_are_bounded_and_consistent(moments: list[tuple[float, fl
     """Whatever comes, at whatever times."""
     found = totals()
     for at, percent, memory in moments:
-        sample = UseSample(sm_percent=percent, mem_mib=memory, power_w=memory / 100, energy_j=memory, processes=0)
+        sample = UseSample(
+            sm_percent=percent,
+            mem_mib=memory,
+            power_w=memory / 100,
+            energy_j=memory,
+            throttle=int(memory),
+            counters={"pcie_tx_mib": memory, "ecc_errors": memory},
+            processes=0,
+        )
         found.add(sample, START + at, 10.0)
     use = found.summary("h")
     assert len(found.curve.points) <= MOST_POINTS and len(found.sm_seconds) <= 101
@@ -148,6 +193,8 @@ def test_sums_and_curve_are_bounded_and_consistent(moments: list[tuple[float, fl
         assert value is None or use.sm_min <= value <= use.sm_max  # type: ignore[operator]
     assert use.covered_s >= 0 and (use.energy_j is None or use.energy_j >= 0)
     assert use.idle_s is None or 0 <= use.idle_s <= use.covered_s
+    assert use.throttled_s is None or 0 <= use.throttled_heat_s <= use.throttled_s <= use.covered_s  # type: ignore[operator]
+    assert all(value is None or value >= 0 for value in (use.pcie_tx_mib, use.ecc_errors))
     assert use.no_process_s is None or use.no_process_s <= use.covered_s
 
 

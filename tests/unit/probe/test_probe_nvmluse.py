@@ -42,6 +42,9 @@ def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
     machine.say("gpu.1.util=42", "gpu.1.mem_util=7", "gpu.1.used_mib=500", "gpu.1.power_mw=250500")
     machine.say("gpu.1.energy_mj=123456789", f"gpu.1.procs=11:{400 * MIB},12:{100 * MIB},13")
     machine.say("gpu.1.proc_util=11:40:5,12:2:1,14:255:0", "clock=100")
+    machine.say(f"gpu.1.throttle={0x44}", "gpu.1.ecc=2", "gpu.1.ecc_corrected=9")
+    machine.say("gpu.1.nvlink_tx_kib=3072", "gpu.1.nvlink_rx_kib=5120")
+    machine.say(f"gpu.1.pcie_tx_bytes={7 * MIB}", f"gpu.1.pcie_rx_bytes={MIB // 2}")
     assert use(1) == (
         DeviceUse(
             uuid=UUID(1),
@@ -50,6 +53,15 @@ def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
             used_mib=500.0,
             power_w=250.5,
             energy_j=123456.789,
+            throttle=0x44,
+            counters={
+                "nvlink_tx_mib": 3.0,
+                "nvlink_rx_mib": 5.0,
+                "pcie_tx_mib": 7.0,
+                "pcie_rx_mib": 0.5,
+                "ecc_errors": 2.0,
+                "ecc_corrected": 9.0,
+            },
             processes=(
                 ProcessUse(pid=11, sm_percent=40.0, used_mib=400.0),
                 ProcessUse(pid=12, sm_percent=2.0, used_mib=100.0),
@@ -61,6 +73,7 @@ def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
 
 def test_what_a_driver_cannot_tell_is_unknown(machine: Machine) -> None:
     machine.say(*(f"err.nvmlDeviceGet{what}=3" for what in ("UtilizationRates", "PowerUsage", "MemoryInfo")))
+    machine.say("err.nvmlDeviceGetTotalEccErrors=3")
     machine.say(*(f"err.nvmlDeviceGet{kind}RunningProcesses_v3=3" for kind in ("Compute", "Graphics", "MPSCompute")))
     assert use(0) == (DeviceUse(uuid=UUID(0)),)
 
@@ -75,6 +88,32 @@ def test_values_that_no_device_can_have_are_unknown(machine: Machine) -> None:
     machine.say("gpu.0.energy_mj=-5", "gpu.0.power_mw=-1", "gpu.0.util=250", "gpu.0.mem_mib=10", "gpu.0.used_mib=11")
     (seen,) = use(0)
     assert (seen.energy_j, seen.power_w, seen.sm_percent, seen.used_mib) == (None, None, None, None)
+
+
+def test_counters_of_32_bits_are_none(machine: Machine) -> None:
+    """They run over several times between two looks."""
+    machine.say("gpu.0.pcie_tx_bytes=77", "gpu.0.nvlink_tx_kib=77", "gpu.0.narrow=1", "gpu.1.nvlink_rx_kib=-9")
+    assert [each.counters.keys() for each in use(0, 1)] == [{"ecc_errors", "ecc_corrected"}] * 2
+
+
+def test_gpm_tells_of_the_time_between_two_looks(machine: Machine) -> None:
+    machine.say("gpu.0.gpm=1", "gpu.0.gpm.2=60", "gpu.0.gpm.5=25", "gpu.0.gpm.10=101", "gpu.0.gpm.61=200")
+
+    async def story(probe: NvmlProbe) -> list[DeviceUse]:
+        found = []
+        for at in (10, 20, 20, 30):
+            machine.say(f"clock={at}")
+            found += await probe.use([0, 1])
+        return found
+
+    seen = with_probe(story)
+    assert [(each.profile, each.rates) for each in seen[::2]] == [
+        ({}, {}),
+        ({"sm_active": 60.0, "tensor": 25.0}, {"nvlink_tx_mib": 200.0}),
+        ({}, {}),  # no time has passed: the driver refuses to say
+        ({"sm_active": 60.0, "tensor": 25.0}, {"nvlink_tx_mib": 200.0}),
+    ]
+    assert all((each.profile, each.rates) == ({}, {}) for each in seen[1::2]), "it has no GPM"
 
 
 def test_a_gpu_that_vanishes_is_missing(machine: Machine) -> None:
@@ -106,7 +145,7 @@ def played(machine: Machine, moments: Sequence[float]) -> DeviceTotals:
     async def story(probe: NvmlProbe) -> DeviceTotals:
         machine.say(f"clock={moments[0]}")
         (first,) = await probe.use([0])
-        found = begun(first.uuid, 0, moments[0], 10.0, first.energy_j)
+        found = begun(first.uuid, 0, moments[0], 10.0, UseSample(energy_j=first.energy_j))
         for at in moments[1:]:
             machine.say(f"clock={at}")
             (seen,) = await probe.use([0])

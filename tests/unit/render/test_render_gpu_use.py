@@ -28,6 +28,15 @@ USE = GpuUsage(
     energy_counted=True,
     idle_s=0.0,
     no_process_s=3.0,
+    throttled_s=40.0,
+    throttled_power_s=30.0,
+    throttled_heat_s=10.0,
+    ecc_errors=0.0,
+    ecc_corrected=2.0,
+    nvlink_tx_mib=1.0,
+    nvlink_rx_mib=0.5,
+    pcie_rx_mib=0.0,
+    tensor_mean=12.0,
 )
 LSF = """\
                      HOST: kilenc; CPU_TIME: 153 seconds
@@ -46,6 +55,11 @@ OWN = """\
                             Energy Source: counter of the device
                             Idle Time: 0 seconds
                             Time Without Process: 3 seconds
+                            Throttled Time: 40 seconds; Power 30, Heat 10
+                            ECC Errors: Uncorrected 0, Corrected 2
+                            NVLink Traffic: Sent 1048576 bytes, Received 524288 bytes
+                            PCIe Traffic: Sent -, Received 0 bytes
+                            Tensor Active (%): Avg 12
 """
 
 
@@ -56,7 +70,7 @@ def test_lsfs_lines_and_then_gscheds_own() -> None:
 def test_several_gpus_and_hosts() -> None:
     told = gpu_use_block([USE, replace(USE, index=1), replace(USE, host="b")], 153.0)
     assert told.count("HOST: ") == 2 and told.count("GPU ID: ") == 3
-    assert "seconds\n\n                        GPU ID: 1\n" in told  # an empty line between two of a host
+    assert "12\n\n                        GPU ID: 1\n" in told  # an empty line between two of a host
     assert told.count("CPU_TIME: -") == 2 and told.endswith("\n\n\nGPU Energy Consumed: 77199.000000 Joules\n\n\n")
 
 
@@ -66,5 +80,6 @@ def test_what_is_unknown_is_a_dash() -> None:
     unknown = told.partition("GPU ID: 1\n")[2].partition("\n\n")[0]
     assert [line.partition(": ")[2] for line in unknown.splitlines()] == [
         *("-", "-", "Avg -, Max -, Min -", "Avg -, Max -, Min -", "-", "-", "-", "-", "-", "-", "-", "-"),
+        *("-; Power -, Heat -", "Uncorrected -, Corrected -", "Sent -, Received -", "Sent -, Received -"),
     ]
     assert gpu_use_block([GpuUsage(host="kilenc")], 1.0) == "" == gpu_use_block([], 1.0)

@@ -20,6 +20,10 @@ _QUANTITIES = {
     "traffic": ("MEMORY_UTILIZATION", 1),
     "mem": ("GPU_MEMORY_USED", _MIB),
     "power": ("POWER", 1),
+    "sm_active": ("SM_ACTIVE", 1),
+    "occupancy": ("SM_OCCUPANCY", 1),
+    "tensor": ("TENSOR_ACTIVE", 1),
+    "dram": ("MEMORY_BANDWIDTH", 1),
 }
 """Of a curve: the name that is shown, and what a unit of it is."""
 
@@ -64,6 +68,19 @@ def _gpu(use: GpuUsage) -> dict[str, Any]:
         "AVG_POWER": _rounded(use.power_mean_w),
         "IDLE_TIME": _rounded(use.idle_s),
         "TIME_WITHOUT_PROCESS": _rounded(use.no_process_s),
+        "THROTTLED_TIME": _rounded(use.throttled_s),
+        "THROTTLED_TIME_POWER": _rounded(use.throttled_power_s),
+        "THROTTLED_TIME_HEAT": _rounded(use.throttled_heat_s),
+        "ECC_UNCORRECTED": _rounded(use.ecc_errors),
+        "ECC_CORRECTED": _rounded(use.ecc_corrected),
+        "NVLINK_SENT": _bytes(use.nvlink_tx_mib),
+        "NVLINK_RECEIVED": _bytes(use.nvlink_rx_mib),
+        "PCIE_SENT": _bytes(use.pcie_tx_mib),
+        "PCIE_RECEIVED": _bytes(use.pcie_rx_mib),
+        "SM_ACTIVE": _rounded(use.sm_active_mean),
+        "SM_OCCUPANCY": _rounded(use.occupancy_mean),
+        "TENSOR_ACTIVE": _rounded(use.tensor_mean),
+        "MEMORY_BANDWIDTH": _rounded(use.dram_mean),
     }
 
 

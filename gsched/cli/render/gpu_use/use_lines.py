@@ -47,8 +47,25 @@ def _group(use: GpuUsage) -> Iterator[str]:
         f"Energy Source: {_energy_source(use)}",
         f"Idle Time: {_number(use.idle_s, ' seconds')}",
         f"Time Without Process: {_number(use.no_process_s, ' seconds')}",
+        f"Throttled Time: {_number(use.throttled_s, ' seconds')}; Power {_number(use.throttled_power_s)}, "
+        f"Heat {_number(use.throttled_heat_s)}",
+        f"ECC Errors: Uncorrected {_number(use.ecc_errors)}, Corrected {_number(use.ecc_corrected)}",
+        f"NVLink Traffic: Sent {_bytes(use.nvlink_tx_mib)}, Received {_bytes(use.nvlink_rx_mib)}",
+        f"PCIe Traffic: Sent {_bytes(use.pcie_tx_mib)}, Received {_bytes(use.pcie_rx_mib)}",
+        *_profile(use),
     ):
         yield _VALUE + text
+
+
+def _profile(use: GpuUsage) -> Iterator[str]:
+    """Where the device has GPM."""
+    names = {
+        "SM Active": use.sm_active_mean,
+        "SM Occupancy": use.occupancy_mean,
+        "Tensor Active": use.tensor_mean,
+        "Memory Bandwidth": use.dram_mean,
+    }
+    return (f"{name} (%): Avg {value:.0f}" for name, value in names.items() if value is not None)
 
 
 def _energy_source(use: GpuUsage) -> str:
