@@ -40,6 +40,7 @@ SENTENCES: dict[str, str] = {
         "(ngpus_shared for a shared one)"
     ),
     "note.most_requeues": ("it exited with {0} and is not requeued again: {1} times are the most (MAX_JOB_REQUEUE)"),
+    "note.most_retries": "it failed ({0}) and does not run again: {1} times are the most (RETRY)",
     "user.somebody": "somebody",
     "user.with_memory": "{0} ({1} MiB)",
     "gpu.has_failed": "GPU {0} ({1}) on {2} has failed: {3}",
@@ -117,6 +118,7 @@ SENTENCES: dict[str, str] = {
     # Why an attempt was given up and the job waits again.
     "requeue.asked": "Job has been requeued",
     "requeue.preempted": "preempted by job {0}",
+    "requeue.failure": "it failed ({0}) and runs again, {1} of {2} times (RETRY)",
     "requeue.exit_code": "it exited with {0}, which requeues it",
     "requeue.rerunnable": "it is rerunnable, and {0}",
     "requeue.lost_part": "it is rerunnable, and {0} lost its part: {1}",

@@ -19,6 +19,7 @@ from gsched.config.lsb_users import UserNames
 from gsched.config.preemption import preemption
 from gsched.config.requirements import RequirementJudge, gpu_requirement
 from gsched.config.reservation import reservation, reservation_text
+from gsched.config.retries import retries
 from gsched.config.shares import fairshare
 from gsched.config.values import (
     KeyValues,
@@ -114,6 +115,7 @@ PARAMETERS = (
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
     QueueParameter("MAX_JOB_REQUEUE", "max_requeue", _LIMIT, _number),
+    QueueParameter("RETRY", "retry", _always(retries), str),
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),

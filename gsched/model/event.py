@@ -233,6 +233,8 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """It is served before its equals (requeue exit values)."""
     exclude_host: str = ""
     """The job must not run there again."""
+    retry: str = ""
+    """The class of the failure that it is run again for (RETRY); empty: another reason."""
 
 
 class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):

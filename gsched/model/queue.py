@@ -86,6 +86,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     requeue_exit_values: str = ""
     max_requeue: int | None = None
     """MAX_JOB_REQUEUE."""
+    retry: str = ""
+    """RETRY: after which failures jobs wait again (gsched.model.retry)."""
     run_window: tuple[Window, ...] = ()
     """Outside of it no job starts and running ones are suspended."""
     dispatch_window: tuple[Window, ...] = ()

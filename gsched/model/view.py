@@ -61,6 +61,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When it will start, for a pending job that something is known of."""
     queue_priority: int = 0
     requeues: int = 0
+    retries: dict[str, int] = {}
+    """Class of failure -> how often it was run again because of it."""
     """How often it has gone back to pending after it ran."""
     share_group: str = ""
     """Whom fairshare charges, `/GROUP/USER`; empty in a queue without fairshare."""

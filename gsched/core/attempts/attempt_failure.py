@@ -8,6 +8,7 @@ from gsched.model.failure import judge
 from gsched.model.job import AttemptResult
 from gsched.model.xid import xids_in
 
+_FAILED = "gpu.has_failed"
 _OF_GPUS = ("note.xid", "note.gpu_failed")
 """Notes that begin with the number of the attempt."""
 
@@ -20,6 +21,21 @@ def with_gpu_errors(job: JobRecord, result: AttemptResult) -> AttemptResult:
     return judge(result, result.failure, xids=xids)
 
 
+def host_of_gpu_error(job: JobRecord) -> str:
+    """The host of the first GPU of its attempt of which the driver has told an error; empty where there is none."""
+    for note in _notes_of_gpus(job):
+        told = next((value for value in note.values if isinstance(value, CodedText) and value.code == _FAILED), None)
+        values, place = (note.values, 4) if told is None else (told.values, 2)
+        if len(values) > place:
+            return str(values[place])
+    return ""
+
+
 def _xids_of(job: JobRecord) -> tuple[int, ...]:
+    return tuple(number for note in _notes_of_gpus(job) for number in xids_in(note))
+
+
+def _notes_of_gpus(job: JobRecord) -> list[CodedText]:
+    """Those of its attempt."""
     told = [note for note in job.notes if isinstance(note, CodedText) and note.code in _OF_GPUS]
-    return tuple(number for note in told if note.values[:1] == (job.attempt,) for number in xids_in(note))
+    return [note for note in told if note.values[:1] == (job.attempt,)]

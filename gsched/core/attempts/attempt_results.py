@@ -12,6 +12,7 @@ import msgspec
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_failure import with_gpu_errors
+from gsched.core.attempts.failure_retries import retry_of
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
@@ -103,15 +104,17 @@ def suspend_for_good(job: JobRecord, report: AttemptEnded, decision: Decision) -
 
 def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> None:
     """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
+    result = with_gpu_errors(job, result)
     if job.kill_by:
-        finish(job, result, at, decision)
+        if not (job.kill_by == SYSTEM and job.gpu_fault and _retried(job, result, at, decision)):
+            finish(job, result, at, decision)
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
         reason = job.gpu_fault or coded("requeue.asked")
         if job.preempted_by:
             reason = coded("requeue.preempted", show_job(job.preempted_by))
         run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
-    elif not _requeued_by_code(job, result, at, decision):
+    elif not (_requeued_by_code(job, result, at, decision) or _retried(job, result, at, decision)):
         finish(job, result, at, decision)
 
 
@@ -138,6 +141,20 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
     return True
 
 
+def _retried(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """RETRY."""
+    retry = retry_of(job, result, decision.config)
+    if retry is None:
+        return False
+    if retry.is_over:
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_retries", retry.kind, retry.tried)))
+        return False
+    reason = coded("requeue.failure", retry.kind, retry.tried + 1, retry.rule.times)
+    again = AnotherRun(reason, at_head=True, exclude=retry.exclude, retry=retry.kind)
+    run_again(job, result, at, again, decision)
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class AnotherRun:
     """Why a job that has started is to wait and run again, and how it waits."""
@@ -148,6 +165,8 @@ class AnotherRun:
     at_head: bool = False
     exclude: str = ""
     """A host that it is not to run on."""
+    retry: str = ""
+    """The class of its failure, if its queue's RETRY wants it."""
 
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
@@ -165,6 +184,7 @@ def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRu
             hold=again.hold,
             at_head=again.at_head,
             exclude_host=again.exclude,
+            retry=again.retry,
         )
     )
 

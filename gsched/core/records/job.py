@@ -102,6 +102,10 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """Host -> CPU seconds of its part that the result counts."""
     gpu_faults: int = 0
     """How often it was requeued because a GPU had failed."""
+    signals: tuple[int, ...] = ()
+    """Which its attempt was sent because somebody asked for it."""
+    retries: dict[str, int] = {}
+    """Class of failure -> how often it was run again because of it (RETRY)."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
 
@@ -198,6 +202,8 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     ended_parts = _Kept[tuple[str, ...]]("ended_parts")
     part_usage = _Kept[dict[str, Usage]]("part_usage")
     parts_cpu_s = _Kept[dict[str, float]]("parts_cpu_s")
+    signals = _Kept[tuple[int, ...]]("signals")
+    retries = _Kept[dict[str, int]]("retries")
 
     def change(self, name: str, value: object) -> None:
         """Set what stands in its course."""
@@ -346,6 +352,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             notes=self.notes,
             suspending_reason=self.suspend_reason,
             requeues=self.requeues,
+            retries=self.retries,
             kill_reason=self.kill_reason,
             leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),
             awaited=self._awaited(),

@@ -160,7 +160,10 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
         job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)
     job.stopped_by = event.by if event.hold else ""
     if event.at_head:
-        job.code_requeues += 1
+        if event.retry:
+            job.retries = {**job.retries, event.retry: job.retries.get(event.retry, 0) + 1}
+        else:
+            job.code_requeues += 1
         if job.order > -AT_HEAD / 2:
             job.order -= AT_HEAD
     state.enqueue(job)
@@ -195,6 +198,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False
+    job.signals = ()
 
 
 def _reopen(state: ClusterState, job: JobRecord) -> None:

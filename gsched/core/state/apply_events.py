@@ -233,7 +233,7 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     job.result, job.parts_cpu_s = event.result, event.parts_cpu_s
     job.finished_at = event.at
     job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
-    job.part_usage = {}
+    job.part_usage, job.signals = {}, ()
     lasted_s = ran_s(event.result, job.started_at, was_asked=bool(job.kill_by))
     if lasted_s is not None:
         state.run_times.note(run_kind(job.bucket()), lasted_s)
@@ -285,6 +285,8 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
     job = state.job(event.job_id)
     if job.state in FINISHED:
         refuse(job, event)
+    if event.signal and job.state in STARTED and event.signal not in job.signals:
+        job.signals = (*job.signals, event.signal)
     if event.signal not in ENDING:
         return
     job.kill_by, job.kill_reason, job.ends_done = event.by, event.reason, event.as_done

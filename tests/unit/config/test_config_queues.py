@@ -134,6 +134,7 @@ def test_a_queue_with_all_its_policies():
         "RERUNNABLE = yes",
         "REQUEUE_EXIT_VALUES = all  ~0 EXCLUDE(5 6)",
         "MAX_JOB_REQUEUE = 3",
+        "RETRY = gpu_busy:2   xid:3@other_host",
         "RUN_WINDOW = 5:19:00-1:8:30 20:00-8:30",
         "DISPATCH_WINDOW = 9-17",
         "mem = 500/100",
@@ -163,7 +164,7 @@ def test_a_queue_with_all_its_policies():
         "CORELIMIT": RunLimits(0),
     }
     assert (read.exclusive, read.rerunnable, read.max_requeue) == (True, True, 3)
-    assert read.requeue_exit_values == "all ~0 EXCLUDE(5 6)"
+    assert read.requeue_exit_values == "all ~0 EXCLUDE(5 6)" and read.retry == "gpu_busy:2 xid:3@other_host"
     week = 5 * 1440 + 19 * 60
     assert read.run_window == (Window(week, 1440 + 510, True), Window(1200, 510))
     assert read.dispatch_window == (Window(540, 1020),)
@@ -332,6 +333,10 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("REQUEUE_EXIT_VALUES = EXCLUDE()", "REQUEUE_EXIT_VALUES: 'EXCLUDE()' names no exit code"),
         ("REQUEUE_EXIT_VALUES = 1 EXCLUDE(2) EXCLUDE(3)", "REQUEUE_EXIT_VALUES: '1 EXCLUDE(2) EXCLUDE(3)': EXCLUDE()"),
         ("REQUEUE_EXIT_VALUES = ~3", "REQUEUE_EXIT_VALUES: '~3' is not an exit code"),
+        ("RETRY = gpu_buzy:1", "RETRY: 'gpu_buzy:1': there is no class 'gpu_buzy'; there are not_started"),
+        ("RETRY = gpu_busy", "RETRY: 'gpu_busy': CLASS:TIMES is wanted, with a number from 1 to 1000"),
+        ("RETRY = killed:1", "RETRY: 'killed:1': a job of the class killed was ended on purpose"),
+        ("RETRY = xid:1@other_gpu", "RETRY: 'xid:1@other_gpu': behind @ only other_host may stand"),
         ("MAX_JOB_REQUEUE = -1", "MAX_JOB_REQUEUE: '-1' is not a whole number from 0"),
         ("RUN_WINDOW = 8:00", "RUN_WINDOW: '8:00' is not of the form [day:]hour[:minute]-[day:]hour[:minute]"),
         ("RUN_WINDOW = 8:00-8:00", "RUN_WINDOW: '8:00-8:00' opens and closes at the same time"),

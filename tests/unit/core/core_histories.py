@@ -47,7 +47,7 @@ from gsched.model.devices import SETTABLE_MODES
 from gsched.model.event import AnyEvent, decode_event, encode_event
 from gsched.model.host import ComputeMode, GpuReport, HostConfig
 from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec
+from gsched.model.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec
 from gsched.model.queue import Preemption, Queue, Threshold
 from gsched.model.room_view import ReservationView
 from gsched.model.topology import Processor, Topology
@@ -70,8 +70,9 @@ def configs() -> list[ClusterConfig]:
     normal = Queue(
         name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True, exclusive_units="rack",
         thresholds={"r1m": Threshold(1.0, 2.0)}, administrators=("bob",), new_job_delay_s=1.0,
+        retry="gpu_busy:2@other_host unknown:1 xid:1",
     )  # fmt: skip
-    small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2)
+    small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2, retry="gpu_busy:1 xid:1")
     plain = (normal, small, Queue(name="high", priority=20, preemption=Preemption(preemptive=())))
     minute = minute_of_week(START) % DAY_MIN
     windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
@@ -461,7 +462,8 @@ class Histories(RuleBasedStateMachine):
         if key not in agent.started and code != -1:
             agent.start(key, self.now)
         elif key in agent.started:
-            agent.end(key, AttemptResult(exit_code=0 if code == -1 else code, ended_at=self.now))
+            failure = AttemptFailure(kind=("gpu_busy", "xid")[key[1] % 2]) if key[0] % 3 == 0 else None
+            agent.end(key, AttemptResult(exit_code=0 if code == -1 else code, ended_at=self.now, failure=failure))
         else:
             agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
 

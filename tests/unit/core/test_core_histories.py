@@ -16,6 +16,7 @@ from gsched.model.event import (
     GpuOpened,
     JobDispatched,
     JobGpuCurves,
+    JobRequeued,
     JobSuspended,
     NumbersRaised,
     StaleResultRecorded,
@@ -127,4 +128,5 @@ def test_long_histories_see_everything_happen() -> None:
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)
+    assert any(event.retry for event in events if isinstance(event, JobRequeued))
     assert any(event.allocation.kept for event in events if isinstance(event, JobDispatched))

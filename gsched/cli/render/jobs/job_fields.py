@@ -164,6 +164,11 @@ def _fail_advice(job: ShownJob) -> str | None:
     return None if advice is None else sentence(advice)
 
 
+def _retries(job: ShownJob) -> str | None:
+    """`gpu_busy:1 xid:2`: how often it was run again after failures of these classes."""
+    return " ".join(f"{kind}:{count}" for kind, count in sorted(job.view.retries.items())) or None
+
+
 def _pend_reason(job: ShownJob) -> str | None:
     return f"{job.pending_reasons[0]};" if job.pending_reasons else None
 
@@ -236,6 +241,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("fail_class", 17, _plain(lambda job: job.failure.kind if job.failure is not None else None)),
     Field("fail_reason", 60, _plain(_fail_reason)),
     Field("fail_advice", 60, _plain(_fail_advice)),
+    Field("retries", 20, _plain(_retries)),
     Field("kill_reason", 50, _plain(lambda job: job.view.kill_reason)),
     Field("from_host", 11, _plain(lambda job: job.spec.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
