@@ -105,11 +105,14 @@ _SIGNS: tuple[_Sign, ...] = (
         r"Driver/library version mismatch|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|Cuda driver error 80[34]",
     ),
     _sign(
-        FailureClass.GPU_DRIVER, r"no kernel image is available for execution|provided PTX was compiled with an unsup"
+        FailureClass.GPU_DRIVER,
+        r"no kernel image is available for execution|invalid device function|provided PTX was compiled with an unsup",
     ),
     _sign(FailureClass.NO_GPU, r"(?i)no CUDA-capable device is detected|No CUDA GPUs are available"),
     _sign(FailureClass.NO_GPU, r"Found no NVIDIA driver on your system|CUDA_ERROR_NO_DEVICE|invalid device ordinal"),
-    _sign(FailureClass.NO_GPU, r"Torch not compiled with CUDA enabled"),
+    _sign(
+        FailureClass.NO_GPU, r"Torch not compiled with CUDA enabled|did not correspond to any of the 0 detected device"
+    ),
     _sign(
         FailureClass.CUDA_ERROR,
         r"(an illegal memory access was encountered|device-side assert triggered|unspecified launch failure"
@@ -134,9 +137,15 @@ _SIGNS: tuple[_Sign, ...] = (
     ),
     _sign(
         FailureClass.SIGNAL,
-        r"(?:exitcode: -9\b|exitcode +: -9 |Signal 9 \(SIGKILL\) received by PID)",
+        r"\bexitcode ?: -9\b|exitcode +: -9\b|exits with return code = -9\b|Signal 9 \(SIGKILL\) received",
         _EFFECT,
         detail="SIGKILL",
+    ),
+    _sign(
+        FailureClass.SEGFAULT,
+        r"\bexitcode ?: -11\b|exits with return code = -11\b|Signal 11 \(SIGSEGV\) received",
+        _EFFECT,
+        detail="SIGSEGV",
     ),
     # Memory of the host.
     _sign(
@@ -144,6 +153,7 @@ _SIGNS: tuple[_Sign, ...] = (
     ),
     _sign(FailureClass.HOST_OOM, r"(?i)out of memory: killed process|exceeded (?:job )?memory limit", final=True),
     _sign(FailureClass.HOST_OOM, r"DefaultCPUAllocator: (?:can't|not enough)|\[Errno 12\] Cannot allocate memory"),
+    _sign(FailureClass.HOST_OOM, r"OutOfMemoryError: Task was killed due to the node running low on memory"),
     _sign(FailureClass.HOST_OOM, r"DataLoader worker \(pid \d+\) is killed by signal: Killed"),
     _sign(FailureClass.HOST_OOM, r"(?:what\(\):\s+|instance of ')std::bad_alloc\b|java\.lang\.OutOfMemoryError"),
     _sign(FailureClass.HOST_OOM, r"(?:Unable to allocate .* for an array|\bArrayMemoryError)"),
@@ -169,7 +179,7 @@ _SIGNS: tuple[_Sign, ...] = (
 )
 _HINTS = re.compile(
     r"(?i)error|memory|nccl|cuda|cudnn|cublas|cufft|\boom|space left|quota|enospc|storagefull|shared|bad_alloc|allocate"
-    r"|exception|interrupt|not found|killed|nvidia|driver|traceback"
+    r"|exception|interrupt|exit ?code|return code|device|\bsig|not found|killed|nvidia|driver|traceback"
 )
 """What a line must have that any of the above, or an exception, is in."""
 
