@@ -68,6 +68,26 @@ def test_a_job_is_its_users(lab: Lab) -> None:
     assert not (home(lab, "bob") / "ran").exists()
 
 
+def test_why_a_job_failed_is_looked_for_with_its_users_rights(lab: Lab) -> None:
+    """In a folder that is its alone; not behind a link that the user has put there to make root look elsewhere."""
+    host = lab.host("h1")
+    cluster = shared_cluster(lab, [host])
+    own = home(lab, "alice") / "own"
+    line = "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+    secret = host.path("/etc/secret")
+    secret.write_text(f"{line}\n" * 1000)
+    secret.chmod(0o600)
+
+    def failed(*words: str) -> str:
+        job = done(cluster, *words, state="EXIT")
+        return cluster.run("gjobs", "-noheader", "-o", "fail_class", str(job), user="alice").stdout.strip()
+
+    cluster.run("sh", "-c", "mkdir -m 700 own", user="alice")
+    assert failed("-o", "own/out", f"echo '{line}'; exit 1") == "gpu_busy"
+    assert failed("-o", "own/link", "rm own/link; ln -s /etc/secret own/link; exit 1") == "exit_code"
+    assert own.stat().st_mode & 0o777 == 0o700
+
+
 FORGER = """
 import ctypes, os, signal, sys, threading
 
