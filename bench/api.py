@@ -35,7 +35,7 @@ from gsched.base.errors import GschedError
 from gsched.config.configuration import load
 from gsched.core.engine import Engine
 from gsched.master import daemon
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.wire.address import read_address
 from gsched.wire.calls.client import Client
 from gsched.wire.channel import CHANNEL_OPTIONS

@@ -19,8 +19,8 @@ import msgspec
 import psutil
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
-from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.calls.client import Client
 
 JOBS = 100_000

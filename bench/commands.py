@@ -13,7 +13,7 @@ from functools import partial
 
 from private_cluster import BIN, client_of, private_cluster, report, wall_ms
 
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.wire.calls.client import Client
 
 TIMES = 30

@@ -24,15 +24,15 @@ from gsched.core.dispatch.snapshot_builder import Outlook
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.garbage_collection import settle_in, undisturbed
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobSubmitted
-from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.reason import PlannedStart
-from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
-from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, Resource
+from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.match.host_fit import TaskFit
 from gsched.policy.match.host_now import FitRules

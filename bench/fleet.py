@@ -33,7 +33,7 @@ from gsched.app.installation.authority import make_authority, make_host
 from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import Locations
-from gsched.model.view import JobFilter, Submission
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.calls.client import Client
 
 PATIENCE_S = 120.0

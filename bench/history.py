@@ -28,7 +28,6 @@ from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.base.ids import array_of, element_id
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import (
     AnyEvent,
     JobDispatched,
@@ -42,7 +41,8 @@ from gsched.model.event import (
     encode_event,
     kind_of,
 )
-from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.store.eventlog import EventLog
 from gsched.store.schema import ARRAY, IRREGULAR
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
-from gsched.model.view import Submission
+from gsched.model.views.view import Submission
 from gsched.wire.calls.client import Client
 
 BATCH = 1_000

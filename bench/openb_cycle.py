@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.core.resources.gpu_job_kinds import KindsSeen
-from gsched.model.allocation import Allocation
-from gsched.model.columns import HostColumns
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.job import JobSpec
-from gsched.model.ledger import Ledger
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, HostSnapshot, HostValues, Rank, RequirementClass, Snapshot
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, HostValues, Rank, RequirementClass, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.devices.gpu_packing import WHOLE, Node, Shape
 from gsched.policy.match.host_fit import misfit

@@ -23,8 +23,8 @@ import msgspec
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.base.errors import GschedError
-from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.calls.client import Client
 from gsched.wire.messages.control_action import ControlAction
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gsched.model.job import JobSpec
-from gsched.model.view import Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Submission
 from gsched.wire.address import read_address
 from gsched.wire.calls.client import Client
 

@@ -26,7 +26,7 @@ import msgspec
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.base.coded_text import sentence
-from gsched.model.view import JobFilter, Submission
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.calls.client import Client
 
 HOSTS, GPUS = ("a", "b", "c"), 4

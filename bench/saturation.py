@@ -29,7 +29,7 @@ from saturation_workloads import WORKLOADS, Workload
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.model.config import Params
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
 from tests.support.serving_history import PastCluster, PastQueue

@@ -29,8 +29,8 @@ from gsched.agent.report_schedule import rest_s
 from gsched.base.errors import GschedError
 from gsched.config.configuration import load
 from gsched.master.open_files import allow_sessions
-from gsched.model.host import ComputeMode
-from gsched.model.topology import Processor, Topology
+from gsched.model.hosts.host import ComputeMode
+from gsched.model.hosts.topology import Processor, Topology
 from gsched.wire.address import read_address
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.identity.master_trust import Trust

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
 

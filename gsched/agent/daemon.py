@@ -45,8 +45,8 @@ from gsched.base.root_owned import who_may_change
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig, GpuFence
-from gsched.model.cuda_order import cuda_numbers
-from gsched.model.fleet import RESTART
+from gsched.model.hosts.fleet import RESTART
+from gsched.model.ledgers.cuda_order import cuda_numbers
 from gsched.run import pam_session
 from gsched.run.attempts import shutdown
 from gsched.run.fence.ground import Ground, find_ground

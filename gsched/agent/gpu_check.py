@@ -20,10 +20,10 @@ from gsched.base.atomic_write import replace_file
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HostAllocation
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.program import Program, ProgramEnd, RunsPrograms
 
 log = logging.getLogger(__name__)

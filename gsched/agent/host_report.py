@@ -19,8 +19,8 @@ from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
 from gsched.base.gpu_lock import GpuLockFolders
-from gsched.model.devices import offer_of
-from gsched.model.host import GpuReport, LoadReport
+from gsched.model.hosts.host import GpuReport, LoadReport
+from gsched.model.ledgers.devices import offer_of
 from gsched.probe.elim import ElimResource, ElimRules, ElimRunner
 from gsched.probe.load import LoadSampler
 from gsched.wire.messages.convert import fill

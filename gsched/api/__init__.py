@@ -17,7 +17,7 @@ from gsched.base.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from gsched.model.view import EventRecord, HostView, JobEnd, JobView, QueueView
+from gsched.model.views.view import EventRecord, HostView, JobEnd, JobView, QueueView
 
 __all__ = [
     "BadRequest",

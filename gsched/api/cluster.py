@@ -20,8 +20,8 @@ from gsched.base.coded_text import sentence
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
-from gsched.model.catalogue import MOST_NAMED, AccountFilter, TimeSpan
-from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
+from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
+from gsched.model.views.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
 from gsched.wire.calls.transports import way_to_master

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
-from gsched.model.job import FINISHED, TERM_TEXTS, JobState
-from gsched.model.view import JobEnd
+from gsched.model.jobs.job import FINISHED, TERM_TEXTS, JobState
+from gsched.model.views.view import JobEnd
 
 
 class JobFailed(GschedError):

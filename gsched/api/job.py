@@ -15,8 +15,8 @@ from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.cli.render.text.reason_texts import reason_text
-from gsched.model.job import FINISHED
-from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.view import EventRecord, JobEnd, JobFilter, JobView
 from gsched.wire.messages.control_action import ControlAction
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import ValueContext, place_of_fields
-from gsched.model.view import Submission
+from gsched.model.views.view import Submission
 
 PathOrText = str | os.PathLike[str]
 CommandLine = PathOrText | Sequence[PathOrText | float]

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 
 from gsched.base.errors import GschedError, NotFound, Unavailable
 from gsched.base.ids import show_job
-from gsched.model.view import JobEnd
+from gsched.model.views.view import JobEnd
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.completion_watch import EndsCall
 

@@ -49,7 +49,7 @@ SENTENCES: dict[str, str] = {
     "start.failed_on": "host {0}: {1}",
     "start.pre_exec_failed": "{2}",
     "start.given_up": "{0}; {1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended",
-    # Why an attempt failed (gsched.model.failure), and what to do next.
+    # Why an attempt failed (gsched.model.jobs.failure), and what to do next.
     "failure.killed": "somebody ended it",
     "failure.killed.of": "somebody ended it ({0})",
     "failure.limit": "it reached a limit",

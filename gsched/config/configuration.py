@@ -38,10 +38,10 @@ from gsched.config.requirements import RequirementJudge
 from gsched.config.sections import MAX_FILE_BYTES, ConfigSection, decode, read_assignments, read_sections
 from gsched.config.unknown_names import note_unknown_names
 from gsched.config.values import cluster_name
-from gsched.model.application import Application
 from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params, Timing
-from gsched.model.queue import Queue
-from gsched.model.window import minute_of_week
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.window import minute_of_week
 
 CLUSTER_PREFIX = "lsf.cluster."
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.windows import parse_windows
-from gsched.model.window import Window, is_open
+from gsched.model.queues.window import Window, is_open
 
 MOST_NESTED = 8
 """Files in one another, and conditions in one another."""

@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 from gsched.config.shares import FACTORS
 from gsched.model.config import ClusterConfig, GpuForeign, Params
-from gsched.model.fairshare_factors import FairshareFactors, factors_of
-from gsched.model.view import Parameter
+from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
+from gsched.model.views.view import Parameter
 
 UNIT_TYPES = "COMPUTE_UNIT_TYPES"
 

@@ -1,10 +1,10 @@
-"""REQUEUE_EXIT_VALUES as a file gives it. The form itself is gsched.model.requeue_exits' business."""
+"""REQUEUE_EXIT_VALUES as a file gives it. The form itself is gsched.model.jobs.requeue_exits' business."""
 
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show
-from gsched.model.requeue_exits import fault_in
+from gsched.model.jobs.requeue_exits import fault_in
 
 
 def exit_values(text: str) -> str:

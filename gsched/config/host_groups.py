@@ -16,7 +16,7 @@ from gsched.config.lsb_users import group_administrators
 from gsched.config.sections import ConfigSection, TableRow
 from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.values import group_name
-from gsched.model.host import HostConfig
+from gsched.model.hosts.host import HostConfig
 
 _GROUP = TableSchema(
     required=("GROUP_NAME", "GROUP_MEMBER"), optional=("CONDENSE", "GROUP_ADMIN"), refused={"GROUP_POINTS": ""}

@@ -13,7 +13,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit
 from gsched.config.findings import Findings, show
 from gsched.config.values import KeyValues, integer
-from gsched.model.queue import RunLimits
+from gsched.model.queues.queue import RunLimits
 
 LimitNumber = TypeVar("LimitNumber", int, float)
 

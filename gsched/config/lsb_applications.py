@@ -11,7 +11,7 @@ from gsched.config.requirements import RequirementJudge, gpu_requirement
 from gsched.config.sections import ConfigSection, read_entries
 from gsched.config.unsupported import REFUSED_APPLICATION
 from gsched.config.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
-from gsched.model.application import Application
+from gsched.model.queues.application import Application
 
 
 def read_applications(

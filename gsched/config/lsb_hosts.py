@@ -22,11 +22,11 @@ from gsched.config.tables import TableSchema, read_cell, read_columns, read_key
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.values import host_name, integer
 from gsched.config.windows import parse_windows
-from gsched.model.host import ComputeMode, HostConfig
-from gsched.model.queue import Threshold
-from gsched.model.resource import Resource
-from gsched.model.topology import MAX_PROCESSORS
-from gsched.model.window import Window
+from gsched.model.hosts.host import ComputeMode, HostConfig
+from gsched.model.hosts.resource import Resource
+from gsched.model.hosts.topology import MAX_PROCESSORS
+from gsched.model.queues.queue import Threshold
+from gsched.model.queues.window import Window
 
 _Load = Callable[[str], Threshold]
 

@@ -37,8 +37,8 @@ from gsched.model.config import (
     Params,
     Timing,
 )
-from gsched.model.queue import Queue
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource
+from gsched.model.queues.queue import Queue
 
 DEFAULT_SLEEP_S = 10.0
 """MBD_SLEEP_TIME where it is not set: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME."""

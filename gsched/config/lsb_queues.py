@@ -25,8 +25,8 @@ from gsched.config.values import (
     queue_name,
     yes_or_no,
 )
-from gsched.model.queue import Queue, Threshold
-from gsched.model.resource import Resource
+from gsched.model.hosts.resource import Resource
+from gsched.model.queues.queue import Queue, Threshold
 
 _EXCLUSIVE_UNITS = re.compile(r"CU(?:\s*\[\s*([^\[\]\s]*)\s*\])?", re.IGNORECASE)
 _RESERVE = re.compile(r"MAX_RESERVE_TIME\s*\[\s*([0-9]{1,6})\s*\]", re.IGNORECASE)

@@ -22,10 +22,10 @@ from gsched.config.tables import TableSchema, cell, read_cell, read_columns, rea
 from gsched.config.unsupported import REFUSED_LIMIT
 from gsched.config.values import KeyValues, integer, plain_text, real
 from gsched.config.windows import amounts, parse_span
-from gsched.model.application import Application
-from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
-from gsched.model.queue import Queue
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource
+from gsched.model.queues.application import Application
+from gsched.model.queues.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
+from gsched.model.queues.queue import Queue
 
 MAX_LIMITS = 10_000
 

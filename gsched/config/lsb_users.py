@@ -17,7 +17,7 @@ from gsched.config.sections import ConfigSection, TableRow, is_table, read_table
 from gsched.config.shares import REMAINDERS, read_shares
 from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.values import integer, real, user_name
-from gsched.model.user import Share, UserGroup, UserLimits
+from gsched.model.queues.user import Share, UserGroup, UserLimits
 
 _USER = TableSchema(
     required=("USER_NAME",),

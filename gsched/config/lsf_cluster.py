@@ -17,9 +17,9 @@ from gsched.config.sections import ConfigSection, TableRow, read_entries
 from gsched.config.tables import THRESHOLDS, TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
 from gsched.config.values import KeyValues, host_name, integer, number, plain_text, seconds, user_name
-from gsched.model.host import HostConfig
-from gsched.model.resource import BUILTIN, Resource, ResourceType
-from gsched.model.shared_resource import SharedInstance
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
+from gsched.model.hosts.shared_resource import SharedInstance
 from gsched.resreq.host_types import LINUX, LINUX_TYPES
 
 _HOST = TableSchema(

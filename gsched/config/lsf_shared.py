@@ -14,7 +14,7 @@ from gsched.config.findings import Findings, SourcePlace, show
 from gsched.config.sections import ConfigSection, TableRow
 from gsched.config.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.values import cluster_name, integer, number, yes_or_no
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
 from gsched.resreq.names import ALIASES
 
 _LSF_RESERVED = """

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.values import integer, queue_name
-from gsched.model.queue import Preemption, Queue
+from gsched.model.queues.queue import Preemption, Queue
 
 _PART = re.compile(r"\s*([A-Za-z_]+)\s*(?:\[([^\[\]]*)\])?")
 _LEVEL = integer(0, 2**31 - 2)

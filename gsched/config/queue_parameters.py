@@ -33,9 +33,9 @@ from gsched.config.values import (
     yes_or_no,
 )
 from gsched.config.windows import parse_windows
-from gsched.model.queue import Preemption, Queue
-from gsched.model.resource import Resource
-from gsched.model.window import windows_text
+from gsched.model.hosts.resource import Resource
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.queues.window import windows_text
 
 
 @dataclass(frozen=True, slots=True)

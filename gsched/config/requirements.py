@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest
 from gsched.config.findings import show
 from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.resource import BUILTIN, Resource
+from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.resreq.ast import AnyRequirement, Requirement
 from gsched.resreq.gpu import parse_gpu, unsupported_by_agent
 from gsched.resreq.gpu import with_unit as gpu_with_unit

@@ -5,7 +5,7 @@
     HOST = a name, default, all, all ~NAME, others
 
 Source: lsf.cluster(5). A Numeric resource of which an instance belongs to several hosts is a shared one: what jobs take
-on any of them is taken from the same number (gsched.model.shared_resource).
+on any of them is taken from the same number (gsched.model.hosts.shared_resource).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gsched.config.lsf_shared import SharedFile
 from gsched.config.sections import ConfigSection, TableRow
 from gsched.config.tables import TableSchema, cell, read_columns
 from gsched.config.values import number
-from gsched.model.host import HostConfig
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType
-from gsched.model.shared_resource import SharedInstance
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType
+from gsched.model.hosts.shared_resource import SharedInstance
 
 _COLUMNS = TableSchema(required=("RESOURCENAME", "LOCATION"))
 # VALUE@[HOSTS] and [VALUE@HOSTS] mean the same. Blanks around '@' are LSF's too.

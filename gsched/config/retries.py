@@ -1,10 +1,10 @@
-"""RETRY as a file gives it. The form itself is gsched.model.retry's business."""
+"""RETRY as a file gives it. The form itself is gsched.model.jobs.retry's business."""
 
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show
-from gsched.model.retry import fault_in
+from gsched.model.jobs.retry import fault_in
 
 
 def retries(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show, suggestion
 from gsched.config.values import KeyValues, integer, real, user_name, yes_or_no
-from gsched.model.user import Share
+from gsched.model.queues.user import Share
 
 _SHARES = integer(1, 2**31 - 2)
 _ONE = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?")

@@ -9,8 +9,8 @@ from gsched.base.units import parse_mib
 from gsched.config.findings import show
 from gsched.config.tables import THRESHOLDS
 from gsched.config.values import number
-from gsched.model.queue import Threshold
-from gsched.model.resource import BUILTIN, Resource, ResourceType
+from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
+from gsched.model.queues.queue import Threshold
 
 _SIZES = ("tmp", "swp", "mem")
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show
-from gsched.model.limit import Amount
-from gsched.model.window import DAY_MIN, WEEK_MIN, Window
+from gsched.model.queues.limit import Amount
+from gsched.model.queues.window import DAY_MIN, WEEK_MIN, Window
 
 MAX_WINDOWS = 100
 

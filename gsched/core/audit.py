@@ -12,8 +12,8 @@ from gsched.core.records.host_allocations import others
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.wait_index import WaitingItem, is_held, item_id
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
-from gsched.model.ledger import double_owners, miscounts
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.ledgers.ledger import double_owners, miscounts
 
 
 def audit(state: ClusterState, unaccounted: Iterable[tuple[int, int]] = ()) -> list[str]:

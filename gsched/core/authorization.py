@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from gsched.base.coded_text import CodedText, coded
 from gsched.model.config import ALL_HOSTS, ClusterConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.user import UserGroup
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import UserGroup
 
 ROOT = "root"
 DENIED = "User permission denied"

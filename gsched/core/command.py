@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig
-from gsched.model.host import GpuReport, LoadReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.room_view import ReservationView
-from gsched.model.topology import Topology
-from gsched.model.view import JobFilter
+from gsched.model.hosts.host import GpuReport, LoadReport
+from gsched.model.hosts.topology import Topology
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.views.room_view import ReservationView
+from gsched.model.views.view import JobFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class AttemptEnded:
     generation: int = 0
     """Which of the master's store had; 0: that is not known."""
     gpu_curves: bytes = b""
-    """What it made of its GPUs over time, packed by `gsched.model.gpu_curve`; empty: nobody knows."""
+    """What it made of its GPUs over time, packed by `gsched.model.gpus.gpu_curve`; empty: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 class Decision:

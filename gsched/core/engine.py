@@ -67,9 +67,9 @@ from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, u
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, GpuClosed, GpuOpened, JobStarted
-from gsched.model.job import JobSpec
-from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.snapshot import Plan, Snapshot
+from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy import cycle
 from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.job_limits import LIMITS
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import SpecValues, ValueContext, check_text, spec_values
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 _ARRAY_LIMIT = re.compile(r"%([0-9]{1,9})", re.ASCII)
 _FIXED = ("hold", "queue_named")

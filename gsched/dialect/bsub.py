@@ -27,7 +27,7 @@ from gsched.dialect.spec_values import (
     place_of_fields,
     spec_values,
 )
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""

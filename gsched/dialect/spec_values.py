@@ -23,7 +23,7 @@ from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
-from gsched.model.requeue_exits import fault_in
+from gsched.model.jobs.requeue_exits import fault_in
 from gsched.resreq.gpu import parse_gpu
 from gsched.resreq.gpu import with_unit as gpu_with_unit
 from gsched.resreq.syntax import merge, with_unit

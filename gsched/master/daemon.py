@@ -49,7 +49,7 @@ from gsched.master.timed_configuration import follow_groups, follow_time
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
-from gsched.model.job import FINISHED, AttemptResult
+from gsched.model.jobs.job import FINISHED, AttemptResult
 from gsched.policy.cycle import schedule
 from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog

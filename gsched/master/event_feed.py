@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from gsched.model.event import AnyEvent, JobGpuCurves, encode_event, kind_of
-from gsched.model.view import EventRecord
+from gsched.model.views.view import EventRecord
 
 FOLLOWER_LIMIT = 100_000
 """Events that a follower may be behind before it is cut off; it can come back with the last number it saw."""

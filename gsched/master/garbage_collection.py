@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 
 from gsched.core.engine import Schedule
-from gsched.model.snapshot import Plan, Snapshot
+from gsched.model.scheduling.snapshot import Plan, Snapshot
 
 YOUNG = 5_000
 """New objects between two looks at them, of 1 or 2 ms; five times as many are looked at once more."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from gsched.config.configuration import Loaded, load
 from gsched.master.reconfig_notes import fixed
 from gsched.model.config import ClusterConfig
-from gsched.model.window import is_open, minute_of_week
+from gsched.model.queues.window import is_open, minute_of_week
 
 log = logging.getLogger(__name__)
 LOOK_S = 20.0

@@ -11,17 +11,17 @@ from functools import cached_property
 
 import msgspec
 
-from gsched.model.application import Application
-from gsched.model.fairshare_factors import FairshareFactors
-from gsched.model.host import HostConfig
-from gsched.model.limit import Limit
-from gsched.model.queue import Queue
-from gsched.model.reported_resources import provided
-from gsched.model.resource import BUILTIN, Resource
-from gsched.model.shared_resource import SharedInstance, limits_of
-from gsched.model.user import UserGroup, UserLimits
-from gsched.model.window import Window
-from gsched.model.xid import FATAL_XIDS
+from gsched.model.gpus.xid import FATAL_XIDS
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.reported_resources import provided
+from gsched.model.hosts.resource import BUILTIN, Resource
+from gsched.model.hosts.shared_resource import SharedInstance, limits_of
+from gsched.model.queues.application import Application
+from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.limit import Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import UserGroup, UserLimits
+from gsched.model.queues.window import Window
 
 KEPT_OUTPUT_MIB = 1024
 """Default of GSCHED_KEPT_OUTPUT_MIB."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from gsched.base.coded_text import AnyText
-from gsched.model.allocation import Allocation
-from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import Allocation
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
@@ -306,7 +306,7 @@ class JobGpuCurves(JobEvent, frozen=True, kw_only=True, tag="job_gpu_curves"):
     attempt: int
     host: str
     data: bytes
-    """Packed by `gsched.model.gpu_curve`."""
+    """Packed by `gsched.model.gpus.gpu_curve`."""
 
 
 class HostClosed(Event, frozen=True, kw_only=True, tag="host_closed"):

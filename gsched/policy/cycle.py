@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import Allocation
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.limits.job_limits import LimitUse

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gsched.base.envdir import setting
 from gsched.base.errors import BadRequest, GschedError
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
 from gsched.probe.gpu import GpuProbe, count_gpus, probe_for
 
 DEFAULT_INTERVAL_S = 15.0

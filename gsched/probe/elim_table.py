@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gsched.base.coded_text import CodedText, coded
-from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES
+from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES
 from gsched.probe.elim_format import UNKNOWN, ElimFormatError, Report, parse_number, quote
 
 DEFAULT_INTERVAL_S = 60.0

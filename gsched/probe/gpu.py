@@ -15,9 +15,9 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.gpu_use import DeviceUse
-from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
-from gsched.model.resource import GPU_COUNTERS
+from gsched.model.gpus.gpu_use import DeviceUse
+from gsched.model.hosts.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
+from gsched.model.hosts.resource import GPU_COUNTERS
 from gsched.probe import inventory
 
 

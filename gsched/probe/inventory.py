@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.host import ComputeMode, Gpu, GpuXid
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuXid
 from gsched.probe.inventory_entry import (
     MOST_TOLD,
     RANGES,

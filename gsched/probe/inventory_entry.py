@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.model import clock_reasons
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice, ProcessKind
+from gsched.model.gpus import clock_reasons
+from gsched.model.hosts.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice, ProcessKind
 
 MOST_TOLD = MOST_PROCESSES
 """Most errors of the driver that are listed for one GPU; older ones are dropped."""

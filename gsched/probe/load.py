@@ -18,7 +18,7 @@ from typing import TypeVar
 import psutil
 
 from gsched.base.clock import Clock, SystemClock
-from gsched.model.host import LoadReport
+from gsched.model.hosts.host import LoadReport
 
 T = TypeVar("T")
 

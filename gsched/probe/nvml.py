@@ -25,8 +25,8 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText, coded, listed
-from gsched.model.gpu_use import DeviceUse
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.gpus.gpu_use import DeviceUse
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.nvml_events import Events
 from gsched.probe.nvml_facts import (
     DeviceFacts,

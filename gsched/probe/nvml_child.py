@@ -19,8 +19,8 @@ import msgspec
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
-from gsched.model.gpu_use import DeviceUse
-from gsched.model.host import ComputeMode, GpuReport
+from gsched.model.gpus.gpu_use import DeviceUse
+from gsched.model.hosts.host import ComputeMode, GpuReport
 from gsched.probe.nvml import NvmlAnswer
 
 TIME_LIMIT_S = 5.0

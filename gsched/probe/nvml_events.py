@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gsched.base.coded_text import AnyText, coded, listed, order_of
-from gsched.model.host import MOST_XIDS, GpuXid
+from gsched.model.hosts.host import MOST_XIDS, GpuXid
 from gsched.probe.nvml_read import one_line, value_of
 
 XID = 8

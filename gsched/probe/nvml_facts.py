@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
+from gsched.model.hosts.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
 from gsched.probe.nvml_read import MOST_CHARACTERS, GpuReader, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")

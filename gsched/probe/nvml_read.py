@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model import clock_reasons
+from gsched.model.gpus import clock_reasons
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsched.model.gpu_use import DeviceUse, ProcessUse
+from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
 from gsched.probe.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
 from gsched.probe.nvml_gpm import GpmReader
 from gsched.probe.nvml_read import GpuReader, one_line, read_clock_reasons

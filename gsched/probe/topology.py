@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
-from gsched.model.topology import MemoryNode, Processor, Topology
+from gsched.model.hosts.topology import MemoryNode, Processor, Topology
 
 SYSTEM = "/sys/devices/system"
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText
-from gsched.model.allocation import HostAllocation
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.ledgers.allocation import HostAllocation
 from gsched.run.account import UnixAccount
 from gsched.run.report.job_report import ReportFacts
 

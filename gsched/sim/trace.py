@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from gsched.base.errors import BadRequest
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 _HIDDEN_KIB_PER_MIB = 1024.0
 

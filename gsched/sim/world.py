@@ -16,15 +16,15 @@ from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
 from gsched.core.state.cluster_state import replay
-from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobResumed, JobSuspended
-from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptResult
-from gsched.model.queue import Queue
-from gsched.model.reason import PlannedStart
-from gsched.model.resource import GPU_COUNTERS, Resource
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.hosts.resource import GPU_COUNTERS, Resource
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.queues.queue import Queue
 from gsched.sim.trace import TraceJob
 
 START = 1_700_000_000.0

@@ -12,9 +12,9 @@ from sqlalchemy import Select, TextClause, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
-from gsched.model.catalogue import AccountFilter, TimeSpan
-from gsched.model.past_query import HistoryQuery
-from gsched.model.view import EventRecord
+from gsched.model.views.catalogue import AccountFilter, TimeSpan
+from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.view import EventRecord
 from gsched.store.failure import error_text
 from gsched.store.migrations import check_version, schema_version
 from gsched.store.records import StoredEvent, select_events, stored

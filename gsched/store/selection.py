@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, literal, or_
 
-from gsched.model.catalogue import AccountFilter, TimeSpan
-from gsched.model.job import FINISHED
-from gsched.model.past_query import HistoryQuery
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.catalogue import AccountFilter, TimeSpan
+from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.view import JobFilter
 from gsched.store.schema import job
 
 ARRAY_MASK = 0xFFFF_FFFF

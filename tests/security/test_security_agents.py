@@ -18,11 +18,11 @@ from gsched.master.agents.agent_service import MOST_UNTAKEN, AgentServicer
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.engine_thread import InboxItem
 from gsched.master.views.board import Board
-from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.host import HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.view import JobView
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.views.view import JobView
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.server import SERVER_OPTIONS, listen

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
-from gsched.model.job import JobSpec
-from gsched.model.view import Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Submission
 from gsched.wire.calls.client import Client
 from gsched.wire.identity import munge as library
 from gsched.wire.identity.certificates import fingerprint

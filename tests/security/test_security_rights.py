@@ -23,8 +23,8 @@ from gsched.master.access.method_policy import RULES, Who
 from gsched.master.access.rate_limit import Throttle
 from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Params
-from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.calls.client import Client
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.messages.control_action import ControlAction

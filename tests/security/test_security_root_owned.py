@@ -19,9 +19,9 @@ from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.base.root_owned import problem_below, who_may_change
 from gsched.config.template import NewConfiguration, private_texts
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import Locations
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.elim_program import ElimRules
 from gsched.run.program import ProgramEnd

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsched.agent.output.failure_lines import failure_in
-from gsched.model.failure import failure_of, judge
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.failure import failure_of, judge
+from gsched.model.jobs.job import AttemptResult
 
 CORPUS = Path(__file__).parent / "failure_tails.txt"
 _HEAD = re.compile(r"== (innocent )?(\S+) (exit|signal)=(\d+)")

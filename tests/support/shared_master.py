@@ -16,7 +16,7 @@ from gsched.base.errors import PermissionDenied
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
-from gsched.model.host import HostConfig
+from gsched.model.hosts.host import HostConfig
 from gsched.wire.identity.caller_identity import Authenticator
 from gsched.wire.identity.shared_callers import ByHost, ServedNames
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, bounded, listen_tls, streams

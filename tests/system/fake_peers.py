@@ -13,8 +13,8 @@ import grpc
 from fault_tools import run_dir
 from live_cluster import PATIENCE_S, Cluster
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.wire.address import MASTER_FILE, read_address, write_address
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.messages.convert import fill

@@ -21,8 +21,8 @@ from gsched.app.clusters import daemons
 from gsched.base.errors import GschedError
 from gsched.config.configuration import load
 from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobStarted, JobSubmitted, decode_event
-from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, JobView, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobFilter, JobView, Submission
 from gsched.wire.calls.client import Client
 
 COMMAND_WAIT_S = 120.0

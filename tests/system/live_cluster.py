@@ -15,8 +15,8 @@ from pathlib import Path
 from gsched.app.clusters import daemons
 from gsched.base.coded_text import coded, sentence
 from gsched.config.configuration import load
-from gsched.model.reason import PendingReason
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.address import read_address
 from gsched.wire.calls.client import Client
 from tests.support.fakecuda import devices_of

@@ -28,7 +28,7 @@ from fault_tools import (
 from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"

@@ -17,7 +17,7 @@ from fault_tools import AcknowledgedJobs, Stream, end_of, kill_everything, lent,
 from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.ids import new_token
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.run.processes import process_tree
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]

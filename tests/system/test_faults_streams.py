@@ -14,8 +14,8 @@ from fault_tools import check_history, end_of, is_refused, settings, state_of, s
 from live_cluster import PATIENCE_S, Cluster
 
 from gsched.model.event import JobFinished, StaleResultRecorded, decode_event
-from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobFilter, Submission
 from gsched.wire.address import read_address
 from gsched.wire.messages.control_action import ControlAction
 from gsched.wire.messages.protocol import PROTOCOL

@@ -17,7 +17,7 @@ from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.coded_text import sentence
 from gsched.model.event import JobRequeued, decode_event
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 
 MIB = 1 << 20
 ONE = ("-R", "rusage[ngpus_excl_p=1]")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-from gsched.model.gpu_curve import MOST_POINTS
+from gsched.model.gpus.gpu_curve import MOST_POINTS
 
 MIB = 1 << 20
 WATTS = 200

@@ -13,7 +13,7 @@ from fault_tools import settings
 from live_cluster import Cluster
 
 from gsched.model.event import JobPartEnded, JobPartStarted, JobStarted, decode_event
-from gsched.model.view import JobFilter, JobView
+from gsched.model.views.view import JobFilter, JobView
 
 HOSTS = ("a", "b", "c")
 ON_ALL = ("-n", "3", "-R", "span[ptile=1] rusage[ngpus_excl_p=2/host]", "-m", "a! b c")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from live_cluster import Cluster
 
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 from live_cluster import Cluster
 
 from gsched.base.coded_text import AnyText, CodedText, coded, has_code, sentence
-from gsched.model.view import HostView, JobView
+from gsched.model.views.view import HostView, JobView
 
 REWORD = """
 import re

@@ -11,7 +11,7 @@ import pytest
 from live_cluster import Cluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.view import JobView
+from gsched.model.views.view import JobView
 
 EIGHT = range(8)
 ONE = ("-R", "rusage[ngpus_excl_p=1]")

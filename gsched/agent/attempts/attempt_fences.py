@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.probe.mig_device_nodes import capabilities
 from gsched.probe.render_nodes import nodes_of_vendor, render_nodes
 from gsched.run.fence.ground import Ground

@@ -36,11 +36,11 @@ from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Internal
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import KEPT_OUTPUT_MIB
-from gsched.model.gpu_curve import MOST_PACKED
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.jobs.job import AttemptResult, JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, StartedInfo
 from gsched.run.processes.attempt_marks import left_by

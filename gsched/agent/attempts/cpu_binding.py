@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gsched.model.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
+from gsched.model.ledgers.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
 from gsched.resreq.syntax import parse
 
 LOCAL_ONLY = "localonly"

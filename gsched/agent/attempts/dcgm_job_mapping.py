@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 
 from gsched.base.ids import show_job
-from gsched.model.allocation import HostAllocation
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
 

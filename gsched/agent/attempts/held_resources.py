@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gsched.base.ids import attempt_name, parse_attempt_name
-from gsched.model.allocation import HostAllocation
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.order import Order
 
 

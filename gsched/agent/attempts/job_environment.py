@@ -1,8 +1,8 @@
 """What a job sees: the submission's environment, LSF's LSB_* names, and exactly its GPUs.
 
 Source of the names: LSF's environment variables of batch jobs. CUDA's numbers of GPUs are not NVML's, see
-gsched.model.cuda_order. CUDA_VISIBLE_DEVICES is set in _set_gpus; mps_for_jobs.Mps.variables replaces it for jobs with
-MPS.
+gsched.model.ledgers.cuda_order. CUDA_VISIBLE_DEVICES is set in _set_gpus; mps_for_jobs.Mps.variables replaces it for
+jobs with MPS.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gsched.agent.attempts.cpu_binding import affinity_variables
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
-from gsched.model.cuda_order import in_cuda_order, pci_address
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.cuda_order import in_cuda_order, pci_address
 from gsched.run.account import UnixAccount
 
 MAX_INDEX = (1 << 31) - 1

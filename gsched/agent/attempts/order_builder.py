@@ -30,9 +30,9 @@ from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
-from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import GpuUnrequested
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Fence, JobStep, Mail, Order

@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from gsched.base.ids import array_of, index_of
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 from gsched.run.order import JobStep
 
 _PATTERN = re.compile("%(JG|J|I|EJ|EI|P|U|G|H)")

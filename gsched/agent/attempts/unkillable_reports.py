@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.atomic_write import replace_file
-from gsched.model.host import ComputeMode
+from gsched.model.hosts.host import ComputeMode
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.devices import MODE_BY_OPTION, MODE_OF_CLAIM, SETTABLE_MODES
-from gsched.model.host import EXCLUSIVE_MODES, ComputeMode, Gpu, GpuReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import EXCLUSIVE_MODES, ComputeMode, Gpu, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import MODE_BY_OPTION, MODE_OF_CLAIM, SETTABLE_MODES
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
 

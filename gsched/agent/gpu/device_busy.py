@@ -14,9 +14,9 @@ from gsched.agent.gpu.foreign_processes import named, takes
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import AnyText, CodedText, coded, listed
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HostAllocation
-from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess, GpuReport
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.hosts.host import EXCLUSIVE_MODES, Gpu, GpuProcess, GpuReport
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.mps_daemon import pipes_of, serves_host
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from gsched.agent.gpu.foreign_processes import DIRTY, FOREIGN
 from gsched.base.coded_text import has_code
-from gsched.model.host import Gpu
+from gsched.model.hosts.host import Gpu
 from gsched.run.account import FIRST_PERSON
 from gsched.run.processes import process_tree
 

@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded
 from gsched.model.config import GpuForeign
-from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess
+from gsched.model.hosts.host import EXCLUSIVE_MODES, Gpu, GpuProcess
 
 FOREIGN, DIRTY = "gpu.foreign", "gpu.dirty"
 """Codes of problems: a process of nobody's job, what a job has left."""

@@ -31,12 +31,12 @@ from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
-from gsched.model.devices import devices_of
-from gsched.model.host import Gpu, GpuProcess, GpuReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import Gpu, GpuProcess, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.devices import devices_of
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.fork_server_client import Watch
 from gsched.run.mps_daemon import pipes_of, serves_host
 from gsched.run.processes import process_tree

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from gsched.base.coded_text import AnyText, coded, listed
-from gsched.model.host import MOST_XIDS, Gpu, GpuXid
-from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, RESET_XIDS, describe_xid
+from gsched.model.gpus.xid import CONTAINED_XIDS, FATAL_XIDS, RESET_XIDS, describe_xid
+from gsched.model.hosts.host import MOST_XIDS, Gpu, GpuXid
 
 COOLER_C = 5
 """A GPU that was too hot is offered again when it is so much cooler than the limit."""

@@ -25,9 +25,9 @@ from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.gpu_check import CheckRules, GpuCheck
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
-from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.processes.process_tree import boot_id
 from gsched.wire.v1 import agent_pb2
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from gsched.model.host import OVERUSE_PROBES, Gpu, GpuProcess, GpuReport
+from gsched.model.hosts.host import OVERUSE_PROBES, Gpu, GpuProcess, GpuReport
 from gsched.run.processes import process_tree
 from gsched.wire.identity.caller_identity import user_name
 

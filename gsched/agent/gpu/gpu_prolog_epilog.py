@@ -14,9 +14,9 @@ from typing import Protocol
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HostAllocation
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from gsched.base.coded_text import coded
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.hosts.host import Gpu, GpuReport
 
 
 class LostGpus:

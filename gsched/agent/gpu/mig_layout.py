@@ -15,8 +15,8 @@ import msgspec
 from gsched.agent.gpu.gpu_health import HeldParts
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
-from gsched.model.devices import devices_of, is_astray
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.ledgers.devices import devices_of, is_astray
 from gsched.probe.mig_device_nodes import Capabilities, capabilities
 
 _Layout = tuple[tuple[str, str], ...]

@@ -26,11 +26,11 @@ from gsched.base.atomic_write import replace_file
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
-from gsched.model.allocation import HostAllocation
-from gsched.model.cuda_order import in_cuda_order
-from gsched.model.host import GpuReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.cuda_order import in_cuda_order
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.resreq.gpu import GpuRequirement, parse_gpu
 from gsched.run.account import UnixAccount
 from gsched.run.fence.ground import Ground

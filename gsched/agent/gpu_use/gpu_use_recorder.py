@@ -18,9 +18,9 @@ from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
 from gsched.base.clock import Clock
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HostAllocation
-from gsched.model.gpu_use import DeviceUse, GpuUsage
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gsched.agent.gpu_use.use_totals import UseSample
-from gsched.model.gpu_use import DeviceUse, ProcessUse
+from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
 
 
 def share_of(use: DeviceUse, own: Collection[int], *, is_alone: bool, are_hidden: bool) -> UseSample:

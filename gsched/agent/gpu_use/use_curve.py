@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.gpu_curve import MOST_POINTS, CurvePoint, GpuCurve
+from gsched.model.gpus.gpu_curve import MOST_POINTS, CurvePoint, GpuCurve
 
 
 class TimedMeasure(msgspec.Struct, array_like=True):

@@ -11,8 +11,8 @@ import math
 import msgspec
 
 from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
-from gsched.model import clock_reasons
-from gsched.model.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage
+from gsched.model.gpus import clock_reasons
+from gsched.model.gpus.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage
 
 MOST_W = 10_000.0
 """No device takes more: a counter that says so is wrong."""

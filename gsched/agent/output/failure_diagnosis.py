@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from gsched.agent.blocking_pool import Aside
 from gsched.agent.output.failure_lines import MOST_BYTES, failure_in
 from gsched.base.ids import attempt_name
-from gsched.model.failure import judge
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptFailure, AttemptResult
+from gsched.model.jobs.failure import judge
+from gsched.model.jobs.job import AttemptFailure, AttemptResult
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.attempt_files import STDERR, STDOUT
 from gsched.run.executor import ProcessExecutor
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gsched.model.failure import LONGEST_DETAIL, FailureClass
-from gsched.model.job import AttemptFailure
+from gsched.model.jobs.failure import LONGEST_DETAIL, FailureClass
+from gsched.model.jobs.job import AttemptFailure
 
 MOST_BYTES = 64 * 1024
 """Of the end of each stream."""

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
 LOOK_EVERY_S = 0.2

@@ -16,8 +16,8 @@ from gsched.agent.blocking_pool import Aside
 from gsched.agent.output.mail import send
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import attempt_name
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.account import UnixAccount
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Mail, Order

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.agent.output import terminal_questions
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run import task_files
 from gsched.run.attempt_files import HOSTFILE
 from gsched.run.executor import ProcessExecutor

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from gsched.agent.tasks.task_launch import LaunchFrames, LaunchOrder, LaunchWork, TaskLaunch
 from gsched.agent.tasks.task_questions import TaskQuestions
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.identity.socket_peer import peer_of
 from gsched.wire.messages import launch_protocol
 from gsched.wire.messages.frames import ProtocolError, frame

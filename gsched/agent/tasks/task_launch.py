@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gsched.agent.tasks.host_tasks import PIECE, SMALL
 from gsched.agent.tasks.task_questions import TaskQuestions
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.supervisor import steps
 from gsched.wire.messages import launch_protocol
 from gsched.wire.messages.frames import Decoder, ProtocolError, frame

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from gsched.base.errors import NotFound
 from gsched.base.ids import show_job
-from gsched.model.job import PENDING
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import PENDING
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
 
 LOOK_S = 15.0

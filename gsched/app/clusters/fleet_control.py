@@ -16,7 +16,7 @@ from gsched.app.clusters.private import host_name
 from gsched.app.installation.units import AGENT_UNIT, DOOR_UNIT, MASTER_UNIT
 from gsched.base.envdir import read_setting
 from gsched.model.config import ClusterConfig
-from gsched.model.fleet import STOP
+from gsched.model.hosts.fleet import STOP
 from gsched.wire.calls.client import Client
 
 DEFAULT_RSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"

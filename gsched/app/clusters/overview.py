@@ -8,9 +8,9 @@ import msgspec
 
 from gsched.cli.render.cluster.master_status import MasterStatus
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.catalogue import TimeSpan
 from gsched.model.event import ConfigApplied, decode_event
-from gsched.model.view import JobFilter
+from gsched.model.views.catalogue import TimeSpan
+from gsched.model.views.view import JobFilter
 from gsched.wire.calls.client import Client
 
 

@@ -22,8 +22,8 @@ from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, P
 from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, private_texts, write_private
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.job import PENDING
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import PENDING
+from gsched.model.views.view import JobFilter
 from gsched.probe.gpu import inventory_path
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 from gsched.store.filesystem import check_filesystem

@@ -11,7 +11,7 @@ from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.configuration import load
-from gsched.model.view import OrphanView
+from gsched.model.views.view import OrphanView
 from gsched.wire.identity.caller_identity import user_name
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gsched.model import event as events
-from gsched.model.gpu_curve import GpuCurve, unpack
-from gsched.model.job import Usage
-from gsched.model.view import JobHistory
+from gsched.model.gpus.gpu_curve import GpuCurve, unpack
+from gsched.model.jobs.job import Usage
+from gsched.model.views.view import JobHistory
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session
-from gsched.model.view import Answer
+from gsched.model.views.view import Answer
 
 NO_LIMIT = -1
 EVERYBODY = "all"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gsched.base.errors import LSF_FAILURE
 from gsched.cli.session.call import Call
-from gsched.model.catalogue import Grouping
+from gsched.model.views.catalogue import Grouping
 
 
 def chosen_groups(groups: Sequence[Grouping], words: Iterable[str]) -> tuple[list[Grouping], list[str]]:

@@ -19,13 +19,13 @@ from gsched.cli.render.jobs.job_devices import gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
-from gsched.model.allocation import Allocation
-from gsched.model.failure import failure_of
-from gsched.model.host import Gpu
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.left_running import left_running_text
+from gsched.model.hosts.host import Gpu
+from gsched.model.jobs.failure import failure_of
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.jobs.left_running import left_running_text
+from gsched.model.ledgers.allocation import Allocation
 from gsched.model.texts_of_before import says_requeued
-from gsched.model.view import EventRecord, JobHistory, JobView
+from gsched.model.views.view import EventRecord, JobHistory, JobView
 
 MOST_LEFT_NAMED = 10
 """Processes that a job had left running, by name."""

@@ -18,7 +18,7 @@ from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Parsed
-from gsched.model.view import Control, JobFilter
+from gsched.model.views.view import Control, JobFilter
 from gsched.wire.messages.control_action import ControlAction
 
 EVERY = 0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gsched.model.resource import BUILTIN
-from gsched.model.view import JobView
+from gsched.model.hosts.resource import BUILTIN
+from gsched.model.views.view import JobView
 from gsched.wire.calls.client import Client
 
 _UNSET = "-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.model.host import Gpu
+from gsched.model.hosts.host import Gpu
 from gsched.wire.calls.client import Client
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.cli.render.hosts.shared_tables import SharedValue
-from gsched.model.view import HostView, SharedView
+from gsched.model.views.view import HostView, SharedView
 
 
 def shared_resources(

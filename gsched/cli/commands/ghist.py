@@ -28,10 +28,10 @@ from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
-from gsched.model.catalogue import TimeSpan
-from gsched.model.host import Gpu
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import JobFilter, JobHistory
+from gsched.model.hosts.host import Gpu
+from gsched.model.views.catalogue import TimeSpan
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import JobFilter, JobHistory
 from gsched.wire.calls.past_calls import PastAnswer, PastCalls
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 

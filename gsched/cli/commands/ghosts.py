@@ -29,9 +29,9 @@ from gsched.cli.session.command_line import (
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.devices import ALONE_CLAIMS
-from gsched.model.job import FINISHED
-from gsched.model.view import HostView, JobFilter
+from gsched.model.jobs.job import FINISHED
+from gsched.model.ledgers.devices import ALONE_CLAIMS
+from gsched.model.views.view import HostView, JobFilter
 
 TABLE = OptionTable(
     summary="show the hosts, their slots and what is left of their resources",

@@ -13,7 +13,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.view import JobFilter, JobView
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
 
 TABLE = OptionTable(

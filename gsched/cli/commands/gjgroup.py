@@ -10,7 +10,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable
-from gsched.model.view import JobGroupView
+from gsched.model.views.view import JobGroupView
 
 TABLE = OptionTable(
     summary="show job groups with the jobs in them and below them",

@@ -46,9 +46,9 @@ from gsched.cli.session.session import Session, connected, setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.session.watch import has_screen, watch
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.catalogue import MOST_NAMED, AccountFilter
-from gsched.model.host import Gpu
-from gsched.model.view import JobFilter, JobView
+from gsched.model.hosts.host import Gpu
+from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.identity.caller_identity import uid_of_user
 
 _LEVELS = (

@@ -9,7 +9,7 @@ from gsched.cli.answers.job_actions import carry_out
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.job_signal import SignalEffect, effect_of
+from gsched.model.jobs.job_signal import SignalEffect, effect_of
 from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(

@@ -8,7 +8,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.room_view import LimitView
+from gsched.model.views.room_view import LimitView
 
 TABLE = OptionTable(
     summary="show the limits that are in use: used/allowed",

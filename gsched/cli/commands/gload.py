@@ -27,7 +27,7 @@ from gsched.cli.session.command_line import (
 )
 from gsched.cli.session.session import connected
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.view import HostView
+from gsched.model.views.view import HostView
 
 TABLE = OptionTable(
     summary="show the load of the hosts, the least loaded first",

@@ -26,7 +26,7 @@ from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.bmod import Modification, read_modification, unmodified
 from gsched.dialect.bsub_options import BMOD
-from gsched.model.view import Control, JobFilter, JobView
+from gsched.model.views.view import Control, JobFilter, JobView
 
 TABLE = BMOD
 EVERY = 0

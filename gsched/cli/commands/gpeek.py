@@ -10,8 +10,8 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.job import FINISHED, STARTED
-from gsched.model.view import JobFilter, OutputChunk
+from gsched.model.jobs.job import FINISHED, STARTED
+from gsched.model.views.view import JobFilter, OutputChunk
 from gsched.wire.calls.client import Client
 
 TABLE = OptionTable(

@@ -8,7 +8,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.view import QueueView
+from gsched.model.views.view import QueueView
 
 TABLE = OptionTable(
     summary="show the queues",

@@ -16,7 +16,7 @@ from gsched.cli.session.master_links import serves_others
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 
 TABLE = OptionTable(
     summary="show the messages in a job's message boxes",

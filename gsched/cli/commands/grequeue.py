@@ -10,8 +10,8 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, read_options
 from gsched.cli.session.session import Session
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.catalogue import MOST_NAMED, AccountFilter
-from gsched.model.view import Control, JobFilter
+from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
+from gsched.model.views.view import Control, JobFilter
 from gsched.wire.messages.control_action import ControlAction
 
 TABLE = OptionTable(

@@ -7,7 +7,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import connected
 from gsched.dialect.options import OptionTable, unsupported
-from gsched.model.room_view import ReservationView
+from gsched.model.views.room_view import ReservationView
 
 TABLE = OptionTable(
     summary="delete advance reservations; jobs that run in them go on (administrators only)",

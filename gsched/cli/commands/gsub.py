@@ -37,10 +37,10 @@ from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
 from gsched.dialect.environment import environment_block
-from gsched.model import view
-from gsched.model.devices import SUDO_WARNING
-from gsched.model.job import JobSpec
-from gsched.model.view import Submitted
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.devices import SUDO_WARNING
+from gsched.model.views import view
+from gsched.model.views.view import Submitted
 
 TABLE = BSUB
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)

@@ -10,8 +10,8 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.session import Session
 from gsched.dialect.options import OptionTable, unsupported
-from gsched.model.job import JobSpec
-from gsched.model.view import Control, JobFilter
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Control, JobFilter
 
 TABLE = OptionTable(
     summary="move jobs to another queue; a started one goes on running and is counted there",

@@ -10,7 +10,7 @@ from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.options import Option, OptionTable
-from gsched.model.view import ConditionView
+from gsched.model.views.view import ConditionView
 
 TABLE = OptionTable(
     summary="wait until a condition on jobs holds",

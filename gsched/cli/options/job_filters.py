@@ -9,7 +9,7 @@ import fnmatch
 from collections.abc import Callable
 
 from gsched.dialect.options import Option, Parsed
-from gsched.model.view import JobView
+from gsched.model.views.view import JobView
 
 NARROWING = (
     Option("app", "PROFILE", "only jobs of this application profile", "-app training"),

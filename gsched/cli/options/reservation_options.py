@@ -16,7 +16,7 @@ from gsched.cli.session.command_line import program
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, Parsed
 from gsched.dialect.times import parse_time
-from gsched.model.room_view import ReservationView
+from gsched.model.views.room_view import ReservationView
 
 MOST = 1_000_000
 

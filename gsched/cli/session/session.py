@@ -18,8 +18,8 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotF
 from gsched.base.ids import show_job
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.master_links import folder_of, link_of
-from gsched.model.job import STARTED
-from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView, OutputChunk
+from gsched.model.jobs.job import STARTED
+from gsched.model.views.view import EventRecord, JobEnd, JobFilter, JobView, OutputChunk
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retried_calls import BrokenOff
 from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait

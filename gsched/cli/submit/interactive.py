@@ -24,8 +24,8 @@ from gsched.cli.session.session import Session
 from gsched.cli.submit.job_wait import Wait
 from gsched.cli.submit.time_left import TimeLeft
 from gsched.model.event import AnyEvent, JobFinished, JobStarted
-from gsched.model.job import TERM_TEXTS
-from gsched.model.view import OutputChunk
+from gsched.model.jobs.job import TERM_TEXTS
+from gsched.model.views.view import OutputChunk
 from gsched.wire.calls.client import Client
 from gsched.wire.messages.control_action import ControlAction
 

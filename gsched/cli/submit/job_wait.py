@@ -11,8 +11,8 @@ from gsched.base.errors import LSF_FAILURE, GschedError
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.session import Session
 from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
-from gsched.model.job import AttemptResult, JobState
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import AttemptResult, JobState
+from gsched.model.views.view import JobFilter
 
 TERMINATED_WHILE_PENDING = 126
 """Exit code of -K for a job that never started. Source: bsub(1)."""

@@ -23,7 +23,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, setting
 from gsched.dialect.bsub import rejected
 from gsched.dialect.directives import split_words
-from gsched.model.view import Submission, Submitted
+from gsched.model.views.view import Submission, Submitted
 
 JOBS_PER_CALL = 500
 BYTES_PER_CALL = 8 << 20

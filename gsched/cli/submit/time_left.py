@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from gsched.base.errors import GschedError
 from gsched.cli.session.call import Cancelled
-from gsched.model.job import JobState
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import JobState
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
 
 LEAD_S = 300.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gsched.base.coded_text import CodedText
 from gsched.core.records.job import JobRecord
-from gsched.model.failure import judge
-from gsched.model.job import AttemptResult
-from gsched.model.xid import xids_in
+from gsched.model.gpus.xid import xids_in
+from gsched.model.jobs.failure import judge
+from gsched.model.jobs.job import AttemptResult
 
 _FAILED = "gpu.has_failed"
 _OF_GPUS = ("note.xid", "note.gpu_failed")

@@ -14,8 +14,8 @@ from gsched.core.decision import Decision
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobNoted
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, STARTED
+from gsched.model.jobs.job import FINISHED, STARTED
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 MOST_NOTES = 200
 """Notes in one job's history; what agents have to say beyond that is dropped."""

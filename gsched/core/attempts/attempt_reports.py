@@ -59,7 +59,7 @@ from gsched.model.event import (
     JobStatusLost,
     StaleResultRecorded,
 )
-from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
+from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState
 
 MOST_STALE = 10_000
 """Results of attempts of jobs that nobody remembers that one host may hand in."""

@@ -18,7 +18,6 @@ from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
-from gsched.model.devices import devices_of
 from gsched.model.event import (
     JobFinished,
     JobGpuCurves,
@@ -27,8 +26,9 @@ from gsched.model.event import (
     JobRequeued,
     JobSuspended,
 )
-from gsched.model.job import AttemptResult, JobState, Usage
-from gsched.model.requeue_exits import requeue_values
+from gsched.model.jobs.job import AttemptResult, JobState, Usage
+from gsched.model.jobs.requeue_exits import requeue_values
+from gsched.model.ledgers.devices import devices_of
 from gsched.model.texts_of_before import start_failure
 
 SYSTEM = "_system_"

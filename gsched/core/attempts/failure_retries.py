@@ -7,9 +7,9 @@ from typing import NamedTuple
 from gsched.core.attempts.attempt_failure import host_of_gpu_error
 from gsched.core.records.job import JobRecord
 from gsched.model.config import ClusterConfig
-from gsched.model.failure import FailureClass, death, failure_of
-from gsched.model.job import AttemptResult
-from gsched.model.retry import RetryRule, retry_rules
+from gsched.model.jobs.failure import FailureClass, death, failure_of
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.retry import RetryRule, retry_rules
 
 
 class Retry(NamedTuple):

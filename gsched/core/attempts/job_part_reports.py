@@ -24,7 +24,7 @@ from gsched.model.event import (
     JobSignalRequested,
     JobStatusRegained,
 )
-from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState, Usage
+from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState, Usage
 
 LOST_PART = "TERM_EXTERNAL_SIGNAL"
 """Why a job ends of which a part has ended unasked, where the part itself has no better word for it."""

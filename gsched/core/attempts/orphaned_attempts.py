@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import HostAllocation
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 def keep_orphaned(state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation) -> None:

@@ -10,7 +10,7 @@ from gsched.base.ids import attempt_name, show_job
 from gsched.core.attempts.attempt_notes import known_on, note
 from gsched.core.command import AttemptUnkillable
 from gsched.core.decision import Decision
-from gsched.model.job import FINISHED
+from gsched.model.jobs.job import FINISHED
 
 
 def note_unkillable(report: AttemptUnkillable, decision: Decision) -> None:

@@ -20,11 +20,11 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import ForgetAttempts, TerminateAttempt
 from gsched.core.resources.observed_hosts import Observation, Observations, UnrecordedAttempt
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import HostAllocation
 from gsched.model.event import JobSuspended, NumbersRaised, StoreRenewed
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import PENDING, STARTED
-from gsched.model.view import Answer
+from gsched.model.jobs.job import PENDING, STARTED
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.views.view import Answer
 
 MOST_UNRECORDED = 20_000
 """Of one host."""

@@ -23,8 +23,8 @@ from gsched.core.records.job_groups import groups_above
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
-from gsched.model.job import FINISHED
-from gsched.model.view import Answer
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.view import Answer
 
 MOST_GROUPS = 1_000
 """Of one user; LSF knows no limit."""

@@ -20,11 +20,11 @@ from gsched.core.resources.resource_values import LOCAL_TYPE, host_values, slot_
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ReservationMade, ReservationRemoved
-from gsched.model.host import HostConfig
-from gsched.model.reported_resources import gpu_names_in, gpu_value
-from gsched.model.resource import GPU_COUNTERS
-from gsched.model.room_view import ReservationView
-from gsched.model.view import Answer
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.reported_resources import gpu_names_in, gpu_value
+from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.views.room_view import ReservationView
+from gsched.model.views.view import Answer
 from gsched.resreq.ast import Requirement
 from gsched.resreq.evaluate import compile_select
 from gsched.resreq.syntax import parse

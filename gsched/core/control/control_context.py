@@ -17,7 +17,7 @@ from gsched.core.decision import Decision
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
 
 FINISHED_TEXT = "Job has already finished"
 WRONG_STATE_TEXT = "Job is not in a state that was asked for"

@@ -18,8 +18,8 @@ from gsched.core.control.administration import hosts_ruled_by
 from gsched.core.decision import Decision
 from gsched.core.instruction import OpenGpu
 from gsched.model.event import GpuClosed, GpuOpened
-from gsched.model.host import Gpu
-from gsched.model.view import Answer
+from gsched.model.hosts.host import Gpu
+from gsched.model.views.view import Answer
 
 _PLACE = re.compile(r"(.+):([0-9]{1,6})", re.ASCII)
 _OF_A_PART = "MIG-"

@@ -40,9 +40,9 @@ from gsched.core.resources.observed_hosts import Observation
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForced, JobMessagePosted, JobMoved
-from gsched.model.job import FINISHED, STARTED, JobSpec, JobState
-from gsched.model.job_signal import SignalEffect, effect_of, is_signal
-from gsched.model.view import Control, JobFilter
+from gsched.model.jobs.job import FINISHED, STARTED, JobSpec, JobState
+from gsched.model.jobs.job_signal import SignalEffect, effect_of, is_signal
+from gsched.model.views.view import Control, JobFilter
 
 MOST_BOX = 128
 """MAX_JOB_MSG_NUM of LSF's lsb.params."""

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from gsched.base.ids import array_of, index_of
 from gsched.base.wildcards import looks, wildcards
-from gsched.model.allocation import Allocation
-from gsched.model.job import FINISHED, JobSpec
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.views.view import JobFilter
 
 LOOKS_OF_STEP = 8
 """At a name, in one step."""

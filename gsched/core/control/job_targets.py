@@ -16,8 +16,8 @@ from gsched.core.control.job_filter import admits, name_weight
 from gsched.core.records.array import JobArray, indices_of
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.job import FINISHED
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.view import JobFilter
 
 NOT_FOUND = "No matching job found"
 

@@ -29,7 +29,7 @@ from gsched.model.event import (
     JobResumed,
     JobSuspended,
 )
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
 
 INTERACTIVE_TEXT = "Interactive job cannot be rerunnable"
 """The command that was its terminal is gone."""

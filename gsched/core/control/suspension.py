@@ -17,7 +17,7 @@ from gsched.model.event import (
     JobResumed,
     JobSuspended,
 )
-from gsched.model.job import JobSpec, JobState
+from gsched.model.jobs.job import JobSpec, JobState
 
 
 def stop(context: ControlContext[JobCommand], job: JobRecord) -> str:

@@ -17,7 +17,6 @@ from gsched.core.instruction import SignalAttempt, TerminateAttempt
 from gsched.core.records.array import JobArray
 from gsched.core.records.host_allocations import is_ordered
 from gsched.core.records.job import JobRecord
-from gsched.model.allocation import Allocation
 from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
@@ -25,8 +24,9 @@ from gsched.model.event import (
     JobPostProcessed,
     JobSignalRequested,
 )
-from gsched.model.job import PENDING, AttemptResult, JobState
-from gsched.model.job_signal import SignalEffect, effect_of
+from gsched.model.jobs.job import PENDING, AttemptResult, JobState
+from gsched.model.jobs.job_signal import SignalEffect, effect_of
+from gsched.model.ledgers.allocation import Allocation
 
 
 def kill(context: ControlContext[KillJobs], job: JobRecord) -> str:

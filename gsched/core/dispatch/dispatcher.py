@@ -16,10 +16,10 @@ from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, Ter
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import Allocation
 from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
-from gsched.model.job import JobSpec, JobState
-from gsched.model.snapshot import Placement, Plan, Preempted
+from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Placement, Plan, Preempted
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import slots_missing
 

@@ -13,16 +13,16 @@ from gsched.core.resources.closed_gpus import without_closed
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_model, host_type, host_values, slot_limit
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
-from gsched.model.devices import MIG_CLAIMS
-from gsched.model.host import COUNTER_OF_MODE, Gpu, GpuProcess, GpuReport, HostConfig, HostState
-from gsched.model.host_ledger import AttemptKey, HostLedger
-from gsched.model.job import JobState
-from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
-from gsched.model.topology import Topology
-from gsched.model.view import GpuView, HostView, OrphanView, ResourceValue
-from gsched.model.window import is_open, minute_of_week, windows_text
+from gsched.model.hosts.host import COUNTER_OF_MODE, Gpu, GpuProcess, GpuReport, HostConfig, HostState
+from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+from gsched.model.hosts.topology import Topology
+from gsched.model.jobs.job import JobState
+from gsched.model.ledgers.allocation import COUNTER_OF_CLAIM
+from gsched.model.ledgers.devices import MIG_CLAIMS
+from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
+from gsched.model.queues.window import is_open, minute_of_week, windows_text
+from gsched.model.views.view import GpuView, HostView, OrphanView, ResourceValue
 from gsched.resreq.host_types import TYPE_NAMES
 
 _FACTS = ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", TYPE_NAMES)

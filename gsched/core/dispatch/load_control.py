@@ -18,13 +18,13 @@ from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobResumed, JobSuspended
-from gsched.model.host import HostConfig
-from gsched.model.job import JobState
-from gsched.model.queue import Queue, Threshold
-from gsched.model.reason import PendingReason
-from gsched.model.resource import BUILTIN
-from gsched.model.snapshot import HostValues
-from gsched.model.window import is_open
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.resource import BUILTIN
+from gsched.model.jobs.job import JobState
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.queue import Queue, Threshold
+from gsched.model.queues.window import is_open
+from gsched.model.scheduling.snapshot import HostValues
 from gsched.resreq.evaluate import Verdict, compile_select
 from gsched.resreq.syntax import parse
 

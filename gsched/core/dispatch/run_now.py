@@ -13,9 +13,9 @@ from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import Allocation
 from gsched.model.event import JobNoted
-from gsched.model.snapshot import Snapshot
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.place.forced_placement import placed_by_force
 

@@ -17,16 +17,18 @@ from gsched.core.resources.observed_hosts import Observations
 from gsched.core.resources.resource_values import LOCAL_TYPE, host_type, host_values
 from gsched.core.resources.shared_ledger import SharedLedger
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig, GpuPlacement
-from gsched.model.fairshare_factors import factors_of
-from gsched.model.host import HostConfig
-from gsched.model.ledger import Ledger
-from gsched.model.reason import PlannedStart
-from gsched.model.reported_resources import gpu_names_in
-from gsched.model.resource import BUILTIN
-from gsched.model.run_kind import run_kind
-from gsched.model.snapshot import (
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.reported_resources import gpu_names_in
+from gsched.model.hosts.resource import BUILTIN
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.fairshare_factors import factors_of
+from gsched.model.queues.user import UserLimits
+from gsched.model.queues.window import is_open, minute_of_week
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.run_kind import run_kind
+from gsched.model.scheduling.snapshot import (
     AdvanceReservation,
     Bucket,
     HostSnapshot,
@@ -35,8 +37,6 @@ from gsched.model.snapshot import (
     Running,
     Snapshot,
 )
-from gsched.model.user import UserLimits
-from gsched.model.window import is_open, minute_of_week
 from gsched.policy.limits.limit_counts import LimitCounts
 
 MOST_TEXTS = 100_000

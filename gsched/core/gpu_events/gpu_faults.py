@@ -13,9 +13,9 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.job import JobRecord
 from gsched.model.event import JobRequeueRequested, JobSignalRequested
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.job import FINISHED
-from gsched.model.xid import describe_xid
+from gsched.model.gpus.xid import describe_xid
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.jobs.job import FINISHED
 
 MOST_REQUEUES = 1
 """So often a job is run again because of a GPU; the next failure is more likely to be its own doing."""

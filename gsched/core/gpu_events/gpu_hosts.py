@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gsched.core.decision import Decision
 from gsched.model.event import HostGpusKnown
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
 
 
 def note_gpu_host(host: str, report: GpuReport, decision: Decision) -> None:

@@ -13,7 +13,7 @@ from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.job import JobRecord
 from gsched.model.config import GmemAction
 from gsched.model.event import JobSignalRequested
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.hosts.host import Gpu, GpuReport
 
 REASON = "TERM_MEMLIMIT"
 

@@ -11,11 +11,11 @@ from collections.abc import Collection
 from gsched.base.coded_text import AnyText, CodedText, CodedValue, coded, has_code
 from gsched.core.attempts.attempt_notes import named, note, running_on
 from gsched.core.decision import Decision
-from gsched.model.allocation import HeldGpu
-from gsched.model.devices import is_astray
 from gsched.model.event import JobNoted
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.job import STARTED
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.jobs.job import STARTED
+from gsched.model.ledgers.allocation import HeldGpu
+from gsched.model.ledgers.devices import is_astray
 
 MOST_FOREIGN = 10
 """So many foreign processes are noted of one job at most."""

@@ -25,8 +25,8 @@ from gsched.core.resources.resource_values import affinity_processors, host_valu
 from gsched.core.resources.shared_reports import forget_others, share_anew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.devices import offer_of
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
+from gsched.model.ledgers.devices import offer_of
 
 NOTICED_LATE = 0.5
 """So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""

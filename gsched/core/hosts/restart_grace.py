@@ -16,7 +16,7 @@ from __future__ import annotations
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.snapshot import RequirementClass
+from gsched.model.scheduling.snapshot import RequirementClass
 
 GRACE_S = 5.0
 """Longest wait after the master's start, in seconds."""

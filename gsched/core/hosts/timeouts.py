@@ -18,8 +18,8 @@ from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
-from gsched.model.job import PENDING, STARTED
-from gsched.model.window import minute_of_week
+from gsched.model.jobs.job import PENDING, STARTED
+from gsched.model.queues.window import minute_of_week
 
 ARRIVAL_MOST = 10
 """So many times GSCHED_HOST_LOST at most a host is waited for after a restart of the master, while others come back."""

@@ -37,9 +37,9 @@ from gsched.core.records.job_names import MOST_LOOKED_AT, Search
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.wait_index import item_id
 from gsched.model.config import Params
-from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
-from gsched.model.reason import PendingReason
-from gsched.model.view import ConditionView
+from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.view import ConditionView
 
 INVALID = coded("dependency.invalid")
 NOT_SATISFIED = coded("dependency.not_satisfied")

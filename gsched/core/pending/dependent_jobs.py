@@ -25,7 +25,7 @@ from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobReleased
-from gsched.model.reason import PendingReason
+from gsched.model.jobs.reason import PendingReason
 
 TERM = "TERM_ORPHAN_SYSTEM"
 _NONE: frozenset[int] = frozenset()

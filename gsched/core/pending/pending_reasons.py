@@ -16,10 +16,10 @@ from gsched.core.records.array import JobArray, indices_of
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.job import JobSpec, JobState
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, RequirementClass
-from gsched.model.user import UserLimits
+from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.user import UserLimits
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
 
 WAITING = PendingReason(coded("pending.new"))
 NEW = PendingReason(WAITING.text, detail=coded("pending.new_job_delay"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
 
 WaitingClass = Bucket | tuple[str, RequirementClass]
 """Jobs that share their reasons: a bucket, or all of a class in a queue."""

@@ -11,7 +11,7 @@ import contextlib
 from gsched.base.errors import RequirementError
 from gsched.core.command_turns import reading
 from gsched.core.state.pending_jobs import WaitingRoom
-from gsched.model.snapshot import RequirementClass
+from gsched.model.scheduling.snapshot import RequirementClass
 from gsched.policy.requirement.demand_reader import CACHED_CLASSES, demand_of
 
 

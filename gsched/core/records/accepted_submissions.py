@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.model.event import SubmissionAccepted
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 
 class AcceptedSubmission(msgspec.Struct, array_like=True, gc=False):

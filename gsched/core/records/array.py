@@ -16,7 +16,7 @@ import msgspec
 from gsched.base.ids import element_id
 from gsched.base.indices import Indices, of
 from gsched.core.records.job import JobRecord
-from gsched.model.job import AttemptResult, JobSpec, JobState
+from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
 
 
 @lru_cache(maxsize=4096)

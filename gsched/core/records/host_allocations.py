@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from gsched.core.records.job import JobRecord
-from gsched.model.allocation import HostAllocation
-from gsched.model.job import FINISHED, Usage
+from gsched.model.jobs.job import FINISHED, Usage
+from gsched.model.ledgers.allocation import HostAllocation
 
 _SUMS = (
     "cpu_s", "mem_mib", "swap_mib", "max_mem_mib", "avg_mem_mib", "threads", "max_swap_mib", "max_processes",

@@ -10,11 +10,11 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, AttemptResult, JobSpec, JobState, Usage
-from gsched.model.snapshot import Bucket, Rank, RequirementClass, Running
-from gsched.model.view import JobView, Message
+from gsched.model.jobs.job import FINISHED, PENDING, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Running
+from gsched.model.views.view import JobView, Message
 
 AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""

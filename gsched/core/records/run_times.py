@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gsched.model.job import AttemptResult
-from gsched.model.run_kind import RunKind
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.scheduling.run_kind import RunKind
 
 NEWEST = 20
 """Run times that are kept of a kind."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 REMEMBERED = 4096
 """Specs that later ones are compared with, the oldest forgotten first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gsched.base.ids import array_of, index_of
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 
 class LimitTally:

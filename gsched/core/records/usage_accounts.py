@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from gsched.model.allocation import SHARING, Allocation
-from gsched.model.job import JobSpec
-from gsched.model.limit import Limit
-from gsched.model.snapshot import FairshareUse
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import SHARING, Allocation
+from gsched.model.queues.limit import Limit
+from gsched.model.scheduling.snapshot import FairshareUse
 from gsched.policy.limits.limit_counts import budget_key, concerns
 from gsched.policy.order.fairshare import member_name
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gsched.base.coded_text import CodedText, coded
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import Gpu, GpuReport
 
 ClosedGpus = Mapping[tuple[str, str], GpuClosure]
 """(host, UUID) -> why it is closed."""

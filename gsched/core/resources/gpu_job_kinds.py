@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gsched.core.resources.resource_values import LOCAL_TYPE
-from gsched.model.job import JobSpec
-from gsched.model.snapshot import JobKind, RequirementClass
+from gsched.model.jobs.job import JobSpec
+from gsched.model.scheduling.snapshot import JobKind, RequirementClass
 from gsched.policy.devices.scarce_placement import kind_of_class
 
 MOST_KINDS = 64

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.host import GpuReport, LoadReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import Usage
-from gsched.model.topology import Topology
+from gsched.model.hosts.host import GpuReport, LoadReport
+from gsched.model.hosts.topology import Topology
+from gsched.model.jobs.job import Usage
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from gsched.core.resources.observed_hosts import Observation
 from gsched.model.config import ClusterConfig
-from gsched.model.host import HostConfig
-from gsched.model.reported_resources import gpu_value
-from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
-from gsched.model.topology import Processor, offered
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.reported_resources import gpu_value
+from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+from gsched.model.hosts.topology import Processor, offered
 from gsched.resreq.host_types import LINUX, TYPE_NAMES, type_names
 
 LOCAL_TYPE = LINUX

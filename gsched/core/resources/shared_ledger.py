@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from gsched.model.config import ClusterConfig
-from gsched.model.ledger import Ledger
-from gsched.model.limit import HeldCounts, Limit
-from gsched.model.shared_resource import SharedInstance, limit_of
+from gsched.model.hosts.shared_resource import SharedInstance, limit_of
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.limit import HeldCounts, Limit
 
 _TOGETHER = ("", "", "", "", "")
 """Limits of shared resources tell nobody apart."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.model.config import ClusterConfig
-from gsched.model.shared_resource import SharedInstance
+from gsched.model.hosts.shared_resource import SharedInstance
 
 
 def share_anew(config: ClusterConfig, host: str, observed: Observed) -> tuple[set[str], set[str]]:

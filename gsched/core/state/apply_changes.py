@@ -24,7 +24,7 @@ from gsched.model.event import (
     JobSuspended,
     JobSwitched,
 )
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.texts_of_before import start_failure
 
 if TYPE_CHECKING:

@@ -61,10 +61,10 @@ from gsched.model.event import (
     StoreRenewed,
     SubmissionAccepted,
 )
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
-from gsched.model.run_kind import run_kind
-from gsched.model.view import Message
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
+from gsched.model.scheduling.run_kind import run_kind
+from gsched.model.views.view import Message
 
 __all__ = ["IllegalEvent", "apply"]
 

@@ -16,8 +16,8 @@ from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.run_times import KnownTimes, RunTimes
 from gsched.core.records.spec_interning import fingerprint
 from gsched.core.records.usage_accounts import UsageAccounts
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.job import JobSpec, JobState
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.jobs.job import JobSpec, JobState
 
 if TYPE_CHECKING:
     from gsched.core.state.cluster_state import ClusterState

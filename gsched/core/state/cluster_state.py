@@ -26,13 +26,13 @@ from gsched.core.state import apply_events, checkpoint, quarantine
 from gsched.core.state.pending_jobs import WaitingRoom
 from gsched.core.state.retention import Forgetting
 from gsched.core.state.wait_index import Waits
-from gsched.model.allocation import HostAllocation
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
-from gsched.model.ledger import Ledger
-from gsched.model.snapshot import Running
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec, JobState
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.scheduling.snapshot import Running
 
 
 class ClusterState:

@@ -16,8 +16,8 @@ from itertools import count, groupby
 from gsched.base.ids import element_id
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
-from gsched.model.job import JobSpec
-from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
+from gsched.model.jobs.job import JobSpec
+from gsched.model.scheduling.snapshot import Bucket, Head, Rank, RequirementClass
 
 _rank = tuple.__new__
 _SPARE_HEADS = 64
@@ -27,7 +27,7 @@ _SPECS = 1024
 
 
 class WaitingLine:
-    """The jobs of one bucket. Satisfies gsched.model.snapshot.HeadLine.
+    """The jobs of one bucket. Satisfies gsched.model.scheduling.snapshot.HeadLine.
 
     An entry is a rank and a number, and stands in four arrays of plain numbers, which cost a sixth of what objects
     would. Those before `_start` are gone: jobs leave at the front, and what follows need not be moved each time.
@@ -206,7 +206,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         return self._queues.get(requirement, {})
 
     def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
-        """The first jobs of the buckets of a class in a queue, in order; see gsched.model.snapshot.Head."""
+        """The first jobs of the buckets of a class in a queue, in order; see gsched.model.scheduling.snapshot.Head."""
         found = self._heads.get(requirement, {}).get(queue)
         return [] if found is None else found.in_order()
 

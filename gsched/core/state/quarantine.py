@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gsched.base.ids import array_of, index_of
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add
-from gsched.model.job import FINISHED, PENDING, STARTED
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED
 
 if TYPE_CHECKING:
     from gsched.core.state.cluster_state import ClusterState

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
-from gsched.model.job import FINISHED
+from gsched.model.jobs.job import FINISHED
 
 
 class Forgetting:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from gsched.core.records.job import JobRecord
 from gsched.model.event import JobEvent
-from gsched.model.job import TRANSITIONS, JobState
+from gsched.model.jobs.job import TRANSITIONS, JobState
 
 
 class IllegalEvent(Exception):

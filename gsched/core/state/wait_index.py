@@ -13,7 +13,7 @@ from gsched.core.records.array import JobArray
 from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.job import JobRecord
 from gsched.core.state.pending_jobs import WaitingRoom
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
 from gsched.resreq.delays import next_delay
 
 WaitingItem = JobRecord | JobArray

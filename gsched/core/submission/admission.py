@@ -21,11 +21,11 @@ from gsched.core.submission.requirement_check import Judged, JudgeRequirement, L
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
 from gsched.core.submission.spec_sizes import check_form
 from gsched.model.config import ClusterConfig, GpuUnrequested
-from gsched.model.devices import MODE_BY_OPTION, SETTABLE_MODES
-from gsched.model.host import ComputeMode, GpuReport, HostConfig, LoadReport
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.resource import GPU_COUNTERS
+from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig, LoadReport
+from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.devices import MODE_BY_OPTION, SETTABLE_MODES
+from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_about_sudo, is_of_hosts
 
 _MODE_WORDS = {

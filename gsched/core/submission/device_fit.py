@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.devices import GpuPart
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.host_ledger import HostLedger
-from gsched.model.snapshot import RequirementClass
-from gsched.model.topology import Processor
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.hosts.topology import Processor
+from gsched.model.ledgers.devices import GpuPart
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.snapshot import RequirementClass
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.devices.gpu_choice import choose
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed, RequirementChoice, tasks_of

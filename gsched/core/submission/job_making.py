@@ -14,7 +14,7 @@ from gsched.core.command_turns import EVENT
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSubmitted
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 RecordSubmitted = Callable[[JobSubmitted], None]
 _decoder = msgspec.json.Decoder(JobSpec)

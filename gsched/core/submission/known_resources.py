@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from gsched.base.errors import BadRequest
 from gsched.core.resources.resource_values import LOCAL_TYPE, UNKNOWN_MODEL
 from gsched.model.config import ClusterConfig
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, ResourceType
 from gsched.resreq.ast import (
     AnyRequirement,
     Comparison,

@@ -25,8 +25,8 @@ from gsched.core.submission.reserved_amounts import ReservedAnew
 from gsched.core.submission.spec_defaults import complete_started, queue_names, queue_of
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
-from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
-from gsched.model.view import Control, JobFilter
+from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
+from gsched.model.views.view import Control, JobFilter
 from gsched.policy.backfill.planned_reasons import show_time
 
 FIXED = frozenset(

@@ -24,7 +24,7 @@ from gsched.core.submission.known_resources import (
     is_increasing,
 )
 from gsched.model.config import ClusterConfig, GpuUnrequested
-from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.model.hosts.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
 from gsched.model.texts_of_before import is_of_requirement
 from gsched.resreq.amount_steps import at_start
 from gsched.resreq.ast import (

@@ -21,7 +21,7 @@ from gsched.core.state.wait_index import WaitingItem, item_id
 from gsched.core.submission.requirement_check import Judged, JudgeRequirement, lasting
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.event import AnyEvent, JobModified, JobRequeued
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 MOST_CHANGED = 500
 """Jobs that one piece of the work changes at the most."""

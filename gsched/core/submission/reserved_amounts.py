@@ -20,9 +20,9 @@ from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.admission import total_of
 from gsched.core.submission.requirement_check import JudgeRequirement, is_gpus
-from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.resreq.ast import AnyRequirement, Requirement, Reservation
 from gsched.resreq.printer import print_combined, print_requirement

@@ -17,10 +17,10 @@ from gsched.core.authorization import queue_closed_to_user, some
 from gsched.core.control.administration import group_path
 from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Params
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_no_mail
 
 _PLAIN = JobSpec(command="", user="", queue="")

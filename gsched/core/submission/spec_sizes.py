@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gsched.base.errors import BadRequest
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 MOST_TEXT = {"command": 1 << 20, "pre_exec": 1 << 16, "post_exec": 1 << 16, "res_req": 1 << 16, "dependency": 1 << 16}
 """Characters of these fields; of any other SHORT. The language of a requirement has closer limits of its own."""

@@ -18,8 +18,8 @@ from gsched.core.records.spec_interning import fingerprint
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSubmitted, SubmissionAccepted
-from gsched.model.job import JobSpec
-from gsched.model.view import Submitted
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Submitted
 
 Keep = Callable[[int, Sequence[JobSpec], ClusterConfig], None]
 """(first number, specifications, what judged them) of a submission that is accepted now."""

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText
-from gsched.model.fleet import AWAY, CONNECTED, REFUSED, DaemonView
-from gsched.model.view import HostView
+from gsched.model.hosts.fleet import AWAY, CONNECTED, REFUSED, DaemonView
+from gsched.model.views.view import HostView
 
 MOST_REFUSED = 10_000
 """Names of hosts come from outside; more of them than any cluster has are not kept."""

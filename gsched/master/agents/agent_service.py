@@ -30,10 +30,10 @@ from gsched.master.agents.message_checks import check, checked_gpus
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
 from gsched.master.store_lineage import Lineage
-from gsched.model.allocation import HostAllocation
-from gsched.model.host import LoadReport
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.topology import Topology, checked
+from gsched.model.hosts.host import LoadReport
+from gsched.model.hosts.topology import Topology, checked
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import HostAllocation
 from gsched.wire.address import address_of
 from gsched.wire.identity.caller_identity import Proven, ProvenCaller
 from gsched.wire.messages.batch_codec import GpuReports

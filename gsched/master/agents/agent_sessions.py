@@ -28,12 +28,12 @@ from gsched.master.agents.host_speakers import Speaker
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.master.store_lineage import Lineage
 from gsched.master.views.board import Board
-from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.resource import ResourceType
-from gsched.model.view import JobView, OutputChunk
+from gsched.model.hosts.resource import ResourceType
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import JobView, OutputChunk
 from gsched.store.eventlog import EventLog
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2, terminal_pb2

@@ -16,8 +16,8 @@ from gsched import __version__
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.replies import filled
-from gsched.model.fleet import CONNECTED, RESTART, STOP, DaemonView
-from gsched.model.view import Answer
+from gsched.model.hosts.fleet import CONNECTED, RESTART, STOP, DaemonView
+from gsched.model.views.view import Answer
 from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.server import answers
 from gsched.wire.v1 import agent_pb2, fleet_pb2, fleet_pb2_grpc

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import OUTPUT_PIECE
-from gsched.model import clock_reasons
-from gsched.model.failure import LONGEST_DETAIL
-from gsched.model.gpu_curve import MOST_PACKED
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.topology import MAX_PROCESSORS
+from gsched.model.gpus import clock_reasons
+from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.hosts.topology import MAX_PROCESSORS
+from gsched.model.jobs.failure import LONGEST_DETAIL
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 MOST_BYTES = {

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 
 from gsched.base.ids import show_job
 from gsched.master.views.board import Board
-from gsched.model.job import FINISHED
+from gsched.model.jobs.job import FINISHED
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)

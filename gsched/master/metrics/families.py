@@ -22,8 +22,8 @@ from gsched.base.ids import show_job
 from gsched.master.metrics.job_counts import JobCounts
 from gsched.master.metrics.measurements import Histogram, Measurements
 from gsched.master.metrics.pace import Pace
-from gsched.model.host import Gpu
-from gsched.model.view import GpuView, HostView, JobView
+from gsched.model.hosts.host import Gpu
+from gsched.model.views.view import GpuView, HostView, JobView
 
 MIB = 1 << 20
 

@@ -13,9 +13,9 @@ from gsched.base.ids import index_of
 from gsched.master.metrics.pace import Pace
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.board import Board, Untouched
-from gsched.model.job import FINISHED, PENDING, STARTED
-from gsched.model.reason import PendingReason
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.view import JobFilter, JobView
 
 OTHER = "other"
 """Class of a reason that has no code: a store of before had words alone."""

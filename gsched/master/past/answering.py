@@ -14,8 +14,8 @@ import grpc
 from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
 from gsched.master.past.job_histories import Histories, StoredTimes
-from gsched.model.catalogue import Account, AccountFilter
-from gsched.model.past_query import HistoryQuery, JobTimes
+from gsched.model.views.catalogue import Account, AccountFilter
+from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.messages.protocol import HISTORY_LIMIT

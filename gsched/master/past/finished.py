@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from gsched.base.ids import array_of, index_of
 from gsched.master.past.reader import PastReader
-from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter
-from gsched.model.job import JobState
-from gsched.model.view import JobEnd, JobView
+from gsched.model.jobs.job import JobState
+from gsched.model.views.catalogue import MOST_NAMED, Account, AccountFilter
+from gsched.model.views.view import JobEnd, JobView
 from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import catalogue_pb2
 

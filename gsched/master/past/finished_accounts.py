@@ -14,8 +14,6 @@ import msgspec
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.records.array import indices_of
 from gsched.master.past.job_histories import elements_too
-from gsched.model.allocation import Allocation
-from gsched.model.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -29,8 +27,10 @@ from gsched.model.event import (
     JobSwitched,
     decode_event,
 )
-from gsched.model.job import AttemptResult, JobSpec, JobState
-from gsched.model.view import EventRecord, JobView
+from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
+from gsched.model.views.view import EventRecord, JobView
 from gsched.store.history_queries import Costs, History
 from gsched.store.schema import JobRow
 

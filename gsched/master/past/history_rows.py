@@ -22,7 +22,7 @@ from gsched.model.event import (
     JobSubmitted,
     JobSuspended,
 )
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
 from gsched.store.schema import JobRow
 
 _IRREGULAR = (

@@ -25,9 +25,9 @@ from gsched.model.event import (
     JobSwitched,
     decode_event,
 )
-from gsched.model.job import JobSpec
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import EventRecord, JobHistory
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import EventRecord, JobHistory
 from gsched.store.history_queries import History, Times
 from gsched.store.schema import ARRAY
 

@@ -30,9 +30,9 @@ from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cl
 from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld
-from gsched.model.job import JobSpec
-from gsched.model.room_view import LimitSection, ReservationView
-from gsched.model.view import JobFilter, JobGroupView
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.room_view import LimitSection, ReservationView
+from gsched.model.views.view import JobFilter, JobGroupView
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc

@@ -18,9 +18,9 @@ from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.application_views import application_views
 from gsched.master.views.user_views import user_views
 from gsched.master.views.withheld_slots import free_slots, withheld
-from gsched.model.catalogue import AccountFilter, Definitions, Grouping, ModelView, ResourceView, TimeSpan
 from gsched.model.config import ClusterConfig
-from gsched.model.resource import BUILTIN, LOAD_INDICES, Resource, ResourceType
+from gsched.model.hosts.resource import BUILTIN, LOAD_INDICES, Resource, ResourceType
+from gsched.model.views.catalogue import AccountFilter, Definitions, Grouping, ModelView, ResourceView, TimeSpan
 from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams

@@ -23,7 +23,7 @@ from gsched.core.command import (
     StopJobs,
 )
 from gsched.core.control.job_control import MOST_ATTACHED
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import blob_id
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.messages.convert import from_proto

@@ -15,8 +15,8 @@ from gsched.base.ids import array_of, index_of
 from gsched.master.past.finished import Finished
 from gsched.master.views.board import Board
 from gsched.model.event import AnyEvent, ArrayElementsFinished, JobFinished
-from gsched.model.job import FINISHED, JobState
-from gsched.model.view import JobEnd
+from gsched.model.jobs.job import FINISHED, JobState
+from gsched.model.views.view import JobEnd
 from gsched.wire.messages.convert import fill
 from gsched.wire.server import streams
 from gsched.wire.v1 import waiting_pb2, waiting_pb2_grpc

@@ -20,8 +20,8 @@ from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.board import Board
 from gsched.model.event import AnyEvent, JobSubmitted
-from gsched.model.job import FINISHED
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import terminal_pb2, terminal_pb2_grpc

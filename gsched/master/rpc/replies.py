@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.ids import index_of
-from gsched.model.view import JobView
+from gsched.model.views.view import JobView
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import scheduler_pb2
 

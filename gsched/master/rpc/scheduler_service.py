@@ -37,8 +37,9 @@ from gsched.master.views.queue_views import queue_views
 from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
 from gsched.model.event import GPU_CURVES, SubmissionAccepted
-from gsched.model.job import FINISHED, PENDING, JobSpec
-from gsched.model.view import (
+from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
+from gsched.model.queues.window import minute_of_week
+from gsched.model.views.view import (
     ClusterView,
     EventRecord,
     JobFilter,
@@ -47,7 +48,6 @@ from gsched.model.view import (
     Submission,
     Submitted,
 )
-from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 from gsched.wire.identity.caller_identity import Proven

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.user_views import SlotCount
-from gsched.model.application import Application
-from gsched.model.catalogue import ApplicationView
 from gsched.model.config import ClusterConfig
-from gsched.model.job import FINISHED
-from gsched.model.view import JobView
+from gsched.model.jobs.job import FINISHED
+from gsched.model.queues.application import Application
+from gsched.model.views.catalogue import ApplicationView
+from gsched.model.views.view import JobView
 
 
 def application_views(

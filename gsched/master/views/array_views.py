@@ -13,10 +13,10 @@ import msgspec
 from gsched.base.ids import element_id
 from gsched.core.pending.dependency_check import NOT_SATISFIED, element_reason, is_elementwise
 from gsched.core.records.array import JobArray, UnstartedEnd, indices_of
-from gsched.model.job import JobState
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, Rank
-from gsched.model.view import ArrayView, JobView
+from gsched.model.jobs.job import JobState
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.scheduling.snapshot import Bucket, Rank
+from gsched.model.views.view import ArrayView, JobView
 
 
 @dataclass(frozen=True, slots=True)

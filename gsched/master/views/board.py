@@ -24,12 +24,12 @@ from gsched.core.records.job import JobRecord
 from gsched.master.views.array_views import ArrayCopy, copy_of
 from gsched.master.views.charged_share import Charged
 from gsched.master.views.listing_order import Listing
-from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
-from gsched.model.job import PENDING, JobSpec, JobState, Usage
-from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.snapshot import Bucket, Rank
-from gsched.model.view import ArrayView, HostView, JobFilter, JobView
+from gsched.model.jobs.job import PENDING, JobSpec, JobState, Usage
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Bucket, Rank
+from gsched.model.views.view import ArrayView, HostView, JobFilter, JobView
 
 
 class Traits(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ It knows the configuration alone, never what anybody has used.
 from __future__ import annotations
 
 from gsched.model.config import ClusterConfig
-from gsched.model.fairshare_factors import FairshareFactors
+from gsched.model.queues.fairshare_factors import FairshareFactors
 from gsched.policy.order.fairshare import ShareTree
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from gsched.core.engine import Engine
 from gsched.master.views.withheld_slots import withheld
-from gsched.model.room_view import LimitView
-from gsched.model.snapshot import Snapshot
-from gsched.model.view import ShareView
+from gsched.model.scheduling.snapshot import Snapshot
+from gsched.model.views.room_view import LimitView
+from gsched.model.views.view import ShareView
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.order.fairshare import tree_of
 

@@ -15,9 +15,9 @@ from gsched.base.errors import BadRequest
 from gsched.core.resources.resource_values import LOCAL_TYPE
 from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig
-from gsched.model.reported_resources import gpu_names_in, gpu_value
-from gsched.model.resource import Resource, ResourceType
-from gsched.model.view import HostView
+from gsched.model.hosts.reported_resources import gpu_names_in, gpu_value
+from gsched.model.hosts.resource import Resource, ResourceType
+from gsched.model.views.view import HostView
 from gsched.resreq.ast import Name, OrderKey, Requirement
 from gsched.resreq.evaluate import compile_number, compile_select
 from gsched.resreq.names import canonical, select_names

@@ -18,9 +18,9 @@ from gsched.core.control.job_filter import Filterable, admits, name_looks
 from gsched.core.records.array import UnstartedEnd, indices_of
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig
-from gsched.model.job import FINISHED, PENDING
-from gsched.model.snapshot import Rank
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import FINISHED, PENDING
+from gsched.model.scheduling.snapshot import Rank
+from gsched.model.views.view import JobFilter, JobView
 
 MOST_LOOKS = 50_000_000
 """At the names of jobs, for one listing: some seconds."""

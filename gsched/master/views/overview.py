@@ -14,13 +14,13 @@ from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.board import Board
 from gsched.master.views.queue_views import job_slots
 from gsched.master.views.withheld_slots import Withheld
-from gsched.model.allocation import SHARING
 from gsched.model.config import ClusterConfig
-from gsched.model.host import ComputeMode, HostState
-from gsched.model.job import FINISHED, PENDING, STARTED
-from gsched.model.reason import PendingReason
-from gsched.model.room_view import FragmentView, PendingSummary, ReasonCount, ReservationView
-from gsched.model.view import GpuView, HostView, JobGroupView, JobView
+from gsched.model.hosts.host import ComputeMode, HostState
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import SHARING
+from gsched.model.views.room_view import FragmentView, PendingSummary, ReasonCount, ReservationView
+from gsched.model.views.view import GpuView, HostView, JobGroupView, JobView
 
 
 def group_views(

@@ -12,11 +12,11 @@ from gsched.config.shares import FACTORS
 from gsched.core.records.entities import QueueState
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig
-from gsched.model.fairshare_factors import FairshareFactors, factors_of
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
-from gsched.model.queue import Queue, RunLimits
-from gsched.model.view import JobView, QueueView, ShareView
-from gsched.model.window import is_open
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
+from gsched.model.queues.queue import Queue, RunLimits
+from gsched.model.queues.window import is_open
+from gsched.model.views.view import JobView, QueueView, ShareView
 
 _OPEN = QueueState()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gsched.model.config import ClusterConfig
-from gsched.model.view import HostView, ResourceValue, SharedView
+from gsched.model.views.view import HostView, ResourceValue, SharedView
 
 
 def shared_views(config: ClusterConfig, hosts: Mapping[str, HostView]) -> dict[str, SharedView]:

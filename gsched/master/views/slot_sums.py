@@ -14,8 +14,8 @@ from gsched.core.control.job_filter import admits
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.board import Board, Untouched
 from gsched.master.views.listing_order import Listing
-from gsched.model.job import FINISHED, PENDING
-from gsched.model.view import JobFilter, JobView
+from gsched.model.jobs.job import FINISHED, PENDING
+from gsched.model.views.view import JobFilter, JobView
 
 
 def slot_sums(board: Board, wanted: JobFilter) -> dict[str, int]:

@@ -12,11 +12,11 @@ from gsched.base.errors import NotFound
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.queue_views import job_slots
 from gsched.master.views.withheld_slots import Withheld
-from gsched.model.catalogue import UserLimitView
 from gsched.model.config import ClusterConfig
-from gsched.model.job import FINISHED, PENDING, JobState
-from gsched.model.user import UserLimits
-from gsched.model.view import JobView
+from gsched.model.jobs.job import FINISHED, PENDING, JobState
+from gsched.model.queues.user import UserLimits
+from gsched.model.views.catalogue import UserLimitView
+from gsched.model.views.view import JobView
 
 ALL = "all"
 _NO_LIMITS = UserLimits(name="")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket
-from gsched.model.view import HostView, QueueView
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.scheduling.snapshot import Bucket
+from gsched.model.views.view import HostView, QueueView
 from gsched.policy.backfill.reserved_start import ReservedStart
 
 

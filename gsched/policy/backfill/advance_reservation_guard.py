@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import HostAllocation
-from gsched.model.snapshot import Bucket
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.advance_reservation_windows import in_the_way
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.planned_reasons import show_time

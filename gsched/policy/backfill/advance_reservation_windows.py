@@ -5,8 +5,8 @@ several planned jobs are looked at together in gsched.policy.backfill.future_led
 from __future__ import annotations
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import HostAllocation
-from gsched.model.snapshot import AdvanceReservation
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.scheduling.snapshot import AdvanceReservation
 from gsched.policy.backfill.future_ledgers import Future, idle_gpus
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, Running
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.planned_reasons import show_time

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from gsched.model.allocation import SHARING, Allocation, HeldGpu, HostAllocation
-from gsched.model.devices import held_of
-from gsched.model.host_ledger import AttemptKey, HostLedger
-from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
+from gsched.model.ledgers.allocation import SHARING, Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import held_of
+from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
+from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy.backfill.run_estimates import RunEstimates
 from gsched.policy.backfill.started_later import NOBODY, StartedLater
 from gsched.policy.devices import cpu_affinity

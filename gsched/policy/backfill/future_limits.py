@@ -14,10 +14,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.reason import NEVER, UNKNOWN
-from gsched.model.snapshot import Bucket, Running
-from gsched.model.window import WEEK_MIN
+from gsched.model.jobs.reason import NEVER, UNKNOWN
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.window import WEEK_MIN
+from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.releases import Need
 from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all

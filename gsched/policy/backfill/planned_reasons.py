@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
-from gsched.model.reason import UNKNOWN
-from gsched.model.snapshot import Bucket
+from gsched.model.jobs.reason import UNKNOWN
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
 
 OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))

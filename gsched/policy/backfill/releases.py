@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger
-from gsched.model.snapshot import Running
+from gsched.model.ledgers.allocation import SHARING, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.scheduling.snapshot import Running
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.release_table import SPARE, Floats, Ints, ReleaseRows, ReleaseTable
 from gsched.policy.requirement.demand import Demand, HostNeed, RequirementChoice, amounts_of

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gsched.model.column_part import Flags
-from gsched.model.snapshot import Bucket
+from gsched.model.scheduling.column_part import Flags
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.reserved_start import ReservedStart, start_of
 from gsched.policy.backfill.start_planner import AsksFit

@@ -18,9 +18,9 @@ from functools import cached_property
 from msgspec import structs
 
 from gsched.base.coded_text import AnyText
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Running, Snapshot
 from gsched.policy.backfill.advance_reservation_guard import AdvanceReservationGuard
 from gsched.policy.backfill.backfill_check import BackfillCheck
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import Allocation
-from gsched.model.reason import UNKNOWN, PlannedStart
-from gsched.model.snapshot import Bucket
+from gsched.model.jobs.reason import UNKNOWN, PlannedStart
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Bucket
 
 NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
 

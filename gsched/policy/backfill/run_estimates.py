@@ -6,8 +6,8 @@ last jobs of the same kind ran.
 
 from __future__ import annotations
 
-from gsched.model.run_kind import run_kind
-from gsched.model.snapshot import Bucket, Running, Snapshot
+from gsched.model.scheduling.run_kind import run_kind
+from gsched.model.scheduling.snapshot import Bucket, Running, Snapshot
 
 GIVEN, OF_QUEUE, OF_HISTORY = "planned.estimate_given", "planned.estimate_of_queue", "planned.estimate_of_history"
 """Codes of where an estimate comes from; the parameter is the job."""

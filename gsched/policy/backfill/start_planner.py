@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import Allocation
-from gsched.model.host_ledger import HostLedger
-from gsched.model.reason import NEVER, UNKNOWN
-from gsched.model.snapshot import Bucket
+from gsched.model.jobs.reason import NEVER, UNKNOWN
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.advance_reservation_windows import in_the_way
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.column_part import Flags
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import Flags
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.policy.backfill.future_limits import LimitsThen
 from gsched.policy.backfill.releases import Need, needs_of
 from gsched.policy.backfill.start_planner import LedgerOf

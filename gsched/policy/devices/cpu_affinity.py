@@ -14,9 +14,9 @@ from itertools import chain
 from operator import attrgetter
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import CpuBinding, TaskCpus
-from gsched.model.host_ledger import HostLedger
-from gsched.model.topology import Processor
+from gsched.model.hosts.topology import Processor
+from gsched.model.ledgers.allocation import CpuBinding, TaskCpus
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.requirement.reasons import Reason
 from gsched.resreq.ast import Affinity
 from gsched.resreq.printer import print_affinity

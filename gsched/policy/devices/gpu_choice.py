@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from gsched.base.coded_text import AnyText, coded, listed
-from gsched.model.allocation import SHARING, HeldGpu
-from gsched.model.devices import (
+from gsched.model.hosts.host import Gpu
+from gsched.model.ledgers.allocation import SHARING, HeldGpu
+from gsched.model.ledgers.devices import (
     MIG_CLAIMS,
     MODE_BY_OPTION,
     SETTABLE_MODES,
@@ -25,8 +26,7 @@ from gsched.model.devices import (
     suits,
     whole_gpus,
 )
-from gsched.model.host import Gpu
-from gsched.model.host_ledger import HostLedger
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.requirement.demand import DeviceKind, Devices
 from gsched.policy.requirement.reasons import Shortage
 from gsched.resreq.gpu import model_matches

@@ -18,13 +18,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.column_part import Flags, HostNumbers
-from gsched.model.columns import HostColumns
-from gsched.model.devices import suits, whole_gpus
-from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
-from gsched.model.host_ledger import HostLedger
-from gsched.model.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
+from gsched.model.hosts.host import COUNTER_OF_MODE, ComputeMode, Gpu
+from gsched.model.ledgers.allocation import SHARING, HostAllocation
+from gsched.model.ledgers.devices import suits, whole_gpus
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.column_part import Flags, HostNumbers
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
 from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, Packer, ScarceRoom, Shape
 from gsched.policy.requirement.demand import HostNeed, tasks_of

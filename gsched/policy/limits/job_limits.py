@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.room_view import LimitView
-from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.model.views.room_view import LimitView
 from gsched.policy.limits.limit_claims import (
     GROUP_TEXTS,
     OF_ARRAY,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import HostAllocation
-from gsched.model.limit import PER_PROCESSOR, SLOTS
-from gsched.model.snapshot import Bucket
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.queues.limit import PER_PROCESSOR, SLOTS
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.limits.limit_counts import CountedSection, Member
 from gsched.policy.limits.limit_members import EVERYBODY, groups_above
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
-from gsched.model.snapshot import Bucket, Running, Snapshot
-from gsched.model.window import is_open
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
+from gsched.model.queues.window import is_open
+from gsched.model.scheduling.snapshot import Bucket, Running, Snapshot
 
 Member = tuple[str, str, str, str, str]
 """(user, queue, host, project, application profile) that an amount is counted for; "" where the section does not tell

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gsched.base.coded_text import AnyText, CodedText, coded
-from gsched.model.allocation import HostAllocation
-from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, Limit
-from gsched.model.reason import PendingReason
-from gsched.model.room_view import LimitView
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.queues.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, Limit
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.views.room_view import LimitView
 from gsched.policy.limits.limit_claims import OF_SECTION, LimitClaim, LimitCounter
 from gsched.policy.limits.limit_counts import CountedSection, CycleCounts, Member, budget_key, concerns, may_reserve
 from gsched.policy.requirement.reasons import reserving

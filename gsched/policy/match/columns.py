@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.column_part import ColumnPart, Flags, HostNumbers
-from gsched.model.columns import HostColumns, singly
-from gsched.model.queue import Queue
-from gsched.model.row_log import RowNumbers
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import ColumnPart, Flags, HostNumbers
+from gsched.model.scheduling.columns import HostColumns, singly
+from gsched.model.scheduling.row_log import RowNumbers
 from gsched.policy.match.columns_single import Test
 from gsched.policy.match.fit_condition import (
     FitCondition,

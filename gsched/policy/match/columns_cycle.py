@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.allocation import Allocation
-from gsched.model.column_part import Flags
-from gsched.model.columns import HostColumns
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import HostSnapshot, RequirementClass, Snapshot
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import Flags
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import HostSnapshot, RequirementClass, Snapshot
 from gsched.policy.devices.scarce_placement import scarce_hosts
 from gsched.policy.match.columns import Match, ReasonCodes, TaskRequest
 from gsched.policy.match.columns_rank import Ranking

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.column_part import Flags, HostNumbers
-from gsched.model.columns import HostColumns, singly
-from gsched.model.host_ledger import HostLedger
-from gsched.model.row_log import RowNumbers
-from gsched.model.snapshot import HostSnapshot, JobKind
+from gsched.model.ledgers.allocation import SHARING, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.column_part import Flags, HostNumbers
+from gsched.model.scheduling.columns import HostColumns, singly
+from gsched.model.scheduling.row_log import RowNumbers
+from gsched.model.scheduling.snapshot import HostSnapshot, JobKind
 from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.scarce_placement import ScarceHosts, kind_of
 from gsched.policy.match.columns import FITS, Match

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gsched.base.coded_text import AnyText
-from gsched.model.columns import HostColumns
-from gsched.model.reason import PendingReason
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.scheduling.columns import HostColumns
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.host_conditions import RECENT, SaidByHost
 from gsched.policy.match.host_now import HostNow, live_values

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.columns import HostColumns
-from gsched.model.row_log import RowNumbers
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.row_log import RowNumbers
 from gsched.policy.match.least_row import Least
 
 UNKNOWN = 1e300

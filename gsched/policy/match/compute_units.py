@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import structs
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 

@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import ClassVar
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import ColumnPart, Flags, HostNumbers, RowValues
-from gsched.model.columns import HostColumns
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Queue
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import ColumnPart, Flags, HostNumbers, RowValues
+from gsched.model.scheduling.columns import HostColumns
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed
 from gsched.policy.requirement.reasons import Reason

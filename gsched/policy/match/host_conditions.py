@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from gsched.base.coded_text import coded
-from gsched.model.column_part import Flags, HostNumbers
-from gsched.model.columns import HostColumns
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import Flags, HostNumbers
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import HostSnapshot
 from gsched.policy.match.fit_condition import (
     HostCondition,
     HostsView,

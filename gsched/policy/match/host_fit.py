@@ -7,11 +7,11 @@ property test holds the two together.
 from __future__ import annotations
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
-from gsched.model.host_ledger import AttemptKey, HostLedger
-from gsched.model.ledger import Ledger
-from gsched.model.queue import Queue
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.ledgers.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import HostSnapshot
 from gsched.policy.match.fit_condition import refusal
 from gsched.policy.match.host_conditions import AcceptInterval, host_conditions
 from gsched.policy.match.host_now import FitRules, HostNow, binding_for, gpus_for

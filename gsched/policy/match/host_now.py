@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gsched.model.allocation import CpuBinding, HeldGpu
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Queue
-from gsched.model.resource import BUILTIN, GPU_COUNTERS
-from gsched.model.snapshot import HostSnapshot, HostValues, Snapshot
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS
+from gsched.model.ledgers.allocation import CpuBinding, HeldGpu
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import HostSnapshot, HostValues, Snapshot
 from gsched.policy.devices import cpu_affinity, gpu_choice
 from gsched.policy.requirement.demand import HostNeed
 from gsched.policy.requirement.reasons import Reason, Shortage

@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gsched.model.column_part import HostNumbers
-from gsched.model.columns import singly
+from gsched.model.scheduling.column_part import HostNumbers
+from gsched.model.scheduling.columns import singly
 
 _AT_ONCE = 256
 """Rows that are put in order at a time; more if they are equal."""

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from gsched.base.coded_text import CodedText, coded
-from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import Flags, HostNumbers
-from gsched.model.columns import HostColumns
-from gsched.model.host_ledger import HostLedger
-from gsched.model.resource import GPU_COUNTERS
-from gsched.model.snapshot import HostSnapshot
-from gsched.model.topology import cpu_misfit
+from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.hosts.topology import cpu_misfit
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.column_part import Flags, HostNumbers
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import HostSnapshot
 from gsched.policy.devices import cpu_affinity, gpu_choice
 from gsched.policy.match.fit_condition import CountedRoom, HostsView, RoomCondition
 from gsched.policy.match.host_now import FitRules, HostNow

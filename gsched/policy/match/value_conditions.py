@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from gsched.base.coded_text import coded
-from gsched.model.column_part import Flags, RowValues
-from gsched.model.columns import HostColumns, singly
-from gsched.model.resource import GPU_COUNTERS
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.scheduling.column_part import Flags, RowValues
+from gsched.model.scheduling.columns import HostColumns, singly
+from gsched.model.scheduling.snapshot import HostSnapshot
 from gsched.policy.devices import gpu_choice
 from gsched.policy.match.fit_condition import (
     HostsView,

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from gsched.model.snapshot import Bucket, Head, HeadLine, JobLine, QueueIndex, Rank, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket, Head, HeadLine, JobLine, QueueIndex, Rank, RequirementClass
 
 ArrivalEntry = tuple[float, float, int, int, int, "HeadLine | Iterator[tuple[Rank, int]]", Bucket, "ClassInQueue"]
 """The next job of a bucket: its rank and number, its place in the line, the line, its bucket, its class. Where the

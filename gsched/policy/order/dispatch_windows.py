@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Snapshot
-from gsched.model.window import WEEK_MIN, is_open
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.window import WEEK_MIN, is_open
+from gsched.model.scheduling.snapshot import Snapshot
 
 _MOST_EDGES = 16
 """Times at which windows open or close that are looked at: a queue that is open beyond them is taken to close then."""

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gsched.model.fairshare_factors import FairshareFactors
-from gsched.model.queue import Queue
-from gsched.model.snapshot import FairshareUse, Snapshot
-from gsched.model.user import Share
-from gsched.model.view import ShareView
+from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
+from gsched.model.scheduling.snapshot import FairshareUse, Snapshot
+from gsched.model.views.view import ShareView
 
 HOUR_S = 3600.0
 LEAST_LOAD = 0.0001

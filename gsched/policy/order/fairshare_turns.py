@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from gsched.model.snapshot import Bucket, JobLine, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass
 from gsched.policy.order.arrival_order import BUCKET, KIND, ArrivalEntry, ClassInQueue, next_of
 from gsched.policy.order.fairshare import ShareNode, ShareTree
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
 
 QueueClass = tuple[str, RequirementClass]
 """The queue's name, the requirement class."""

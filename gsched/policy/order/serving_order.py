@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator, Mapping
 from itertools import chain
 
-from gsched.model.allocation import Allocation
-from gsched.model.snapshot import Bucket, JobLine, RequirementClass, Snapshot, index_of_queues, queues_of
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass, Snapshot, index_of_queues, queues_of
 from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, ClassInQueue
 from gsched.policy.order.fairshare import ShareTree, tree_of
 from gsched.policy.order.fairshare_turns import ShareTurns

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gsched.model.allocation import Allocation
-from gsched.model.snapshot import HostValues
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import HostValues
 from gsched.policy.requirement.demand import Demand, DemandTerm, HostNeed, RequirementChoice
 
 ValuesOf = Callable[[str], HostValues]

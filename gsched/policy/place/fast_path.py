@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gsched.model.allocation import HostAllocation
+from gsched.model.ledgers.allocation import HostAllocation
 from gsched.policy.devices import gpu_choice
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.columns_rank import Ranking

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import RequirementClass, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.scheduling.snapshot import RequirementClass, Snapshot
 from gsched.policy.match.compute_units import Units
 from gsched.policy.match.host_fit import fill
 from gsched.policy.requirement.demand_reader import demand_of

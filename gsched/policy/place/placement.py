@@ -13,10 +13,10 @@ import msgspec
 
 from gsched.base.coded_text import coded
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.columns_rank import Ranking

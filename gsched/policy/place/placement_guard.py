@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_sections import LimitDenial

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from gsched.model.allocation import Allocation
-from gsched.model.columns import HostColumns
-from gsched.model.limit import Limit
-from gsched.model.snapshot import Snapshot
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.queues.limit import Limit
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.limits.job_limits import LimitUse
 
 

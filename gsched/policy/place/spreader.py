@@ -13,11 +13,11 @@ from collections.abc import Collection
 import numpy as np
 
 from gsched.base.coded_text import coded, listed
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.column_part import HostNumbers
-from gsched.model.queue import Queue
-from gsched.model.row_log import RowNumbers
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.column_part import HostNumbers
+from gsched.model.scheduling.row_log import RowNumbers
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.compute_units import Units

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Queue
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.start_planner import AsksFit
 from gsched.policy.match.room_conditions import slots_missing

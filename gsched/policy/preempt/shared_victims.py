@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gsched.model.allocation import Allocation
-from gsched.model.snapshot import Running
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Running
 from gsched.policy.limits.limit_claims import LimitCounter
 
 Fits = Callable[[Sequence[Running]], Allocation | None]

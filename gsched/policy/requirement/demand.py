@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, SHARING, AmountSchedule, AmountStep
-from gsched.model.snapshot import HostValues
+from gsched.model.ledgers.allocation import (
+    ALONE_CLAIM,
+    MIG_ALONE_CLAIM,
+    PROCESS_CLAIM,
+    SHARING,
+    AmountSchedule,
+    AmountStep,
+)
+from gsched.model.scheduling.snapshot import HostValues
 from gsched.resreq.amount_steps import AmountSteps
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
 from gsched.resreq.gpu import print_size

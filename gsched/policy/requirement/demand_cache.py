@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.base.errors import RequirementError
-from gsched.model.snapshot import RequirementClass
+from gsched.model.scheduling.snapshot import RequirementClass
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_reader import demand_of
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
-from gsched.model.resource import gpu_counter_claims
-from gsched.model.snapshot import RequirementClass
+from gsched.model.hosts.resource import gpu_counter_claims
+from gsched.model.ledgers.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
+from gsched.model.scheduling.snapshot import RequirementClass
 from gsched.policy.requirement.demand import (
     PHYSICAL,
     Bound,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, CodedText, coded, order_of
-from gsched.model.reason import PendingReason
+from gsched.model.jobs.reason import PendingReason
 
 NAMED_HOSTS = 4
 """Hosts that a reason names."""

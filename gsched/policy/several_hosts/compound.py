@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.host_ledger import HostLedger
-from gsched.model.snapshot import Snapshot
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import Demand, DemandTerm

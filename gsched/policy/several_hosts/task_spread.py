@@ -13,8 +13,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.allocation import SHARING, Allocation, HostAllocation, courses_together
-from gsched.model.snapshot import HostValues
+from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation, courses_together
+from gsched.model.scheduling.snapshot import HostValues
 from gsched.policy.requirement.demand import DemandTerm
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares

@@ -15,7 +15,7 @@ import msgspec
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.gpu_lock import GpuLockFolders
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import AttemptEndings, named
 from gsched.run.attempts.last_steps import run_last

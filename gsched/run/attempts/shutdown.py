@@ -16,7 +16,7 @@ import msgspec
 
 from gsched.base.atomic_write import replace_file
 from gsched.base.coded_text import coded
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 
 PROBLEM = coded("attempt.host_shut_down")
 _FILE = "going-down"

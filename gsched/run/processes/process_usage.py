@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.job import Usage
+from gsched.model.jobs.job import Usage
 from gsched.run.processes.process_tree import PAGE_BYTES, TICKS_PER_S, Process, read_swap_kib
 
 _MIB = 1 << 20

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import msgspec
 
 from gsched.base.coded_text import sentence
-from gsched.model.failure import LONGEST_DETAIL, FailureClass, failure_advice, failure_of, failure_text, is_plain
-from gsched.model.gpu_use import of_job
-from gsched.model.job import TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
-from gsched.model.left_running import left_running_text
+from gsched.model.gpus.gpu_use import of_job
+from gsched.model.jobs.failure import LONGEST_DETAIL, FailureClass, failure_advice, failure_of, failure_text, is_plain
+from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
+from gsched.model.jobs.left_running import left_running_text
 from gsched.run.report import report_room
 from gsched.run.report.report_room import RULE
 

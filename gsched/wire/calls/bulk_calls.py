@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from gsched.base.errors import Unavailable
-from gsched.model.view import Control, Submitted
+from gsched.model.views.view import Control, Submitted
 from gsched.wire.calls.call_failure import NotThere
 from gsched.wire.calls.retried_calls import BrokenOff, Calls
 from gsched.wire.messages.batch_codec import read_submitted

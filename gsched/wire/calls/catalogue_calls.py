@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from gsched.model.catalogue import (
+from gsched.model.views.catalogue import (
     Account,
     AccountFilter,
     ApplicationView,
@@ -16,7 +16,7 @@ from gsched.model.catalogue import (
     TimeSpan,
     UserLimitView,
 )
-from gsched.model.view import EventRecord
+from gsched.model.views.view import EventRecord
 from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
 

@@ -15,10 +15,10 @@ import grpc
 
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
-from gsched.model.job import FINISHED, JobSpec
-from gsched.model.past_query import HistoryQuery
-from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
-from gsched.model.view import (
+from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
+from gsched.model.views.view import (
     Answer,
     ArrayView,
     ClusterView,

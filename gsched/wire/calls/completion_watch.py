@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import grpc
 
-from gsched.model.view import JobEnd
+from gsched.model.views.view import JobEnd
 from gsched.wire.calls.call_failure import error_from_rpc
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import waiting_pb2, waiting_pb2_grpc

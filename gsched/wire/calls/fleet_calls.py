@@ -7,8 +7,8 @@ from typing import Any
 
 import grpc
 
-from gsched.model.fleet import DaemonView
-from gsched.model.view import Answer
+from gsched.model.hosts.fleet import DaemonView
+from gsched.model.views.view import Answer
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import fleet_pb2, fleet_pb2_grpc
 

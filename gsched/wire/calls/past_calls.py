@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 
 from gsched.base.ids import job_order
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import JobHistory
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import JobHistory
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import past_pb2, past_pb2_grpc
 

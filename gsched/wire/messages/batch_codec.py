@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.view import JobView, Submission, Submitted
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.views.view import JobView, Submission, Submitted
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 

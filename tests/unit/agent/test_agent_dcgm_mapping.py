@@ -11,9 +11,9 @@ import pytest
 from gsched.agent.attempts.dcgm_job_mapping import JobMapping
 from gsched.agent.attempts.held_resources import HeldResources
 from gsched.base.ids import element_id
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 def part(*indices: int, parent: str = "") -> HostAllocation:

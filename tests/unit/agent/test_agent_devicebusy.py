@@ -20,9 +20,9 @@ from gsched.agent.gpu.gpu_cleanup import GpuCare
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuForeign
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport, ProcessKind
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport, ProcessKind
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import mps_daemon
 from tests.support.manual_clock import ManualClock
 

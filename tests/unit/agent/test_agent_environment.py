@@ -19,8 +19,8 @@ from gsched.agent.attempts.job_environment import (
     parse_environment,
 )
 from gsched.base.ids import element_id
-from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
 from tests.support.fakecuda import devices_of
 
 SPEC = JobSpec(

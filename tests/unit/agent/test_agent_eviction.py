@@ -15,7 +15,7 @@ import pytest
 from gsched.agent.gpu import foreign_eviction
 from gsched.agent.gpu.foreign_eviction import Eviction, spared
 from gsched.base.coded_text import AnyText, coded
-from gsched.model.host import Gpu, GpuProcess
+from gsched.model.hosts.host import Gpu, GpuProcess
 from gsched.run.processes import process_tree
 
 STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; read end")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.model.failure import FailureClass
+from gsched.model.jobs.failure import FailureClass
 from tests.support.failure_corpus import Tail, scores, table, tails, told
 
 ROOT = Path(__file__).parents[3]

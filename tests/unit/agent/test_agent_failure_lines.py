@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gsched.agent.output.failure_lines import LONGEST_LINE, MOST_BYTES, failure_in
-from gsched.model.failure import LONGEST_DETAIL
-from gsched.model.job import AttemptFailure
+from gsched.model.jobs.failure import LONGEST_DETAIL
+from gsched.model.jobs.job import AttemptFailure
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."
 TRACEBACK = "Traceback (most recent call last):\n"

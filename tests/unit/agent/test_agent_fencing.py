@@ -13,9 +13,9 @@ from gsched.agent.attempts import attempt_fences
 from gsched.agent.attempts.attempt_fences import Fencing, standing_note
 from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence
-from gsched.model.host import Gpu, GpuReport, MigDevice
+from gsched.model.hosts.host import Gpu, GpuReport, MigDevice
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run.fence.ground import Ground
 from gsched.run.order import Fence
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gsched.agent.gpu.foreign_processes import ForeignRules, judged, lost_memory, strangers_of
 from gsched.base.coded_text import sentence
 from gsched.model.config import GpuForeign
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, ProcessKind
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, ProcessKind
 
 ANN = GpuProcess(pid=4711, user="ann", used_mib=700)
 SMALL = GpuProcess(pid=4712, user="ann", used_mib=256)

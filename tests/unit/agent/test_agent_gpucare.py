@@ -17,9 +17,9 @@ from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run.processes.attempt_marks import left_by
 from tests.support.manual_clock import ManualClock
 

@@ -15,9 +15,9 @@ import pytest
 from gsched.agent.gpu_check import CheckRules, GpuCheck
 from gsched.base.coded_text import AnyText, sentence
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run.program import Program, ProgramEnd
 from tests.support.manual_clock import ManualClock
 

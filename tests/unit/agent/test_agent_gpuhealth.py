@@ -14,9 +14,9 @@ from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GONE, GpuHealth
 from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport, GpuXid
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, GpuXid
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from tests.support.manual_clock import ManualClock
 
 LOST = "NVML: GPU is lost"

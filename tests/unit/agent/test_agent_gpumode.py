@@ -10,7 +10,7 @@ import pytest
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 
 
 class Driver:

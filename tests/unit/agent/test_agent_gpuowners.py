@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
-from gsched.model.host import Gpu, GpuProcess, GpuReport, MigDevice
+from gsched.model.hosts.host import Gpu, GpuProcess, GpuReport, MigDevice
 from gsched.run.processes import process_tree
 from gsched.wire.identity.caller_identity import user_name
 

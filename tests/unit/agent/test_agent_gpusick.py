@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, still_of
-from gsched.model.host import MOST_XIDS, ComputeMode, Gpu, GpuXid
+from gsched.model.hosts.host import MOST_XIDS, ComputeMode, Gpu, GpuXid
 
 RULES = HealthRules(clean_probes=2, max_temperature_c=90)
 SOUND: dict[str, Any] = {"mode": ComputeMode.DEFAULT}

@@ -11,7 +11,7 @@ import pytest
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
 
 
 class Probe:

@@ -14,10 +14,10 @@ from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder
 from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
 from gsched.agent.gpu_use.use_totals import UseSample
 from gsched.base.ids import attempt_name
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.gpu_curve import MOST_PACKED, MOST_POINTS, GpuCurve, unpack
-from gsched.model.gpu_use import DeviceUse, GpuUsage, ProcessUse
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.gpus.gpu_curve import MOST_PACKED, MOST_POINTS, GpuCurve, unpack
+from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage, ProcessUse
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from tests.support.manual_clock import ManualClock
 
 KEY, OTHER = (7, 1), (8, 1)

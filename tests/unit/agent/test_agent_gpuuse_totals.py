@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
-from gsched.model.gpu_curve import MOST_POINTS
-from gsched.model.gpu_use import GpuUsage, of_job
+from gsched.model.gpus.gpu_curve import MOST_POINTS
+from gsched.model.gpus.gpu_use import GpuUsage, of_job
 
 START = 1_000_000.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
 KEY, OTHER = (7, 1), (8, 2)

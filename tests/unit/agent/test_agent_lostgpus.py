@@ -5,9 +5,9 @@ from __future__ import annotations
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import Gpu, GpuReport
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.order import Order
 
 LOST, OTHER = (7, 1), (8, 2)

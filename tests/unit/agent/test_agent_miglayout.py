@@ -7,9 +7,9 @@ import msgspec
 from gsched.agent.gpu.gpu_condition import still_of
 from gsched.agent.gpu.mig_layout import MigLayouts
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import Gpu, GpuReport, MigDevice
-from gsched.model.host_ledger import AttemptKey
+from gsched.model.hosts.host import Gpu, GpuReport, MigDevice
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 
 def report(*layouts: str, provider: str = "simulated", problem: str = "", known: bool = True) -> GpuReport:

@@ -19,11 +19,11 @@ from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
-from gsched.model.devices import MODE_OF_CLAIM
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import MODE_OF_CLAIM
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.probe.inventory import change, read_inventory, simulated_gpu, write_inventory
 from tests.support.manual_clock import ManualClock
 

@@ -18,9 +18,9 @@ from fork_server import fork_server
 
 from gsched.agent.gpu.mps_for_jobs import Mps, wish_of
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import Gpu, GpuReport, MigDevice
-from gsched.model.job import JobSpec
+from gsched.model.hosts.host import Gpu, GpuReport, MigDevice
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import mps_daemon as daemon
 from gsched.run.account import UnixAccount
 from gsched.run.fence.ground import Ground, find_ground

@@ -11,8 +11,8 @@ from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock

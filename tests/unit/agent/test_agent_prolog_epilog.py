@@ -12,8 +12,8 @@ from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.errors import ResourceExhausted
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.probe.inventory import write_inventory
 from gsched.probe.inventory_entry import simulated_gpu
 from gsched.wire.messages.convert import fill

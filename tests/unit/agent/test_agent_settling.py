@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.agent.attempts.path_expansion import copies, settled
 from gsched.base.ids import element_id
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 
 def spec(**changes: object) -> JobSpec:

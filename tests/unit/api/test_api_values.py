@@ -15,7 +15,7 @@ import pytest
 from gsched.api.named import number_of
 from gsched.api.request import RequestReader
 from gsched.base.errors import GschedError
-from gsched.model.view import Submission
+from gsched.model.views.view import Submission
 
 
 @pytest.fixture

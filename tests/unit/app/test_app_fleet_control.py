@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from gsched.app.clusters import fleet_control
 from gsched.app.commands import lsf_startup
 from gsched.model.config import ClusterConfig, Locations, Network
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
 
 SYSTEMCTL = """#!/bin/sh
 echo "$(hostname_of_call) $*" >> {log}

@@ -14,7 +14,7 @@ import gsched
 from gsched.base.coded_text import CodedText, coded, has_code, listed, order_of, sentence
 from gsched.base.errors import NotFound
 from gsched.base.sentences import SENTENCES
-from gsched.model.xid import FATAL_XIDS, describe_xid
+from gsched.model.gpus.xid import FATAL_XIDS, describe_xid
 
 ROOT = Path(gsched.__file__).parent
 OF_BEFORE = ROOT / "model" / "texts_of_before.py"

@@ -16,8 +16,9 @@ import msgspec
 from gsched.base.ids import array_of
 from gsched.cli.session.call import Call, run_main
 from gsched.model import event as events
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import (
+from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.views.catalogue import (
     Account,
     AccountFilter,
     ApplicationView,
@@ -26,10 +27,9 @@ from gsched.model.catalogue import (
     TimeSpan,
     UserLimitView,
 )
-from gsched.model.job import FINISHED, JobSpec
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
-from gsched.model.view import (
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
+from gsched.model.views.view import (
     Answer,
     ArrayView,
     ClusterView,

@@ -10,7 +10,7 @@ from fake_master import FakeCall, FakeMaster
 
 from gsched.base.errors import Unavailable
 from gsched.cli.session.call import Cancelled
-from gsched.model.view import Control
+from gsched.model.views.view import Control
 from gsched.wire.calls.client import Client
 from gsched.wire.messages.control_action import ControlAction
 

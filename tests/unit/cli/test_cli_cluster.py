@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 from fake_master import FakeCall, FakeMaster
 
-from gsched.model.view import HostView, Parameter
+from gsched.model.views.view import HostView, Parameter
 
 NewCall = Callable[..., FakeCall]
 PARAMETERS = tuple(

@@ -11,7 +11,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster
 from test_cli_gjobs import done, pending, running
 
-from gsched.model.view import EventRecord, JobFilter, OutputChunk
+from gsched.model.views.view import EventRecord, JobFilter, OutputChunk
 
 NewCall = Callable[..., FakeCall]
 

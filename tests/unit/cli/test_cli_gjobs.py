@@ -13,10 +13,10 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
 from gsched.cli.render.text.time_texts import as_of, long_stamp
-from gsched.model.catalogue import Definitions, ResourceView
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.reason import PendingReason
-from gsched.model.view import HostView, JobView, Message, QueueView
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.catalogue import Definitions, ResourceView
+from gsched.model.views.view import HostView, JobView, Message, QueueView
 
 NewCall = Callable[..., FakeCall]
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"

@@ -12,8 +12,8 @@ from fake_master import FakeCall, FakeMaster, serve, spec
 
 from gsched.base.ids import element_id
 from gsched.cli import registry
-from gsched.model.job import JobSpec
-from gsched.model.view import Control, JobView
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 

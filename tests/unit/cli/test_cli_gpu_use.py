@@ -9,11 +9,11 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.model import event as events
-from gsched.model.catalogue import Account
-from gsched.model.gpu_use import GpuUsage
-from gsched.model.host import Gpu
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.view import GpuView, HostView, JobView
+from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.hosts.host import Gpu
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.views.catalogue import Account
+from gsched.model.views.view import GpuView, HostView, JobView
 
 NewCall = Callable[..., FakeCall]
 AT = 1_700_000_000.0

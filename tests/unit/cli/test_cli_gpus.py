@@ -8,9 +8,16 @@ from collections.abc import Callable
 import pytest
 from fake_master import FakeCall, FakeMaster, spec
 
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, Allocation, HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice, ProcessKind
-from gsched.model.view import GpuView, HostView, JobView
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, MigDevice, ProcessKind
+from gsched.model.ledgers.allocation import (
+    ALONE_CLAIM,
+    PROCESS_CLAIM,
+    SHARED_CLAIM,
+    Allocation,
+    HeldGpu,
+    HostAllocation,
+)
+from gsched.model.views.view import GpuView, HostView, JobView
 
 NewCall = Callable[..., FakeCall]
 PROGRAM = f"/opt/{'a' * 60}/python"

@@ -12,8 +12,8 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.base.ids import element_id
 from gsched.model import event as events
-from gsched.model.job import AttemptResult
-from gsched.model.view import JobEnd, JobView
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.views.view import JobEnd, JobView
 
 NewCall = Callable[..., FakeCall]
 

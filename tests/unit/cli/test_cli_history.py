@@ -17,11 +17,11 @@ from gsched.cli.answers.history_view import history_record, signal_name
 from gsched.cli.commands.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
 from gsched.cli.render.jobs.history import render_history, state_seconds
 from gsched.model import event as events
-from gsched.model.gpu_curve import CurvePoint, GpuCurve, pack
-from gsched.model.gpu_use import GpuUsage
-from gsched.model.job import AttemptResult, LeftProcess, Usage
-from gsched.model.past_query import JobTimes
-from gsched.model.view import EventRecord, JobHistory
+from gsched.model.gpus.gpu_curve import CurvePoint, GpuCurve, pack
+from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.jobs.job import AttemptResult, LeftProcess, Usage
+from gsched.model.views.past_query import JobTimes
+from gsched.model.views.view import EventRecord, JobHistory
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"

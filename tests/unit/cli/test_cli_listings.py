@@ -15,8 +15,8 @@ from gsched.cli.commands import gjobs
 from gsched.cli.options.job_filters import reserved_names
 from gsched.cli.session.watch import _cut
 from gsched.model import event as events
-from gsched.model.host import Gpu
-from gsched.model.view import GpuView, HostView
+from gsched.model.hosts.host import Gpu
+from gsched.model.views.view import GpuView, HostView
 
 NewCall = Callable[..., FakeCall]
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME"

@@ -11,7 +11,7 @@ from fake_master import FakeCall, FakeMaster, record
 from test_cli_gjobs import at, done, pending, running
 
 from gsched.model import event as events
-from gsched.model.view import ConditionView, JobFilter, Message
+from gsched.model.views.view import ConditionView, JobFilter, Message
 
 NewCall = Callable[..., FakeCall]
 HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"

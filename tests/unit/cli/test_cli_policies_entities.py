@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from fake_master import FakeCall, FakeMaster
 
-from gsched.model.room_view import LimitSection, LimitView, ReservationView
-from gsched.model.view import JobGroupView, QueueView, ShareView
+from gsched.model.views.room_view import LimitSection, LimitView, ReservationView
+from gsched.model.views.view import JobGroupView, QueueView, ShareView
 
 NewCall = Callable[..., FakeCall]
 

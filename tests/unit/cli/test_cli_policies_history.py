@@ -12,7 +12,7 @@ from test_cli_gjobs import running
 from gsched.base.ids import element_id
 from gsched.cli.registry import ALIASES, COMMANDS, LOCAL_ONLY
 from gsched.model import event as events
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 
 NewCall = Callable[..., FakeCall]
 

@@ -11,9 +11,9 @@ from test_cli_gjobs import done, pending, running
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
-from gsched.model.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
-from gsched.model.room_view import PendingSummary, ReasonCount
-from gsched.model.view import ArrayView, JobFilter, JobView
+from gsched.model.jobs.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
+from gsched.model.views.room_view import PendingSummary, ReasonCount
+from gsched.model.views.view import ArrayView, JobFilter, JobView
 
 NewCall = Callable[..., FakeCall]
 ELEMENT = element_id(12, 3)

@@ -16,7 +16,7 @@ from gsched.cli.session import master_links, session
 from gsched.cli.session.master_links import channel_to
 from gsched.cli.session.time_zone import zone_of
 from gsched.model import event as events
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 from gsched.wire.address import MASTER_FILE
 from gsched.wire.calls.transports import MasterWay
 

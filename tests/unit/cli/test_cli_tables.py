@@ -13,8 +13,11 @@ from fake_master import FakeCall, FakeMaster, allocation, spec
 
 from gsched.base.coded_text import coded
 from gsched.cli.commands.gacct import MANY
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import (
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.views.catalogue import (
     Account,
     ApplicationView,
     Definitions,
@@ -24,10 +27,7 @@ from gsched.model.catalogue import (
     TimeSpan,
     UserLimitView,
 )
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
+from gsched.model.views.view import GpuView, HostView, JobView, QueueView, ResourceValue
 
 NewCall = Callable[..., FakeCall]
 

@@ -10,8 +10,8 @@ import pytest
 
 from gsched.base.errors import Unavailable
 from gsched.cli.submit.time_left import TimeLeft, lead_s, shown, time_left
-from gsched.model.job import JobSpec
-from gsched.model.view import JobView
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobView
 
 
 def job(

@@ -11,7 +11,7 @@ from fake_master import FakeCall, FakeMaster, record, spec
 from test_cli_history import job_220, job_221
 
 from gsched.model import event as events
-from gsched.model.view import EventRecord, HostView, QueueView, ResourceValue
+from gsched.model.views.view import EventRecord, HostView, QueueView, ResourceValue
 
 NewCall = Callable[..., FakeCall]
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"

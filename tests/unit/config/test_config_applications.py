@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import check
 
-from gsched.model.application import Application
+from gsched.model.queues.application import Application
 
 
 def profile(*lines: str) -> Application:

@@ -6,7 +6,7 @@ import pytest
 from config_texts import BASE, check, with_lines
 
 from gsched.model.config import GpuFence, GpuUnrequested, Params, Timing
-from gsched.model.host import ComputeMode
+from gsched.model.hosts.host import ComputeMode
 
 
 def params(*lines: str):

@@ -19,8 +19,8 @@ from gsched.config.unsupported import (
     WITHOUT_EFFECT_PARAMS,
 )
 from gsched.model.config import ClusterConfig
-from gsched.model.limit import Amount, Consumers
-from gsched.model.window import Window
+from gsched.model.queues.limit import Amount, Consumers
+from gsched.model.queues.window import Window
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 EXAMPLES = re.findall(r"^```(ls[bf]\.\w+)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)

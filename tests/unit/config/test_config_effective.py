@@ -11,7 +11,7 @@ from gsched.cli.render.cluster.parameters import render_long
 from gsched.config.effective_parameters import effective_parameters
 from gsched.config.lsf_conf import settings_of
 from gsched.model.config import ClusterConfig
-from gsched.model.fairshare_factors import factors_of
+from gsched.model.queues.fairshare_factors import factors_of
 
 UNUSUAL = """
 DEFAULT_QUEUE = normal

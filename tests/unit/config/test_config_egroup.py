@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest
 from gsched.config.configuration import Loaded, load
 from gsched.config.external_groups import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
 from gsched.config.findings import SourcePlace
-from gsched.model.user import Share
+from gsched.model.queues.user import Share
 
 AT = SourcePlace("lsb.users", 3)
 LISTS = """#!/bin/sh

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, SourcePlace
 from gsched.config.grouping import Definition, matching, resolve
-from gsched.model.queue import Threshold
-from gsched.model.user import Share, UserLimits
-from gsched.model.window import Window
+from gsched.model.queues.queue import Threshold
+from gsched.model.queues.user import Share, UserLimits
+from gsched.model.queues.window import Window
 
 HOSTS = "Begin Host\nHOST_NAME MXJ\ndefault !\nEnd Host\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check
 
-from gsched.model.limit import Amount, Consumers, Limit
-from gsched.model.window import Window
+from gsched.model.queues.limit import Amount, Consumers, Limit
+from gsched.model.queues.window import Window
 
 HOST_BY_HOST = "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing"
 OTHERS = {

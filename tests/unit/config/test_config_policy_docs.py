@@ -11,12 +11,12 @@ from config_texts import BASE
 from gsched.base.sentences import SENTENCES
 from gsched.config.configuration import check_texts
 from gsched.config.shares import FACTORS
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig
-from gsched.model.fairshare_factors import WHERE_GPUS, FairshareFactors, factors_of
-from gsched.model.ledger import Ledger
-from gsched.model.snapshot import Bucket, FairshareUse, RequirementClass, Snapshot
-from gsched.model.window import DAY_MIN, is_open
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.fairshare_factors import WHERE_GPUS, FairshareFactors, factors_of
+from gsched.model.queues.window import DAY_MIN, is_open
+from gsched.model.scheduling.snapshot import Bucket, FairshareUse, RequirementClass, Snapshot
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.order.fairshare import ShareTree
 

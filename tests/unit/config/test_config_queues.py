@@ -6,10 +6,10 @@ import pytest
 from config_texts import BASE, check, with_lines
 
 from gsched.config.queue_parameters import shown_parameters
-from gsched.model.fairshare_factors import FairshareFactors, factors_of
-from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
-from gsched.model.user import Share
-from gsched.model.window import Window
+from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
+from gsched.model.queues.queue import Preemption, Queue, RunLimits, Threshold
+from gsched.model.queues.user import Share
+from gsched.model.queues.window import Window
 
 GROUPS = {
     "lsb.hosts": BASE["lsb.hosts"]

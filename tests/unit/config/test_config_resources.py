@@ -13,7 +13,7 @@ from gsched.config.resource_map import Instance, parse_location
 from gsched.config.sections import read_sections
 from gsched.config.template import RESOURCE_STANZA, NewConfiguration, private_texts
 from gsched.model.config import Locations
-from gsched.model.resource import GPU_COUNTERS, ResourceType
+from gsched.model.hosts.resource import GPU_COUNTERS, ResourceType
 
 SEED_RESOURCE = """\
 Begin Resource

@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest, ConfigError, Conflict
 from gsched.config.configuration import load
 from gsched.config.template import MAP_STANZA, RESOURCE_STANZA, NewConfiguration, write_private
 from gsched.model.config import Locations
-from gsched.model.resource import GPU_COUNTERS
+from gsched.model.hosts.resource import GPU_COUNTERS
 
 FOLDERS = Locations(
     conf_dir="/c",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
-from gsched.model.limit import Amount
-from gsched.model.queue import RunLimits, Threshold
+from gsched.model.queues.limit import Amount
+from gsched.model.queues.queue import RunLimits, Threshold
 
 FILES = {
     "lsb.params": "Begin Parameters\nDEFAULT_QUEUE = normal\nGPU_REQ = num=1:gmem=2048\nEnd Parameters\n",

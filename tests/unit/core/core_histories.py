@@ -41,18 +41,18 @@ from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
 from gsched.core.pending.pending_reasons import WAITING
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
-from gsched.model.devices import SETTABLE_MODES
 from gsched.model.event import AnyEvent, decode_event, encode_event
-from gsched.model.host import ComputeMode, GpuReport, HostConfig
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec
-from gsched.model.queue import Preemption, Queue, Threshold
-from gsched.model.room_view import ReservationView
-from gsched.model.topology import Processor, Topology
-from gsched.model.user import UserGroup
-from gsched.model.window import DAY_MIN, Window, minute_of_week
+from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig
+from gsched.model.hosts.topology import Processor, Topology
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.devices import SETTABLE_MODES
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.queues.queue import Preemption, Queue, Threshold
+from gsched.model.queues.user import UserGroup
+from gsched.model.queues.window import DAY_MIN, Window, minute_of_week
+from gsched.model.views.room_view import ReservationView
 
 DEVICES = {"a": 3, "b": 2, "c": 0}
 TOPOLOGY = Topology(tuple(Processor(cpu, cpu % 3, 0, 0) for cpu in range(6)))

@@ -41,13 +41,13 @@ from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import replay
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.event import AnyEvent, JobDispatched, decode_event, encode_event
-from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
-from gsched.model.job import AttemptResult, JobSpec, JobState
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
-from gsched.model.room_view import ReservationView
-from gsched.model.view import JobFilter
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.hosts.resource import GPU_COUNTERS, Resource, ResourceType
+from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.queue import Queue
+from gsched.model.views.room_view import ReservationView
+from gsched.model.views.view import JobFilter
 
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
 SHARED = ComputeMode.DEFAULT

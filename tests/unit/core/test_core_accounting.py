@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.core.records.usage_accounts import Meter, UsageAccounts, decay
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.job import JobSpec
-from gsched.model.limit import Consumers, Limit
-from gsched.model.snapshot import FairshareUse
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.limit import Consumers, Limit
+from gsched.model.scheduling.snapshot import FairshareUse
 
 HOUR, DAY = 3600.0, 86400.0
 T = 1_700_000_000.0

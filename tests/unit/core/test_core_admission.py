@@ -12,11 +12,11 @@ from gsched.base.errors import BadRequest, GschedError, PermissionDenied, Requir
 from gsched.core.command import Submit
 from gsched.core.submission import requirement_check
 from gsched.model.config import GpuUnrequested, Params
-from gsched.model.devices import SUDO_WARNING
-from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue, RunLimits
-from gsched.model.user import UserGroup
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.devices import SUDO_WARNING
+from gsched.model.queues.queue import Queue, RunLimits
+from gsched.model.queues.user import UserGroup
 
 PROHIBITED = ComputeMode.PROHIBITED
 QUEUES = (

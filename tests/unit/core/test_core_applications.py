@@ -9,11 +9,11 @@ from core_world import SHARED, World, gpus, make_config, spec
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
-from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.event import JobNoted, JobRequeued
-from gsched.model.job import JobState
-from gsched.model.queue import Queue, RunLimits
+from gsched.model.jobs.job import JobState
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue, RunLimits
 
 CARE = Application(
     name="care",

@@ -14,8 +14,8 @@ from gsched.base.ids import element_id
 from gsched.core.command import KillJobs, StopJobs
 from gsched.core.records.array import JobArray, indices_of
 from gsched.model.event import JobEvent
-from gsched.model.job import JobState
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import JobState
+from gsched.model.views.view import JobFilter
 
 
 def states(world: World, array: int) -> dict[str, int]:

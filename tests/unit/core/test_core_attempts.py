@@ -20,10 +20,10 @@ from gsched.core.instruction import (
     SuspendAttempt,
     TerminateAttempt,
 )
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested, Params
 from gsched.model.event import JobFinished, JobMessagePosted, JobNoted, JobRequeued, JobStarted, StaleResultRecorded
-from gsched.model.job import AttemptResult, Usage
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 
 
 def stray_part(*indices: int, host: str = "a") -> HostAllocation:

@@ -11,7 +11,7 @@ from gsched.core.command import KillJobs, ModifyJobs, StopJobs
 from gsched.core.state import checkpoint
 from gsched.core.state.checkpoint import Writing
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 
 STEPS = st.lists(st.sampled_from(["submit", "array", "kill", "stop", "modify", "end", "wait", "step"]), max_size=25)
 

@@ -11,7 +11,6 @@ from test_core_machine import DISPATCHED, DONE, EVENTS, PLACE, ROADS, SPEC, SUBM
 from gsched.base.errors import Internal
 from gsched.core.audit import audit
 from gsched.core.state.cluster_state import ClusterState, replay
-from gsched.model.allocation import HostAllocation
 from gsched.model.event import (
     JobDispatched,
     JobFinished,
@@ -21,7 +20,8 @@ from gsched.model.event import (
     JobSubmitted,
     JobSuspended,
 )
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
+from gsched.model.ledgers.allocation import HostAllocation
 
 
 def waiting(state: ClusterState) -> list[list[int]]:

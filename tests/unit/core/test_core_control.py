@@ -10,11 +10,11 @@ from core_world import World, first_words, make_config, spec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import KillJobs, StopJobs
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
-from gsched.model.application import Application
-from gsched.model.host import HostConfig
-from gsched.model.job import AttemptResult
-from gsched.model.queue import Queue
-from gsched.model.view import JobFilter
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import JobFilter
 
 ORDERS = {"kill": TerminateAttempt, "signal": SignalAttempt, "stop": SuspendAttempt, "resume": ResumeAttempt}
 SILENT = "Host of the job does not answer"

@@ -9,8 +9,8 @@ from core_world import World, gpus, make_config, spec
 
 from gsched.base.coded_text import sentence
 from gsched.core.submission.device_fit import Offered, Processors, Wishes, never_met, wishes_of
-from gsched.model.host import ComputeMode, GpuReport
-from gsched.model.topology import Processor
+from gsched.model.hosts.host import ComputeMode, GpuReport
+from gsched.model.hosts.topology import Processor
 
 SHARED = ComputeMode.DEFAULT
 OLD = gpus(2, SHARED, "a", model="Tesla K80", memory_mib=12_288)

@@ -8,10 +8,10 @@ from core_world import World, gpu_spec, make_config, spec
 from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
 from gsched.core.dispatch.host_queue_views import host_view
-from gsched.model.allocation import AmountSchedule, AmountStep
 from gsched.model.event import JobDispatched, decode_event
-from gsched.model.limit import Amount, Limit
-from gsched.model.queue import Queue
+from gsched.model.ledgers.allocation import AmountSchedule, AmountStep
+from gsched.model.queues.limit import Amount, Limit
+from gsched.model.queues.queue import Queue
 
 MIN = 60.0
 ALL = 100_000.0

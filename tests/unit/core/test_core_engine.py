@@ -18,10 +18,10 @@ from gsched.core.hosts.timeouts import FORGET_MOST
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.event import JobForgotten
-from gsched.model.host import Gpu, GpuReport, HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Plan, Snapshot
+from gsched.model.hosts.host import Gpu, GpuReport, HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy import cycle as policy
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.trial_fit import TrialFit

@@ -9,9 +9,9 @@ import random
 import pytest
 from core_world import World, make_config, spec
 
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
-from gsched.model.user import Share
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 
 KINDS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", *(f"rusage[mem={mem}]" for mem in range(1, 12)))
 MOST_ENDS = 200

@@ -8,7 +8,7 @@ from core_world import SHARED, World, gpus, make_config, spec
 
 from gsched.base.coded_text import sentence
 from gsched.model.event import JobNoted
-from gsched.model.host import GpuProcess, GpuReport
+from gsched.model.hosts.host import GpuProcess, GpuReport
 
 
 def showing(*processes: GpuProcess, gpu: int = 1) -> GpuReport:

@@ -12,10 +12,10 @@ from gsched.base.coded_text import coded, has_code
 from gsched.core.attempts.attempt_results import GPU_FAILED
 from gsched.core.command import Reconfigure
 from gsched.model.event import JobFinished, JobNoted, JobRequeued
-from gsched.model.failure import failure_of
-from gsched.model.host import GpuReport, GpuXid
-from gsched.model.job import AttemptFailure
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import GpuReport, GpuXid
+from gsched.model.jobs.failure import failure_of
+from gsched.model.jobs.job import AttemptFailure
+from gsched.model.queues.queue import Queue
 
 BUSY = AttemptFailure(kind="gpu_busy")
 RULES = "gpu_busy:2@other_host nccl_timeout:1 segfault:1 xid:2 host_down:1"

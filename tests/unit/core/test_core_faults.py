@@ -12,7 +12,7 @@ from gsched.base.coded_text import sentence
 from gsched.core.attempts.attempt_results import GPU_FAILED
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobRequeued, JobSignalRequested
-from gsched.model.host import GpuReport, GpuXid
+from gsched.model.hosts.host import GpuReport, GpuXid
 
 LOST = "NVML: GPU is lost"
 

@@ -7,8 +7,8 @@ from core_world import START, World, first_words, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
 
 FORCED = "The job is forced to run and waits for its host"
 

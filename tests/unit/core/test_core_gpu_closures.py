@@ -15,7 +15,7 @@ from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.instruction import OpenGpu
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import GpuClosed, GpuOpened
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
 
 
 def control(world: World, action: str, *names: str, user: str = "root", **more: Any) -> list[tuple[str, str]]:

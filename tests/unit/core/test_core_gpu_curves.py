@@ -6,7 +6,7 @@ from core_world import World, make_config, spec
 
 from gsched.core.command import AttemptEnded
 from gsched.model.event import JobFinished, JobGpuCurves, JobRequeued, StaleResultRecorded
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 
 DONE = AttemptResult(exit_code=0)
 

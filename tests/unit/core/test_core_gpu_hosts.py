@@ -11,10 +11,10 @@ from gsched.core.state.checkpoint import dump
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.event import HostGpusKnown
-from gsched.model.fairshare_factors import WHERE_GPUS, FairshareFactors, factors_of
-from gsched.model.host import GpuReport
-from gsched.model.queue import Queue
-from gsched.model.user import Share
+from gsched.model.hosts.host import GpuReport
+from gsched.model.queues.fairshare_factors import WHERE_GPUS, FairshareFactors, factors_of
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 
 EACH = (Share("default", 1),)
 FAIR = Queue(name="normal", priority=30, fairshare=EACH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import World, gpu_spec, make_config, spec
 
-from gsched.model.host import HostConfig
+from gsched.model.hosts.host import HostConfig
 from gsched.policy.backfill.reserved_start import ReservedStart
 
 

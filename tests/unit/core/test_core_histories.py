@@ -23,7 +23,7 @@ from gsched.model.event import (
     StoreRenewed,
     SubmissionAccepted,
 )
-from gsched.model.host import ComputeMode
+from gsched.model.hosts.host import ComputeMode
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(

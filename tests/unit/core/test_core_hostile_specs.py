@@ -16,7 +16,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal
 from gsched.core.command import ModifyJobs
 from gsched.core.submission.modify import FIXED
 from gsched.core.submission.spec_sizes import MOST_WORDS, SHORT
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 HINTS = typing.get_type_hints(JobSpec)
 SET_BY_MASTER = {"user", "combined_req", "combined_gpu_req", "conditions", "environment", "script", "spooled_input"} | {

@@ -8,9 +8,9 @@ import pytest
 from core_world import World, make_config, spec
 
 from gsched.base.errors import GschedError
-from gsched.model.host import HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
 
 EXCLUSIVE = "num=1:mode=exclusive_process"
 QUEUES = (

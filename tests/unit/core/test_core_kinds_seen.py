@@ -6,8 +6,8 @@ from core_world import World, gpu_spec, make_config, spec
 
 from gsched.core.resources.gpu_job_kinds import MOST_COUNTED, MOST_KINDS, MOST_OF_ARRAY, KindsSeen
 from gsched.model.config import GpuPlacement, Params
-from gsched.model.job import JobSpec
-from gsched.model.snapshot import JobKind
+from gsched.model.jobs.job import JobSpec
+from gsched.model.scheduling.snapshot import JobKind
 
 
 def gpus(number: int, slots: int = 1) -> JobSpec:

@@ -8,9 +8,9 @@ from core_world import World, gpu_spec, make_config, spec
 from gsched.base.errors import BadRequest, ResourceExhausted
 from gsched.base.ids import element_id
 from gsched.model.config import Params
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue, RunLimits
-from gsched.model.user import UserGroup, UserLimits
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue, RunLimits
+from gsched.model.queues.user import UserGroup, UserLimits
 
 GROUPS = {"lab": UserGroup(name="lab", users=("ann", "eve")), "crew": UserGroup(name="crew", users=("bob", "carl"))}
 

@@ -15,12 +15,12 @@ from gsched.core.command import AttemptEnded, AttemptStarted, AttemptUnkillable,
 from gsched.core.decision import Decision
 from gsched.core.engine import HalfDone
 from gsched.core.instruction import TerminateAttempt
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GmemAction, Params
 from gsched.model.event import JobNoted, StaleResultRecorded
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport, GpuXid, LoadReport, MigDevice
-from gsched.model.job import AttemptResult, JobState, Usage
-from gsched.model.topology import Topology
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport, GpuXid, LoadReport, MigDevice
+from gsched.model.hosts.topology import Topology
+from gsched.model.jobs.job import AttemptResult, JobState, Usage
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 
 
 def two_hosts() -> tuple[World, int]:

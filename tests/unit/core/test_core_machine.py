@@ -8,7 +8,6 @@ from core_world import spec
 from gsched.core.audit import audit
 from gsched.core.state.apply_events import _APPLY, IllegalEvent
 from gsched.core.state.cluster_state import ClusterState, replay
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import (
     AnyEvent,
     ConfigApplied,
@@ -30,7 +29,8 @@ from gsched.model.event import (
     JobSuspended,
     StaleResultRecorded,
 )
-from gsched.model.job import TRANSITIONS, AttemptResult, JobState
+from gsched.model.jobs.job import TRANSITIONS, AttemptResult, JobState
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 
 SPEC = spec(user="ann", queue="normal", combined_req="select[type == any ]")
 GPU = HeldGpu(uuid="GPU-0", index=0, claim="ngpus_excl_p")

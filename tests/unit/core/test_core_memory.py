@@ -19,9 +19,9 @@ from gsched.core.state.pending_jobs import WaitingLine, WaitingRoom
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
-from gsched.model.job import JobSpec, JobState
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, Rank, RequirementClass
+from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass
 
 PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
 CONFIG = ClusterConfig(

@@ -15,7 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.submission.device_fit import Offered, never_met, wishes_of
 from gsched.model.event import JobNoted
-from gsched.model.host import GpuReport, MigDevice
+from gsched.model.hosts.host import GpuReport, MigDevice
 
 
 def laid(*profiles: str) -> GpuReport:

@@ -7,7 +7,7 @@ from core_world import EXCLUSIVE, SHARED, World, gpus, make_config, spec
 
 from gsched.base.coded_text import sentence
 from gsched.model.event import JobNoted
-from gsched.model.host import ComputeMode, GpuReport
+from gsched.model.hosts.host import ComputeMode, GpuReport
 
 
 def changed(mode: ComputeMode) -> GpuReport:

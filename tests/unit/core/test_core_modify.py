@@ -14,9 +14,9 @@ from gsched.core.instruction import LimitAttempt
 from gsched.core.submission.modify import _WORDS, FIXED, RUNNING_TEXT
 from gsched.model.config import Params
 from gsched.model.event import JobModified, JobSwitched
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue, RunLimits
-from gsched.model.user import UserGroup
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue, RunLimits
+from gsched.model.queues.user import UserGroup
 
 QUEUES = (
     Queue(name="normal", priority=3, run_limit_s=7200, default_run_limit_s=3600, rerunnable=True,

@@ -14,7 +14,7 @@ from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 
 def full(**changes: object) -> World:

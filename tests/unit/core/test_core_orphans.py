@@ -13,10 +13,10 @@ from gsched.core.attempts.unrecorded_attempts import MOST_NUMBER
 from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.instruction import ForgetAttempts, Instruction, StartJob, TerminateAttempt
-from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.event import NumbersRaised
-from gsched.model.job import AttemptResult
-from gsched.model.view import OrphanView
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.views.view import OrphanView
 
 RESULT = AttemptResult(exit_code=7, ended_at=1_000_000.0)
 

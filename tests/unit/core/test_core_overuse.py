@@ -14,7 +14,7 @@ from gsched.core.command import AttemptUnkillable
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.config import GmemAction, Params
 from gsched.model.event import JobNoted
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
 
 
 def accusing(name: str) -> GpuReport:

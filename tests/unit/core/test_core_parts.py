@@ -28,8 +28,8 @@ from gsched.model.event import (
     JobStarted,
     StaleResultRecorded,
 )
-from gsched.model.gpu_use import GpuUsage
-from gsched.model.job import AttemptResult, Usage
+from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.jobs.job import AttemptResult, Usage
 
 HOSTS = ("a", "b", "c")
 

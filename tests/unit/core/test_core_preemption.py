@@ -10,8 +10,8 @@ from gsched.core.audit import audit
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
-from gsched.model.host import HostConfig
-from gsched.model.queue import Preemption, Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Preemption, Queue
 
 QUEUES = (
     Queue(name="high", priority=9, preemption=Preemption(preemptive=())),

@@ -9,9 +9,9 @@ from core_world import COUNTERS, OTHERS, SHARED, START, World, gpus, load, make_
 from gsched.base.errors import GschedError
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.master.views.host_choice import admitted
-from gsched.model.host import GpuReport, HostConfig
-from gsched.model.resource import Resource, ResourceType
-from gsched.model.topology import Processor, Topology
+from gsched.model.hosts.host import GpuReport, HostConfig
+from gsched.model.hosts.resource import Resource, ResourceType
+from gsched.model.hosts.topology import Processor, Topology
 
 REPORT = msgspec.structs.replace(
     gpus(

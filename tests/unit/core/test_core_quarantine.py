@@ -27,7 +27,7 @@ from gsched.model.event import (
     JobSubmitted,
     JobSuspended,
 )
-from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.jobs.job import AttemptResult, JobSpec
 
 ARRAY = JobSpec(command="run", user="ann", queue="normal", name="a", indices="1-3", array_limit=2, group="/g")
 FIRST, SECOND, THIRD = (element_id(1, index) for index in (1, 2, 3))

@@ -8,9 +8,9 @@ from core_world import World, gpu_spec, make_config, spec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import Submit
 from gsched.model.config import Params
-from gsched.model.host import HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
 
 QUEUES = (
     Queue(name="normal"),

@@ -10,8 +10,8 @@ from gsched.base.ids import element_id
 from gsched.core.command import ControlQueues
 from gsched.core.records.entities import JobGroup
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.queue import Queue
-from gsched.model.user import UserGroup
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import UserGroup
 
 QUEUES = (Queue(name="normal", administrators=("carl",)), Queue(name="night"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from core_world import World, gpu_spec, load, make_config, spec
 
 from gsched.core.pending.reason_times import ReasonTimes, not_come_to
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue, Threshold
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.queues.queue import Queue, Threshold
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
 
 FIVE = tuple(HostConfig(name=f"h{i}", max_slots=1) for i in range(5))
 

@@ -10,7 +10,7 @@ from gsched.base.ids import element_id
 from gsched.core.submission import requirement_updates
 from gsched.model.config import GpuUnrequested
 from gsched.model.event import JobModified
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 MEM = "rusage[mem=100.00]"
 

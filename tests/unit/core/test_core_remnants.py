@@ -11,8 +11,8 @@ from gsched.base.coded_text import sentence
 from gsched.core.command import AttemptEnded
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.event import JobNoted, JobRequeued
-from gsched.model.host import GpuProcess, GpuReport
-from gsched.model.job import AttemptResult
+from gsched.model.hosts.host import GpuProcess, GpuReport
+from gsched.model.jobs.job import AttemptResult
 
 ANN = GpuProcess(pid=4711, user="ann", used_mib=700)
 

@@ -11,7 +11,7 @@ from gsched.base.coded_text import sentence
 from gsched.base.ids import element_id
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobNoted, JobRequeued, StaleResultRecorded
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 # -- by people --------------------------------------------------------------------------------------------------------
 

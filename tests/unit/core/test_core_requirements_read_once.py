@@ -11,9 +11,9 @@ from core_world import SHARED, World, gpus, make_config, spec
 from gsched.core.resources import gpu_job_kinds
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.spec_values import ValueContext
-from gsched.model.application import Application
 from gsched.model.config import Params
-from gsched.model.queue import Queue
+from gsched.model.queues.application import Application
+from gsched.model.queues.queue import Queue
 from gsched.policy.requirement import demand_reader
 from gsched.resreq import gpu, shown_requirement, stored, syntax
 from gsched.resreq.shown_requirement import with_gpus

@@ -8,8 +8,8 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.model.event import JobModified
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
 
 HOSTS = (HostConfig(name="a", max_slots=16, values={"licence": 10.0}), HostConfig(name="b", max_slots=16))
 

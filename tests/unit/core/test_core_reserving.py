@@ -9,8 +9,8 @@ from core_world import START, World, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
 from gsched.model.event import ReservationRemoved
-from gsched.model.queue import Queue
-from gsched.model.user import UserGroup
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import UserGroup
 
 HOUR = 3600.0
 SOON: dict[str, Any] = {"users": ("ann",), "start": START + 100, "end": START + HOUR}

@@ -12,10 +12,10 @@ from gsched.core import authorization
 from gsched.core.authorization import ACTS_FOR_OWNER, DENIED, Caller
 from gsched.core.command import ControlGroups, ControlHosts, ControlQueues, ControlReservations, ModifyJobs
 from gsched.model.config import Network
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.room_view import ReservationView
-from gsched.model.user import UserGroup
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import UserGroup
+from gsched.model.views.room_view import ReservationView
 
 QUEUES = (Queue(name="normal", priority=3, administrators=("quentin",)), Queue(name="other"))
 GROUPS = {"lab": UserGroup(name="lab", users=("ann",), admins=("gwen",))}

@@ -11,8 +11,8 @@ from core_world import START, World, make_config, spec
 from gsched.core.records import run_times
 from gsched.core.records.run_times import KnownTimes, RunTimes, ran_s
 from gsched.core.state.cluster_state import ClusterState, replay
-from gsched.model.job import AttemptResult
-from gsched.model.run_kind import RunKind, run_kind
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.scheduling.run_kind import RunKind, run_kind
 
 KIND = RunKind("ann", "normal", "", 1, "w")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
 from gsched.core.state.pending_jobs import WaitingRoom
-from gsched.model.ledger import Ledger
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, Rank, RequirementClass, Snapshot
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Snapshot
 from gsched.policy.order.serving_order import ServingOrder
 
 QUEUES = {

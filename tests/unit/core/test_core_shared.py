@@ -15,11 +15,11 @@ from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.instruction import ConfigureAgent
 from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.model.config import ClusterConfig, Params
-from gsched.model.host import HostConfig
-from gsched.model.queue import Preemption, Queue
-from gsched.model.resource import Resource
-from gsched.model.shared_resource import SharedInstance
-from gsched.model.view import SharedView
+from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.resource import Resource
+from gsched.model.hosts.shared_resource import SharedInstance
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.views.view import SharedView
 
 LICENCES = OTHERS | {"flex": Resource(name="flex", interval_s=30, consumable=True, source="f:1")}
 

@@ -7,9 +7,9 @@ from core_world import START, World, load, make_config, spec
 from gsched.base.coded_text import sentence
 from gsched.base.ids import element_id
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue, Threshold
-from gsched.model.window import Window, minute_of_week
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue, Threshold
+from gsched.model.queues.window import Window, minute_of_week
 
 DAY = 24 * 60
 NOW = minute_of_week(START) % DAY

@@ -18,9 +18,9 @@ from gsched.core.engine import Engine
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.config import Params
 from gsched.model.event import SubmissionAccepted
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import JobFilter
 
 ALL = JobFilter()
 STEPS = 200

@@ -6,8 +6,8 @@ from core_world import World, make_config, spec
 
 from gsched.core.dispatch.host_queue_views import host_state
 from gsched.core.instruction import StartJob
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
 
 UNITS = {"rack": {"r1": ("a", "b"), "r2": ("c",)}}
 QUEUES = (Queue(name="normal", exclusive=True, exclusive_units="rack"),)

@@ -8,10 +8,10 @@ from core_world import START, World, load, make_config, spec
 
 from gsched.base.coded_text import coded, has_code, sentence
 from gsched.core.dispatch.host_queue_views import host_view
-from gsched.model.host import GpuReport, HostConfig
-from gsched.model.queue import Queue, Threshold
-from gsched.model.view import HostView
-from gsched.model.window import Window, minute_of_week
+from gsched.model.hosts.host import GpuReport, HostConfig
+from gsched.model.queues.queue import Queue, Threshold
+from gsched.model.queues.window import Window, minute_of_week
+from gsched.model.views.view import HostView
 
 
 def test_what_is_reserved_of_a_load_index_is_told() -> None:

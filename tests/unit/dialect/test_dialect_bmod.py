@@ -11,7 +11,7 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.bmod import read_modification
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.spec_values import ValueContext
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 AROUND = ValueContext(cwd="/home/ann", now=1e9, zone=UTC)
 

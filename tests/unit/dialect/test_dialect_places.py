@@ -9,7 +9,7 @@ import pytest
 from gsched.dialect.bsub import ParsedSubmission, read_submission
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.spec_values import _OPTIONS_OF_FIELDS, ValueContext
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 
 SCRIPT = b"""#!/bin/sh
 #BSUB -q night -R "select[mem>1]"

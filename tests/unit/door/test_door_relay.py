@@ -18,8 +18,8 @@ from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
 from gsched.door.relay import SERVICES, CallRelay, open_relay
 from gsched.master.access.method_policy import RULES, Who
-from gsched.model.job import JobSpec
-from gsched.model.view import Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Submission
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.door_relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
 from gsched.wire.identity.identity_assertion import Vouching

@@ -9,8 +9,6 @@ import pytest
 
 from gsched.base.ids import element_id, show_job
 from gsched.master.past.finished_accounts import read_accounts
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.event import (
     ArrayElementsFinished,
     HostClosed,
@@ -22,7 +20,9 @@ from gsched.model.event import (
     JobSwitched,
     QueueControlled,
 )
-from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 from gsched.store.schema import JobRow

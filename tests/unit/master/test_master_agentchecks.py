@@ -8,8 +8,8 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.message_checks import check, checked_gpus
-from gsched.model.gpu_curve import MOST_PACKED
-from gsched.model.host import GpuReport
+from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.hosts.host import GpuReport
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2, model_pb2
 

@@ -30,17 +30,17 @@ from gsched.master.views.overview import HOST_BASED, fragments, group_views, pen
 from gsched.master.views.queue_views import queue_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import Withheld
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations, Params
-from gsched.model.gpu_use import GpuUsage
-from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
-from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, RequirementClass
-from gsched.model.user import Share
-from gsched.model.view import GpuView, HostView, JobFilter, JobView
-from gsched.model.window import Window
+from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.queue import Preemption, Queue, RunLimits, Threshold
+from gsched.model.queues.user import Share
+from gsched.model.queues.window import Window
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
+from gsched.model.views.view import GpuView, HostView, JobFilter, JobView
 
 NOW = 1000.0
 PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")

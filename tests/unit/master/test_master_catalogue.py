@@ -10,13 +10,13 @@ from gsched.master.rpc.catalogue_service import compute_units, definitions, host
 from gsched.master.views.application_views import application_views
 from gsched.master.views.host_choice import admitted
 from gsched.master.views.user_views import user_views
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.job import JobSpec
-from gsched.model.resource import Resource, ResourceType
-from gsched.model.user import Share, UserGroup, UserLimits
-from gsched.model.view import HostView, JobView, ResourceValue
+from gsched.model.hosts.resource import Resource, ResourceType
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.application import Application
+from gsched.model.queues.user import Share, UserGroup, UserLimits
+from gsched.model.views.view import HostView, JobView, ResourceValue
 
 FOLDERS = Locations(**dict.fromkeys(Locations.__struct_fields__, "/x"))
 CONFIG = ClusterConfig(

@@ -11,9 +11,9 @@ from gsched.core.records.job import JobRecord
 from gsched.master.garbage_collection import undisturbed
 from gsched.master.views.board import Traits
 from gsched.model.event import JobSubmitted
-from gsched.model.job import JobSpec, JobState
-from gsched.model.snapshot import Rank
-from gsched.model.view import Control, JobView, Submitted
+from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.scheduling.snapshot import Rank
+from gsched.model.views.view import Control, JobView, Submitted
 from gsched.store.schema import JobRow
 
 

@@ -21,7 +21,7 @@ from gsched.core.command import (
 )
 from gsched.core.control.job_control import JOB_COMMANDS, MOST_ATTACHED
 from gsched.master.rpc.control_requests import job_command
-from gsched.model.view import JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import blob_id
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.v1 import scheduler_pb2

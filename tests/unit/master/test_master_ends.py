@@ -9,7 +9,7 @@ from typing import Any
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.view import JobEnd
+from gsched.model.views.view import JobEnd
 from gsched.wire.v1 import waiting_pb2
 
 PLACES = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")

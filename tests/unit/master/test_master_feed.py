@@ -12,7 +12,7 @@ from gsched.master import event_feed
 from gsched.master.event_feed import Feed
 from gsched.master.rpc.scheduler_service import MOST_PAGING, SchedulerServicer
 from gsched.model.event import HostOpened, JobGpuCurves
-from gsched.model.view import EventRecord
+from gsched.model.views.view import EventRecord
 from gsched.wire.v1 import scheduler_pb2
 
 

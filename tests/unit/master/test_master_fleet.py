@@ -14,10 +14,10 @@ from gsched.master.agents import fleet
 from gsched.master.agents.agent_roster import MOST_REFUSED, RIVAL_S, Roster
 from gsched.master.agents.fleet import FleetServicer
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.fleet import DaemonView
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
-from gsched.model.view import HostView
+from gsched.model.hosts.fleet import DaemonView
+from gsched.model.hosts.host import HostConfig
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import HostView
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2, fleet_pb2
 

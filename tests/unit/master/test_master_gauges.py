@@ -9,9 +9,9 @@ from test_master_board import CONFIG, NOW, Desk, spec
 
 from gsched.core.command import Reconfigure
 from gsched.master.views.gauges import LONGEST_S, SHORTEST_S, GaugeReadings, Gauges
-from gsched.model.limit import Amount, Consumers, Limit
-from gsched.model.queue import Queue
-from gsched.model.user import Share
+from gsched.model.queues.limit import Amount, Consumers, Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 
 SLOTS = Limit(name="few", users=Consumers(per=True), amounts={"slots": (Amount(3.0),)})
 FAIR = Queue(name="normal", priority=3, fairshare=(Share("ann", 2), Share("default", 1)))

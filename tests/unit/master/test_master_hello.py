@@ -6,7 +6,7 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_service import _hello
-from gsched.model.topology import Processor, Topology
+from gsched.model.hosts.topology import Processor, Topology
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 

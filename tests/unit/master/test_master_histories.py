@@ -22,9 +22,9 @@ from gsched.model.event import (
     JobSuspended,
     decode_event,
 )
-from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import JobFilter, JobHistory
+from gsched.model.jobs.job import AttemptResult, JobSpec
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 from gsched.store.schema import ARRAY, IRREGULAR, JobRow

@@ -33,10 +33,10 @@ from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContex
 from gsched.master.views import listing_order
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.host import HostConfig
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.view import JobFilter, JobView, Submission
+from gsched.model.hosts.host import HostConfig
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import JobFilter, JobView, Submission
 from gsched.wire.identity.caller_identity import Proven, ProvenCaller
 from gsched.wire.messages.batch_codec import add_submissions
 from gsched.wire.messages.convert import fill

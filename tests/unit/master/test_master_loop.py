@@ -30,10 +30,10 @@ from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobFinished, JobSubmitted
-from gsched.model.host import GpuReport, HostConfig, LoadReport
-from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
-from gsched.model.view import JobFilter
+from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.queues.queue import Queue
+from gsched.model.views.view import JobFilter
 from gsched.store.failure import StoreBroken, StoreFull
 
 

@@ -23,10 +23,10 @@ from gsched.master.metrics.measurements import Histogram, Measurements
 from gsched.master.metrics.pace import LOOK_EVERY, REST, SLICE_S, Pace
 from gsched.master.metrics.page import FRESH_S, Form, Page, render
 from gsched.model.event import JobFinished, JobStarted
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host import ComputeMode, Gpu, GpuReport, GpuXid, LoadReport
-from gsched.model.job import AttemptResult
-from gsched.model.view import GpuView, HostView, JobView
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, GpuXid, LoadReport
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.views.view import GpuView, HostView, JobView
 
 EVIL = 'a"b\\c\nd{e="f"}'
 GPUS = (

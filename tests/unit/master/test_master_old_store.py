@@ -19,10 +19,10 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.master.past.finished_accounts import read_accounts, read_costs
 from gsched.master.past.job_histories import Histories
 from gsched.master.recovery import recover
-from gsched.model.catalogue import AccountFilter
-from gsched.model.job import JobState
-from gsched.model.past_query import HistoryQuery
-from gsched.model.view import JobFilter
+from gsched.model.jobs.job import JobState
+from gsched.model.views.catalogue import AccountFilter
+from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 

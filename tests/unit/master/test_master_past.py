@@ -18,9 +18,9 @@ from gsched.master.past import reading
 from gsched.master.past.answering import history_reply
 from gsched.master.past.reader import SOCKET, PastReader
 from gsched.model.event import JobSubmitted
-from gsched.model.job import JobSpec
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import EventRecord, JobFilter, JobHistory
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import EventRecord, JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.schema import IRREGULAR, JobRow
 from gsched.wire.calls.past_calls import PastAnswer

@@ -29,10 +29,10 @@ from gsched.core.instruction import Instruction, StartJob, TerminateAttempt
 from gsched.master.past.finished_accounts import read_accounts, read_costs
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.past.job_histories import Histories
-from gsched.model.catalogue import AccountFilter
-from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.past_query import HistoryQuery, JobTimes
-from gsched.model.view import JobFilter, JobHistory
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.views.catalogue import AccountFilter
+from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import JobFilter, JobHistory
 from gsched.sim.world import World, simulated_config
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History

@@ -9,7 +9,7 @@ import pytest
 
 from gsched.master.agents import task_relay
 from gsched.master.agents.task_relay import TaskRelay
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
 from gsched.wire.v1 import agent_pb2
 
 

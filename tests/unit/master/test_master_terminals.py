@@ -13,8 +13,8 @@ from gsched.master.rpc import interactive_terminals
 from gsched.master.rpc.interactive_terminals import Attendance
 from gsched.master.views.board import Board
 from gsched.model.event import JobSubmitted
-from gsched.model.job import JobSpec
-from gsched.model.view import JobView
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import JobView
 
 SPEC = JobSpec(command="bash", user="ann", queue="normal", interactive="Is")
 

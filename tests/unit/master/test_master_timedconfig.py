@@ -11,7 +11,7 @@ import pytest
 from gsched.config.configuration import Loaded, load
 from gsched.master.timed_configuration import follow_groups, is_out_of_date, renew, update_groups
 from gsched.model.config import ClusterConfig
-from gsched.model.window import minute_of_week
+from gsched.model.queues.window import minute_of_week
 
 NOW = 1_700_000_000.0
 FILES = {

@@ -8,12 +8,12 @@ from test_master_board import CONFIG, NOW, Desk, spec
 from gsched.core.command import Reconfigure
 from gsched.master.views.gauges import Gauges
 from gsched.master.views.withheld_slots import Withheld, queues_with_kept_slots, with_kept_slots, withheld
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.queue import Queue
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, RequirementClass
-from gsched.model.user import Share
-from gsched.model.view import HostView, QueueView
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
+from gsched.model.views.view import HostView, QueueView
 from gsched.policy.backfill.reserved_start import ReservedStart
 
 ANN, BOB = (Bucket("normal", user, RequirementClass("", slots=8)) for user in ("ann", "bob"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gsched.model.allocation import HeldGpu
-from gsched.model.cuda_order import cuda_numbers, in_cuda_order, pci_address
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.ledgers.allocation import HeldGpu
+from gsched.model.ledgers.cuda_order import cuda_numbers, in_cuda_order, pci_address
 
 BUSES = ("00000001:0A:00.0", "00000000:C1:00.0", "00000000:0a:00.0", "00000000:09:1F.0")
 REVERSED = {"G0": 3, "G1": 2, "G2": 1, "G3": 0}

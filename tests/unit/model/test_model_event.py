@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.coded_text import AnyText, CodedText
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event, kind_of
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 
 KINDS = AnyEvent.__args__
 

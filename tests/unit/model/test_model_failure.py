@@ -10,9 +10,9 @@ import pytest
 from gsched.base.coded_text import coded, sentence
 from gsched.base.sentences import SENTENCES
 from gsched.model.event import JobFinished, decode_event
-from gsched.model.failure import FailureClass, failure_advice, failure_of, failure_text, judge
-from gsched.model.job import TERM_TEXTS, AttemptFailure, AttemptResult
-from gsched.model.xid import FATAL_XIDS, describe_xid, xids_in
+from gsched.model.gpus.xid import FATAL_XIDS, describe_xid, xids_in
+from gsched.model.jobs.failure import FailureClass, failure_advice, failure_of, failure_text, judge
+from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, AttemptResult
 
 OOM = AttemptFailure(kind=FailureClass.CUDA_OOM)
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gsched.model.allocation import Allocation, AmountSchedule, AmountStep, HostAllocation, courses_together
-from gsched.model.host_ledger import AttemptKey, HostLedger
-from gsched.model.ledger import Ledger, miscounts
+from gsched.model.ledgers.allocation import Allocation, AmountSchedule, AmountStep, HostAllocation, courses_together
+from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
+from gsched.model.ledgers.ledger import Ledger, miscounts
 
 Rows = tuple[tuple[float, float], ...]
 

@@ -7,7 +7,7 @@ import zlib
 import msgspec
 import pytest
 
-from gsched.model.gpu_curve import MOST_PACKED, MOST_POINTS, MOST_UNPACKED, CurvePoint, GpuCurve, pack, unpack
+from gsched.model.gpus.gpu_curve import MOST_PACKED, MOST_POINTS, MOST_UNPACKED, CurvePoint, GpuCurve, pack, unpack
 
 
 def curve(*points: CurvePoint, uuid: str = "GPU-a") -> GpuCurve:

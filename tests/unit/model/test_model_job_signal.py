@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from gsched.model.job_signal import SignalEffect, effect_of, is_signal
+from gsched.model.jobs.job_signal import SignalEffect, effect_of, is_signal
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 from msgspec import structs
 
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.devices import offer_of
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_devices import DeviceCounter
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger, double_owners, miscounts
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import offer_of
+from gsched.model.ledgers.host_devices import DeviceCounter
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import Ledger, double_owners, miscounts
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import refusal_of
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.model.allocation import MIG_ALONE_CLAIM, MIG_CLAIM, Allocation, HeldGpu, HostAllocation
-from gsched.model.devices import devices_of, held_of, islands_of
-from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
-from gsched.model.host_devices import DeviceCounter
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import double_owners
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, MigDevice
+from gsched.model.ledgers.allocation import MIG_ALONE_CLAIM, MIG_CLAIM, Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import devices_of, held_of, islands_of
+from gsched.model.ledgers.host_devices import DeviceCounter
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import double_owners
 from gsched.policy.match.room_conditions import refusal_of
 
 WHOLE_CLAIMS = ("ngpus", "ngpus_shared", "gpu_shared", "gpu_jexcl")

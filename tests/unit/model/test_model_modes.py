@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_devices import DeviceCounter
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import double_owners, miscounts
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.ledgers.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
+from gsched.model.ledgers.host_devices import DeviceCounter
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import double_owners, miscounts
 from gsched.policy.match.room_conditions import refusal_of
 
 SHARED, THREAD = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_THREAD

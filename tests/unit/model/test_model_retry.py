@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.model.failure import FailureClass
-from gsched.model.retry import NEVER, RetryRule, fault_in, retry_rules
+from gsched.model.jobs.failure import FailureClass
+from gsched.model.jobs.retry import NEVER, RetryRule, fault_in, retry_rules
 
 
 def test_rules_are_read() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.host_ledger import HostLedger
-from gsched.model.topology import MemoryNode, Processor, Topology, offered
+from gsched.model.hosts.topology import MemoryNode, Processor, Topology, offered
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
 
 
 def topology(sockets: int = 2, numas: int = 2, cores: int = 4, threads: int = 2) -> Topology:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.ledger import Ledger
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, HostSnapshot, Plan, Rank, RequirementClass, Running, Snapshot
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Plan, Rank, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.match.host_fit import misfit
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger, miscounts
-from gsched.model.queue import Preemption, Queue
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import (
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import Ledger, miscounts
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.scheduling.snapshot import (
     AdvanceReservation,
     Bucket,
     HostSnapshot,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import Allocation, CpuBinding, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger, double_owners
-from gsched.model.queue import Preemption, Queue
-from gsched.model.snapshot import Running
-from gsched.model.topology import offered
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.hosts.topology import offered
+from gsched.model.ledgers.allocation import Allocation, CpuBinding, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import Ledger, double_owners
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.scheduling.snapshot import Running
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.devices import cpu_affinity
 from gsched.policy.match.host_fit import fill

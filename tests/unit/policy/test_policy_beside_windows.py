@@ -8,8 +8,8 @@ from test_policy_limits_ahead import EACH, on, section
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.queue import Queue
-from gsched.model.snapshot import AdvanceReservation, Plan
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import AdvanceReservation, Plan
 from gsched.policy.backfill.advance_reservation_guard import KEPT_FOR_WINDOW
 
 QUEUES = [Queue(name="q", backfill=True), Queue(name="r", backfill=True)]

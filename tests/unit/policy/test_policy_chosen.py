@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from placing_cluster import host, kind
 
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.ledger import Ledger
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.ledger import Ledger
 from gsched.policy.match.host_now import live_values
 from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.requirement.demand_reader import demand_of

@@ -14,14 +14,14 @@ from msgspec import structs
 from placing_cluster import NOW, Cluster, host, kind, places
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import CpuBinding, HostAllocation
-from gsched.model.columns import HostColumns
-from gsched.model.devices import SETTABLE_MODES, held_of
-from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
-from gsched.model.topology import offered
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, MigDevice
+from gsched.model.hosts.topology import offered
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import CpuBinding, HostAllocation
+from gsched.model.ledgers.devices import SETTABLE_MODES, held_of
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.policy.match.columns import FITS
 from gsched.policy.match.columns_cycle import CycleColumns, PlacementWay
 from gsched.policy.match.fit_condition import refusal

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Running
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Running
 from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules

@@ -11,9 +11,9 @@ from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.queue import Queue
-from gsched.model.run_kind import run_kind
-from gsched.model.snapshot import AdvanceReservation, Bucket
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.run_kind import run_kind
+from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket
 from gsched.policy.backfill.future_ledgers import Future
 
 QUEUES = [Queue(name="q", backfill=True, reserved_jobs=2), Queue(name="r", backfill=True, estimate_s=300)]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.model.fairshare_factors import FairshareFactors
-from gsched.model.queue import Queue
-from gsched.model.snapshot import FairshareUse
-from gsched.model.user import Share
+from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
+from gsched.model.scheduling.snapshot import FairshareUse
 from gsched.policy.order.fairshare import ShareTree, load_of, member_name
 
 LSF = FairshareFactors()

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import PROCESS, SHARED, Cluster, host, kind, places
 
-from gsched.model.host import Gpu
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, Plan
+from gsched.model.hosts.host import Gpu
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Plan
 from gsched.policy.cycle import schedule
 from gsched.policy.place import fast_path
 from gsched.policy.place.placement import Placer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gsched.base.coded_text import coded, sentence
-from gsched.model.allocation import PROCESS_CLAIM
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
-from gsched.model.host_ledger import HostLedger
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport
+from gsched.model.ledgers.allocation import PROCESS_CLAIM
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.devices.gpu_choice import choose
 from gsched.policy.requirement.demand import DeviceKind, Devices
 from gsched.policy.requirement.reasons import Shortage

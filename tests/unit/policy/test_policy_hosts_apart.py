@@ -7,7 +7,7 @@ from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 
 def cluster_of(**queue: object) -> TimedCluster:

@@ -10,9 +10,9 @@ from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Snapshot
-from gsched.model.window import Window
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.window import Window
+from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy.order.dispatch_windows import Hours
 
 ANY = Queue(name="r", backfill=True)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from placing_cluster import Cluster, kind
 
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.ledger import Ledger
-from gsched.model.limit import Amount, Consumers, Limit
-from gsched.model.queue import Queue
-from gsched.model.room_view import LimitView
-from gsched.model.snapshot import Bucket, HostSnapshot, RequirementClass, Running, Snapshot
-from gsched.model.window import Window
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.limit import Amount, Consumers, Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.window import Window
+from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, RequirementClass, Running, Snapshot
+from gsched.model.views.room_view import LimitView
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_counts import LimitCounts, budget_key
 from gsched.policy.limits.limit_members import groups_above, limit_of

@@ -11,11 +11,11 @@ from placing_cluster import host, kind
 from timed_cluster import TimedCluster
 
 from gsched.base.coded_text import sentence
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.limit import Amount, Consumers, Limit
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, Plan
-from gsched.model.window import Window
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.limit import Amount, Consumers, Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.window import Window
+from gsched.model.scheduling.snapshot import Bucket, Plan
 
 ALL, EACH = Consumers(), Consumers(per=True)
 FEW, ROUNDS, NIGHTS = 10, 150, 4000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
-from gsched.model.host_ledger import HostLedger
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, MigDevice
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.devices.gpu_choice import choose, choose_any, obtainable
 from gsched.policy.requirement.demand import Devices

@@ -15,10 +15,10 @@ from test_policy_limits_ahead import EACH
 from test_policy_limits_ahead import world as limited_world
 from timed_cluster import DUST_S, TimedCluster
 
-from gsched.model.limit import Amount, Limit
-from gsched.model.queue import Preemption
-from gsched.model.snapshot import AdvanceReservation, Bucket
-from gsched.model.window import Window
+from gsched.model.queues.limit import Amount, Limit
+from gsched.model.queues.queue import Preemption
+from gsched.model.queues.window import Window
+from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket
 
 WORLDS, NIGHTS = 22, 4000
 FOUND = (439, 484, 3887)

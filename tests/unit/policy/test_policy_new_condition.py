@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from placing_cluster import NOW, Cluster, host, kind, places
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.column_part import ColumnPart, Flags
-from gsched.model.columns import HostColumns
-from gsched.model.host_ledger import HostLedger
-from gsched.model.queue import Preemption, Queue
-from gsched.model.snapshot import Bucket, Running
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.scheduling.column_part import ColumnPart, Flags
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.match.fit_condition import HostCondition, HostsView, RoomCondition, ValueCondition
 from gsched.policy.match.host_conditions import HOST_CONDITIONS

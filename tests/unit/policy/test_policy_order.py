@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.ledger import Ledger
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, FairshareUse, Rank, RequirementClass, Snapshot
-from gsched.model.user import Share
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
+from gsched.model.scheduling.snapshot import Bucket, FairshareUse, Rank, RequirementClass, Snapshot
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
 
 Job = tuple[int, Bucket, float]

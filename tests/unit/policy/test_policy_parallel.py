@@ -12,11 +12,11 @@ from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, pla
 
 from gsched.base.coded_text import CodedText, coded
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, Running
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.match.host_fit import misfit

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, PlainTrial, kind
 
-from gsched.model.columns import HostColumns
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, Snapshot
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.start_planner import Planner
 

@@ -9,7 +9,7 @@ import pytest
 from planning_cluster import Ask, Cluster, kind
 
 from gsched.config.configuration import check_texts
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 HOUR = 3600.0

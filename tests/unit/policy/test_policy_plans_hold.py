@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, Preemption, ask_of, kind
 
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket
 
 FEW, ROUNDS, NIGHTS = 10, 120, 10_000
 

@@ -8,9 +8,9 @@ import pytest
 from planning_cluster import Ask, Cluster, Preemption, kind
 
 from gsched.base.coded_text import sentence
-from gsched.model.ledger import Ledger, miscounts
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Preempted
+from gsched.model.ledgers.ledger import Ledger, miscounts
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Preempted
 from gsched.policy.preempt.preemption import may_preempt
 
 ONE = Ask()

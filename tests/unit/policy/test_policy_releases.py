@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, PlainTrial, kind
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.columns import HostColumns
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.scheduling.columns import HostColumns
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.releases import Need, Releases
 

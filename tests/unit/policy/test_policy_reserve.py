@@ -8,7 +8,7 @@ import pytest
 from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, kind
 
 from gsched.base.coded_text import sentence
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 from gsched.policy.backfill.reservations import MOST_SEARCHES, Reservations
 
 ONE = Ask()

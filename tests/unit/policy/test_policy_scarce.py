@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, places
 
-from gsched.model.columns import HostColumns
-from gsched.model.host import ComputeMode
-from gsched.model.snapshot import JobKind, Plan, RequirementClass
+from gsched.model.hosts.host import ComputeMode
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import JobKind, Plan, RequirementClass
 from gsched.policy.cycle import schedule
 from gsched.policy.devices.scarce_placement import kind_of_class
 

@@ -23,10 +23,10 @@ from placing_cluster import (
 )
 
 from gsched.base.coded_text import sentence
-from gsched.model.columns import HostColumns
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.queue import Preemption, Queue
-from gsched.model.snapshot import Bucket, Running
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.scheduling.columns import HostColumns
+from gsched.model.scheduling.snapshot import Bucket, Running
 
 GPU = "rusage[{}={}]"
 

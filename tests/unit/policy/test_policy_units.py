@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.ledger import double_owners, miscounts
-from gsched.model.queue import Preemption, Queue
-from gsched.model.snapshot import AdvanceReservation, Bucket, Plan, RequirementClass, Running, Snapshot
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.ledger import double_owners, miscounts
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.place.forced_placement import placed_by_force

@@ -8,8 +8,8 @@ from placing_cluster import host, kind
 from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.queue import Queue
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.queues.queue import Queue
 
 QUEUES = [
     Queue(name="q", backfill=True),

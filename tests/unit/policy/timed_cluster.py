@@ -10,11 +10,11 @@ from typing import Any
 
 from placing_cluster import Cluster, Line
 
-from gsched.model.allocation import Allocation
-from gsched.model.ledger import miscounts
-from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
-from gsched.model.window import is_open
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.ledger import miscounts
+from gsched.model.queues.window import is_open
+from gsched.model.scheduling.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
 from gsched.policy.limits.limit_members import groups_above
 from gsched.policy.match.host_fit import misfit

@@ -14,7 +14,7 @@ import pytest
 
 from gsched.base.atomic_write import replace_file
 from gsched.base.errors import BadRequest
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.elim_format import ElimParser
 from gsched.probe.elim_gpu import ElimOptions, format_line, provider_of
 from gsched.probe.inventory import change, parse_sim_spec, write_inventory

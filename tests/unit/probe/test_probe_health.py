@@ -18,7 +18,7 @@ from bounded_loop import run_async
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
-from gsched.model.host import Gpu, GpuReport, GpuXid
+from gsched.model.hosts.host import Gpu, GpuReport, GpuXid
 from gsched.probe import nvml_child
 from gsched.probe.gpu import SimulatedProbe
 from gsched.probe.inventory import change, read_inventory, write_inventory

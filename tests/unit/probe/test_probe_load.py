@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.model.resource import LOAD_INDICES
+from gsched.model.hosts.resource import LOAD_INDICES
 from gsched.probe import load
 from gsched.probe.load import Average, LoadSampler, Rate, Utilization, disk_kib, idle_minutes, paged_pages
 from tests.support.manual_clock import ManualClock

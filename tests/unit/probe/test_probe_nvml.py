@@ -17,7 +17,7 @@ from bounded_loop import run_async
 
 from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
+from gsched.model.hosts.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
 from gsched.probe.gpu import count_gpus
 from gsched.probe.nvml_child import NvmlProbe
 from gsched.probe.nvml_facts import numa_node

@@ -9,7 +9,7 @@ import pytest
 from bounded_loop import run_async
 
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
-from gsched.model.gpu_use import DeviceUse, ProcessUse
+from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
 from gsched.probe.gpu import NullProbe
 from gsched.probe.nvml_child import NvmlProbe
 

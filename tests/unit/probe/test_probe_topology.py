@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.model.topology import MemoryNode, Processor, Topology, checked, offered
+from gsched.model.hosts.topology import MemoryNode, Processor, Topology, checked, offered
 from gsched.probe.topology import has_several_nodes, read_topology
 
 

@@ -19,10 +19,10 @@ from gsched.cli.render.jobs.history import (
     post_done,
 )
 from gsched.cli.render.jobs.shown_job import ShownJob
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.reason import PendingReason
-from gsched.model.view import HostView, JobView, Message, ResourceValue
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.views.view import HostView, JobView, Message, ResourceValue
 
 GOLDEN = Path(__file__).parent / "golden"
 COUNTERS = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p")

@@ -16,9 +16,9 @@ from gsched.cli.render.jobs.job_fields import JOB_FIELDS
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.output_formats import FormatSetting, field_list, parse_format, render_json, render_text
 from gsched.cli.render.text.text_columns import width
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.view import QueueView
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.views.view import QueueView
 
 NOON = at(7, "12:00:00")
 SETTING = FormatSetting(zone=UTC, now=NOON + 100)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.cli.render.hosts.fragments import NO_GPUS, render_fragments
-from gsched.model.room_view import FragmentView
+from gsched.model.views.room_view import FragmentView
 
 
 def host(name: str, **values: object) -> FragmentView:

@@ -10,7 +10,7 @@ from seed_jobs import HERE, at, golden, gpu_job, histories, host, job, stripped
 from gsched.cli.render.hosts import host_tables
 from gsched.cli.render.jobs import job_table, jobs_long
 from gsched.cli.render.jobs.history import render_history
-from gsched.model.job import AttemptResult, Usage
+from gsched.model.jobs.job import AttemptResult, Usage
 
 
 @pytest.mark.parametrize("job_id", sorted(histories()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
-from gsched.model.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage
 
 USE = GpuUsage(
     host="kilenc",

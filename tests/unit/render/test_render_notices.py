@@ -7,7 +7,7 @@ from datetime import UTC
 from gsched.cli.render.cluster.master_status import MasterStatus, render_status
 from gsched.cli.render.cluster.notices import render_notices
 from gsched.model import event as events
-from gsched.model.view import EventRecord
+from gsched.model.views.view import EventRecord
 
 AT = 1499250851.0
 ALL = ("mbd", "queue", "host")

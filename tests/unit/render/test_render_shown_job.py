@@ -7,9 +7,9 @@ import pytest
 from seed_jobs import at, job
 
 from gsched.cli.render.jobs.shown_job import SOON_S, ShownJob, slots_on_host
-from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.view import JobView
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from gsched.model.views.view import JobView
 
 NOON = at(7, "12:00:00")
 TWO_HOSTS = (

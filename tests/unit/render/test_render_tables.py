@@ -16,9 +16,9 @@ from gsched.cli.render.text.size_texts import in_unit, in_words
 from gsched.cli.render.text.text_columns import width
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, packed_cpu
-from gsched.model.allocation import HostAllocation
-from gsched.model.job import AttemptResult, Usage
-from gsched.model.view import HostView, Message, QueueView
+from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.views.view import HostView, Message, QueueView
 
 NOON = at(7, "12:00:00")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gsched.cli.render.hosts.host_tables import render_long
 from gsched.cli.render.hosts.topology import affinity_table, render_topologies
 from gsched.cli.render.jobs.job_devices import affinity_units
-from gsched.model.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
-from gsched.model.job import JobSpec
-from gsched.model.topology import MemoryNode, Processor, Topology
-from gsched.model.view import HostView, JobView
+from gsched.model.hosts.topology import MemoryNode, Processor, Topology
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
+from gsched.model.views.view import HostView, JobView
 
 TWO_NODES = Topology(
     (Processor(0, 0, 0, 0), Processor(2, 0, 0, 0), Processor(1, 1, 1, 1), Processor(3, 1, 1, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from gsched.cli.render.hosts.versions import render_versions
-from gsched.model.fleet import CONNECTED, REFUSED, DaemonView
+from gsched.model.hosts.fleet import CONNECTED, REFUSED, DaemonView
 
 
 def test_mixed_versions_and_a_refusal() -> None:

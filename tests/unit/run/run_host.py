@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gsched.base.gpu_lock import GpuLockFolders
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order, RunKey, StartedInfo, Unkillable
 from gsched.run.processes import process_tree

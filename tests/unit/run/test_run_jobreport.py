@@ -8,8 +8,8 @@ import time
 import msgspec
 import pytest
 
-from gsched.model.gpu_use import GpuUsage
-from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
+from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.jobs.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
 from gsched.run.report.job_report import (
     ReportedRun,

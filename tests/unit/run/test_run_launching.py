@@ -29,7 +29,7 @@ from gsched.agent.tasks.launch_socket import listen, socket_path
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.app import glaunch
 from gsched.master.agents.task_relay import TaskRelay
-from gsched.model.job import JobState
+from gsched.model.jobs.job import JobState
 from gsched.wire.calls.client import DEFAULT_WAIT_S
 from gsched.wire.messages import frames, launch_protocol
 from gsched.wire.messages.frames import ProtocolError

@@ -14,7 +14,7 @@ import pytest
 from run_host import CLUSTER, Host, appears
 
 from gsched.base.gpu_lock import GpuLockFolders
-from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import attempt_files
 from gsched.run.attempts import lost_folders
 from gsched.run.executor import ProcessExecutor

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gsched.model.config import Params
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
 

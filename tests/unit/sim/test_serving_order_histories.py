@@ -15,10 +15,10 @@ import pytest
 from gsched.core.command import ControlReservations
 from gsched.core.records.run_times import LEAST_KNOWN
 from gsched.model.config import Params
-from gsched.model.limit import JOBS, Amount, Consumers, Limit
-from gsched.model.queue import Queue
-from gsched.model.room_view import ReservationView
-from gsched.model.user import Share
+from gsched.model.queues.limit import JOBS, Amount, Consumers, Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
+from gsched.model.views.room_view import ReservationView
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
 from tests.support.serving_history import KeptHosts, PastCluster, PastQueue

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gsched.model.config import Params
-from gsched.model.fairshare_factors import FairshareFactors
-from gsched.model.queue import Queue
-from gsched.model.user import Share
+from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, World, simulated_config
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gsched.model.config import Params
-from gsched.model.queue import Preemption, Queue
+from gsched.model.queues.queue import Preemption, Queue
 from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import START, Fate, World, simulated_config
 

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from gsched.model.event import AnyEvent, JobNoted, JobSubmitted
-from gsched.model.job import JobSpec
+from gsched.model.jobs.job import JobSpec
 from gsched.store.schema import JobRow
 
 SPEC = JobSpec(command="python train.py", user="ann", queue="normal", name="train")

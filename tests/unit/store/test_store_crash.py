@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from store_samples import batch_of
 
-from gsched.model.past_query import HistoryQuery
+from gsched.model.views.past_query import HistoryQuery
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from store_samples import SPEC, batch_of, damage, job_row, noted, submitted
 
 from gsched.base.errors import BadRequest, Internal, NotFound
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, JobDispatched, JobFinished, JobNoted, JobSubmitted
-from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History

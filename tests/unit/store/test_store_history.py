@@ -15,10 +15,10 @@ from store_samples import job_row, noted, submitted
 
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id
-from gsched.model.catalogue import AccountFilter, TimeSpan
 from gsched.model.event import HostClosed, decode_event
-from gsched.model.past_query import HistoryQuery
-from gsched.model.view import JobFilter
+from gsched.model.views.catalogue import AccountFilter, TimeSpan
+from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 

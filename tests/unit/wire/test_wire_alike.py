@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
-from gsched.model.job import JobSpec
-from gsched.model.reason import PendingReason
-from gsched.model.view import JobView, Submission, Submitted
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport
+from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.view import JobView, Submission, Submitted
 from gsched.wire.messages import batch_codec
 from gsched.wire.messages.batch_codec import (
     READINGS,

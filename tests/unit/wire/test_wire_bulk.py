@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from gsched.base.errors import Unavailable
-from gsched.model.job import JobSpec
-from gsched.model.view import Control, JobFilter, Submission
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Control, JobFilter, Submission
 from gsched.wire.calls import retried_calls
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retried_calls import BrokenOff, Silent

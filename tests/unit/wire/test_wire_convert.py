@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from gsched.base.coded_text import AnyText, CodedText, coded, sentence
 from gsched.base.errors import BadRequest
-from gsched.model import allocation, event, host, job, reason, view
+from gsched.model import event
+from gsched.model.hosts import host
+from gsched.model.jobs import job, reason
+from gsched.model.ledgers import allocation
+from gsched.model.views import view
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gsched.cli.render.text.limit_lines import limit_tables
 from gsched.cli.render.text.text_columns import cell, left, printable
-from gsched.model.catalogue import ApplicationView
+from gsched.model.views.catalogue import ApplicationView
 
 _ORDER = (
     *("TASKLIMIT", "RUNTIME", "RES_REQ", "GPU_REQ", "RERUNNABLE", "REQUEUE_EXIT_VALUES", "MAX_JOB_REQUEUE"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.cli.render.text.text_columns import left, printable, width
-from gsched.model.room_view import LimitSection, LimitView
+from gsched.model.views.room_view import LimitSection, LimitView
 
 _INTERNAL = ("slots", "mem", "tmp", "swp", "jobs", "ngpus", "gpu_hours")
 _ALWAYS = ("slots", "mem", "tmp", "swp", "jobs", "ngpus")

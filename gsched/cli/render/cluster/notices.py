@@ -24,7 +24,7 @@ from gsched.model.event import (
     StoreRenewed,
     decode_event,
 )
-from gsched.model.view import EventRecord
+from gsched.model.views.view import EventRecord
 
 MASTER, QUEUE, HOST = "mbd", "queue", "host"
 _KINDS = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gsched.cli.render.text.text_columns import cell, printable
 from gsched.config.shares import FACTORS
-from gsched.model.view import ClusterView, Parameter
+from gsched.model.views.view import ClusterView, Parameter
 
 _MEANINGS: dict[str, tuple[str, str]] = {
     "DEFAULT_QUEUE": ("Default queue", ""),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from gsched.cli.render.text.limit_lines import limit_tables
 from gsched.cli.render.text.text_columns import cell, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
-from gsched.model.view import QueueView, ShareView
+from gsched.model.views.view import QueueView, ShareView
 
 _HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
 _WIDE_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP  RSV PJOBS\n"

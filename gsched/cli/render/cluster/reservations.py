@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from gsched.cli.render.text.text_columns import left, printable
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.room_view import ReservationView
+from gsched.model.views.room_view import ReservationView
 
 _WIDTHS = (16, 8, 12, 10, 20, 26)
 _HEADER = ("RSVID", "TYPE", "USER", "NCPUS", "RSV_HOSTS", "TIME_WINDOW", "GPUS")

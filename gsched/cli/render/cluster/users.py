@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
 from gsched.cli.render.text.text_columns import cell, left, printable
-from gsched.model.catalogue import Grouping, UserLimitView
+from gsched.model.views.catalogue import Grouping, UserLimitView
 
 _COLUMNS = ("MAX", "NJOBS", "PEND", "RUN", "SSUSP", "USUSP", "RSV")
 _HEADER = f"{'USER/GROUP':<18} {'JL/P':>5} " + "".join(f"{name:>6} " for name in _COLUMNS)

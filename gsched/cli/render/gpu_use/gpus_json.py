@@ -11,9 +11,9 @@ from typing import Any
 from gsched.base.coded_text import sentence
 from gsched.base.ids import show_job
 from gsched.cli.render.hosts.gpu_tables import GpuUse, Uses, gpus_of, health
-from gsched.model import clock_reasons
-from gsched.model.host import Gpu, GpuProcess, MigDevice
-from gsched.model.view import HostView
+from gsched.model.gpus import clock_reasons
+from gsched.model.hosts.host import Gpu, GpuProcess, MigDevice
+from gsched.model.views.view import HostView
 
 _MIB = 1 << 20
 

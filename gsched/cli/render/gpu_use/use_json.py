@@ -11,8 +11,8 @@ from typing import Any
 
 from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.jobs.shown_job import ShownJob
-from gsched.model.gpu_curve import GpuCurve, Spread
-from gsched.model.gpu_use import GpuUsage, of_job
+from gsched.model.gpus.gpu_curve import GpuCurve, Spread
+from gsched.model.gpus.gpu_use import GpuUsage, of_job
 
 _MIB = 1 << 20
 _QUANTITIES = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gsched.cli.render.text.text_columns import printable
-from gsched.model.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage
 
 _HOST, _GPU, _VALUE = " " * 21, " " * 24, " " * 28
 _MIB = 1 << 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsched.model.gpu_use import of_job
-from gsched.model.view import JobView
+from gsched.model.gpus.gpu_use import of_job
+from gsched.model.views.view import JobView
 
 _MIB = 1 << 20
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.text.text_columns import left, printable, width
-from gsched.model.room_view import FragmentView
+from gsched.model.views.room_view import FragmentView
 
 _HEADER = ("HOST_NAME", "GPUS", "FREE", "PARTLY", "SLOTS", "MEM", "USABLE", "HELD_BACK_BY")
 NO_GPUS = "No host of this cluster has GPUs that are known.\n"

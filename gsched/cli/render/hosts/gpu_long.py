@@ -24,10 +24,10 @@ from gsched.cli.render.hosts.gpu_tables import (
     size,
 )
 from gsched.cli.render.text.text_columns import left, printable
-from gsched.model import clock_reasons
-from gsched.model.devices import room_mib, usable_by_claim
-from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
-from gsched.model.view import HostView
+from gsched.model.gpus import clock_reasons
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, MigDevice
+from gsched.model.ledgers.devices import room_mib, usable_by_claim
+from gsched.model.views.view import HostView
 
 _EXCLUSIVE = (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD)
 

@@ -16,10 +16,10 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.load import load_status
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.reported_resources import model_word
-from gsched.model.view import HostView
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.hosts.reported_resources import model_word
+from gsched.model.views.view import HostView
 
 _MODE_NUMBER = {
     ComputeMode.DEFAULT: 0,

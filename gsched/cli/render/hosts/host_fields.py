@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from gsched.cli.render.cluster.queues import status
 from gsched.cli.render.hosts.host_tables import gpu_count
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue
-from gsched.model.view import HostView, QueueView
+from gsched.model.views.view import HostView, QueueView
 
 
 def _host(value: Callable[[HostView], str | float | None]) -> FieldValue[HostView]:

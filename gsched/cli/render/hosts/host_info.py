@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.text.text_columns import cell, head, left, printable, right
-from gsched.model.catalogue import ModelView, ResourceView
-from gsched.model.resource import LOAD_INDICES
-from gsched.model.view import HostView
+from gsched.model.hosts.resource import LOAD_INDICES
+from gsched.model.views.catalogue import ModelView, ResourceView
+from gsched.model.views.view import HostView
 
 _TITLES = ("type", "model", "cpuf", "ncpus", "maxmem", "maxswp", "server", "RESOURCES")
 _SHORT, _WIDE = (7, 8, 5, 5, 6, 6, 6, 9), (10, 11, 5, 5, 6, 6, 6, 9)

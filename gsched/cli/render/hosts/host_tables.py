@@ -12,7 +12,7 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.topology import long_topology
 from gsched.cli.render.text.text_columns import cell, fold, left, printable, right, width
 from gsched.cli.render.text.thresholds import threshold_table
-from gsched.model.view import HostView, ResourceValue
+from gsched.model.views.view import HostView, ResourceValue
 
 _SHORT_HEADER = "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
 _WIDE_HEADER = "HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"

@@ -13,7 +13,7 @@ from gsched.cli.render.hosts.host_tables import INDICES
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.size_texts import compact_size
 from gsched.cli.render.text.text_columns import cell, left, printable, right, width
-from gsched.model.view import HostView, ResourceValue
+from gsched.model.views.view import HostView, ResourceValue
 
 SHORT = {"r15s": 6, "r1m": 6, "r15m": 6, "ut": 5, "pg": 6, "ls": 4, "it": 6, "tmp": 6, "swp": 6, "mem": 6}
 """Built-in index -> width of its column, blank included."""

@@ -12,8 +12,8 @@ from gsched.base.idset import format_idset
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.jobs.job_devices import AffinityUnit
 from gsched.cli.render.text.text_columns import left, printable
-from gsched.model.topology import Processor, Topology
-from gsched.model.view import HostView
+from gsched.model.hosts.topology import Processor, Topology
+from gsched.model.views.view import HostView
 
 _INDENT = "    "
 _HEADER = """\

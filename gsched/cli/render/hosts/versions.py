@@ -8,7 +8,7 @@ from datetime import tzinfo
 from gsched.base.coded_text import sentence
 from gsched.cli.render.text.text_columns import left, printable, width
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.fleet import DaemonView
+from gsched.model.hosts.fleet import DaemonView
 
 _HEADER = ("HOST_NAME", "DAEMON", "STATE", "VERSION", "PROTOCOL", "PID", "SINCE")
 

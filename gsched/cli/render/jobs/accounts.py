@@ -14,7 +14,7 @@ from gsched.cli.render.jobs import job_lines
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp, short_stamp
-from gsched.model.catalogue import Account, AccountFilter, TimeSpan
+from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 
 RULE = "-" * 78 + "\n"
 _ABOUT = "\nAccounting information about jobs that are: \n"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gsched.base.ids import array_of
 from gsched.cli.render.text.text_columns import cell, left, printable
-from gsched.model.view import ArrayView
+from gsched.model.views.view import ArrayView
 
 _HEADER = "JOBID    ARRAY_SPEC  OWNER   NJOBS PEND DONE  RUN EXIT SSUSP USUSP PSUSP\n"
 _AS_RUNNING = ("RUN", "UNKWN", "ZOMBI")

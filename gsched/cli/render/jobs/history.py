@@ -20,8 +20,8 @@ from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.allocation import HostAllocation
-from gsched.model.past_query import JobTimes
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.views.past_query import JobTimes
 
 STATES = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN")
 _SHORT_TITLE = "Summary of time in seconds spent in various states:\n"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gsched.model.allocation import CpuBinding, HeldGpu, HostAllocation
-from gsched.model.host import Gpu, MigDevice
-from gsched.model.view import JobView
+from gsched.model.hosts.host import Gpu, MigDevice
+from gsched.model.ledgers.allocation import CpuBinding, HeldGpu, HostAllocation
+from gsched.model.views.view import JobView
 
 
 class AffinityUnit(msgspec.Struct, frozen=True, kw_only=True):

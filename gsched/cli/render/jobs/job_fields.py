@@ -11,8 +11,8 @@ from gsched.base.coded_text import sentence
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue, FormatSetting
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, short_stamp
-from gsched.model.failure import failure_advice, failure_text
-from gsched.model.job import TERM_TEXTS
+from gsched.model.jobs.failure import failure_advice, failure_text
+from gsched.model.jobs.job import TERM_TEXTS
 
 
 def _rounded(value: float | None, unit: str) -> str | None:

@@ -12,7 +12,7 @@ from gsched.cli.render.hosts.gpu_tables import model_name
 from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import cell, left, printable
-from gsched.model.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage
 
 _COLUMNS = (
     ("HOST", 17),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gsched.cli.render.text.text_columns import left, printable
-from gsched.model.job import FINISHED, PENDING, STARTED
-from gsched.model.view import JobGroupView
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED
+from gsched.model.views.view import JobGroupView
 
 _HEADER = "GROUP_NAME       NJOBS   PEND    RUN  SSUSP  USUSP FINISH     SLA  JLIMIT  OWNER\n"
 

@@ -13,9 +13,9 @@ from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.allocation import HostAllocation
-from gsched.model.failure import failure_advice, failure_text, is_plain
-from gsched.model.job import TERM_TEXTS, AttemptFailure, Usage
+from gsched.model.jobs.failure import failure_advice, failure_text, is_plain
+from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, Usage
+from gsched.model.ledgers.allocation import HostAllocation
 
 _MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
 

@@ -22,8 +22,8 @@ from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
 from gsched.cli.render.text.thresholds import threshold_table
 from gsched.cli.render.text.time_texts import as_of, long_stamp, short_stamp
-from gsched.model.reason import NEVER
-from gsched.model.view import Message
+from gsched.model.jobs.reason import NEVER
+from gsched.model.views.view import Message
 
 SEPARATOR = "-" * 78 + "\n"
 _MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"

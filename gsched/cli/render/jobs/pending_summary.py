@@ -8,7 +8,7 @@ from datetime import tzinfo
 from gsched.base.coded_text import coded, sentence
 from gsched.cli.render.text.text_columns import left, printable, width
 from gsched.cli.render.text.time_texts import long_stamp
-from gsched.model.room_view import PendingSummary, ReasonCount
+from gsched.model.views.room_view import PendingSummary, ReasonCount
 
 HOST_BASED = coded("pending.host_based")
 

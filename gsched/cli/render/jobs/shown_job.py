@@ -14,11 +14,11 @@ from gsched.base.ids import array_of, index_of
 from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
-from gsched.model.allocation import HostAllocation
-from gsched.model.failure import failure_of
-from gsched.model.gpu_use import JobGpuUse, of_job
-from gsched.model.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
-from gsched.model.view import JobView
+from gsched.model.gpus.gpu_use import JobGpuUse, of_job
+from gsched.model.jobs.failure import failure_of
+from gsched.model.jobs.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.views.view import JobView
 
 SOON_S = 5.0
 """A job that was dispatched begins within that time, unless something keeps it."""

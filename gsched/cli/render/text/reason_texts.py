@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from gsched.base.coded_text import CodedText, CodedValue, sentence
-from gsched.model.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
+from gsched.model.jobs.reason import NEVER, UNKNOWN, PendingReason, PlannedStart
 
 EVERY_REASON, KEY_REASON, CANDIDATES, ALL_HOSTS = range(4)
 DEFAULT_LEVEL = CANDIDATES

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gsched.model.limit import Amount, Consumers, Limit
+from gsched.model.queues.limit import Amount, Consumers, Limit
 
 
 class SharedInstance(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.column_part import ColumnPart, Flags, HostNumbers
-from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger
-from gsched.model.resource import GPU_COUNTERS
-from gsched.model.row_log import RowLog, RowNumbers
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.hosts.resource import GPU_COUNTERS
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.scheduling.column_part import ColumnPart, Flags, HostNumbers
+from gsched.model.scheduling.row_log import RowLog, RowNumbers
+from gsched.model.scheduling.snapshot import HostSnapshot
 from gsched.resreq.columns import TextColumn
 
 MOST_LOGGED = 4

@@ -1,6 +1,6 @@
 """Views of what keeps jobs waiting, and of what is kept for others: limits, reservations, fragments, counts of reasons.
 
-As those of gsched.model.view they are copies that nobody changes, made by the master and laid out by the commands.
+As those of `view` they are copies that nobody changes, made by the master and laid out by the commands.
 """
 
 from __future__ import annotations

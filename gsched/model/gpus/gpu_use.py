@@ -41,7 +41,7 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy_j: float | None = None
     """All that it has consumed since the driver was loaded."""
     throttle: int | None = None
-    """Why its clocks are lower than they could be: bits of `gsched.model.clock_reasons`."""
+    """Why its clocks are lower than they could be: bits of `gsched.model.gpus.clock_reasons`."""
     counters: dict[str, float] = {}
     """TRAFFIC and ERRORS since the driver was loaded, those of which it tells."""
     rates: dict[str, float] = {}

@@ -9,12 +9,12 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import LSF_FAILURE
-from gsched.model.allocation import Allocation
-from gsched.model.gpu_closure import GpuClosure
-from gsched.model.host import Gpu
-from gsched.model.job import AttemptResult, JobSpec, JobState, Usage
-from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.topology import Topology
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import Gpu
+from gsched.model.hosts.topology import Topology
+from gsched.model.jobs.job import AttemptResult, JobSpec, JobState, Usage
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.ledgers.allocation import Allocation
 
 NEVER_STARTED = 126
 """Exit code of a job that was ended while it was pending, for who waits for it. Source: bsub(1), -K."""

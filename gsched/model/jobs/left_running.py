@@ -5,7 +5,7 @@ Made from the numbers and names in the job's result, where they are shown; nothi
 
 from __future__ import annotations
 
-from gsched.model.job import AttemptResult
+from gsched.model.jobs.job import AttemptResult
 
 
 def left_running_text(result: AttemptResult, *, most: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.window import Window
+from gsched.model.queues.window import Window
 
 SLOTS, JOBS, GPUS = "slots", "jobs", "ngpus"
 """Resource names of a limit that are not resources of hosts. `ngpus` counts devices however they were claimed;
@@ -63,7 +63,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     is_shared_resource: bool = False
     """It is no section of lsb.resources but an instance of a resource that its hosts share
-    (gsched.model.shared_resource), the only one in `amounts`."""
+    (gsched.model.hosts.shared_resource), the only one in `amounts`."""
 
 
 class HeldCounts(msgspec.Struct):

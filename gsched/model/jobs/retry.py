@@ -2,9 +2,9 @@
 
     RETRY = CLASS:TIMES[@other_host] ...
 
-The classes are those of gsched.model.failure, without those that somebody has brought about: what a person, a limit or
-the system has ended is not run again. Texts are checked (`fault_in`) where they come in; what cannot be read afterwards
-names no class.
+The classes are those of gsched.model.jobs.failure, without those that somebody has brought about: what a person, a
+limit or the system has ended is not run again. Texts are checked (`fault_in`) where they come in; what cannot be read
+afterwards names no class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gsched.model.failure import FailureClass
+from gsched.model.jobs.failure import FailureClass
 
 ELSEWHERE = "other_host"
 MOST_TIMES = 1000

@@ -8,7 +8,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
-from gsched.model.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage
 
 
 class JobState(StrEnum):
@@ -236,7 +236,7 @@ class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Why an attempt failed (see gsched.model.failure)."""
+    """Why an attempt failed (see gsched.model.jobs.failure)."""
 
     kind: str
     """The class."""

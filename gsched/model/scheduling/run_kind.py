@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from gsched.model.snapshot import Bucket
+from gsched.model.scheduling.snapshot import Bucket
 
 
 class RunKind(NamedTuple):

@@ -14,8 +14,8 @@ import msgspec
 
 from gsched.base.coded_text import CodedText, coded
 from gsched.base.sentences import SENTENCES
-from gsched.model.job import AttemptFailure, AttemptResult
-from gsched.model.xid import OF_THE_DEVICE
+from gsched.model.gpus.xid import OF_THE_DEVICE
+from gsched.model.jobs.job import AttemptFailure, AttemptResult
 
 LONGEST_DETAIL = 80
 """Characters of a detail."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from gsched.base.coded_text import sentence
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.resource import Resource, ResourceType
+from gsched.model.hosts.host import ComputeMode, Gpu
+from gsched.model.hosts.resource import Resource, ResourceType
 
 MOST_GPUS = 32
 """LSF_HOST_MAX_GPU at the most: names end at gpu_mode31."""

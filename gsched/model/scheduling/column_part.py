@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.row_log import RowNumbers
+from gsched.model.scheduling.row_log import RowNumbers
 from gsched.resreq.columns import TextColumn
 
 if TYPE_CHECKING:
-    from gsched.model.columns import HostColumns
+    from gsched.model.scheduling.columns import HostColumns
 
 HostNumbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gsched.model.allocation import HeldGpu
-from gsched.model.host import GpuReport
+from gsched.model.hosts.host import GpuReport
+from gsched.model.ledgers.allocation import HeldGpu
 
 _ADDRESS = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.ASCII | re.IGNORECASE)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from gsched.base.coded_text import coded
-from gsched.model.allocation import (
+from gsched.model.hosts.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, MigDevice
+from gsched.model.ledgers.allocation import (
     ALONE_CLAIM,
     COUNTER_OF_CLAIM,
     MIG_ALONE_CLAIM,
@@ -18,7 +19,6 @@ from gsched.model.allocation import (
     HeldGpu,
     HostAllocation,
 )
-from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, MigDevice
 
 MODE_OF_CLAIM = {
     "ngpus_shared": ComputeMode.DEFAULT,

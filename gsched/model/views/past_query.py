@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.catalogue import TimeSpan
-from gsched.model.view import JobFilter
+from gsched.model.views.catalogue import TimeSpan
+from gsched.model.views.view import JobFilter
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The GPUs of one host and who holds them: which could be claimed, and what the counters say of them.
 
 Devices are the truth; ngpus, ngpus_excl_p … are projections of them (`HostDevices.counter`), never a second ledger.
-Who holds what is entered by gsched.model.host_ledger alone.
+Who holds what is entered by gsched.model.ledgers.host_ledger alone.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gsched.model.allocation import SHARING, HeldGpu, HostAllocation
-from gsched.model.devices import (
+from gsched.model.hosts.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
+from gsched.model.ledgers.allocation import SHARING, HeldGpu, HostAllocation
+from gsched.model.ledgers.devices import (
     MIG_CLAIMS,
     MODE_BY_OPTION,
     GpuPart,
@@ -24,7 +25,6 @@ from gsched.model.devices import (
     usable_by_claim,
     whole_gpus,
 )
-from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
 
 AttemptKey = tuple[int, int]
 """(job id, attempt)."""
@@ -68,7 +68,7 @@ class HostDevices:
         """UUID -> device: GPUs, and the parts of those that MIG has split."""
         self.gpus_known = False
         self._usable: dict[str, tuple[Gpu, ...]] = {}
-        """What gsched.model.devices.usable_by_claim says of `gpus`."""
+        """What gsched.model.ledgers.devices.usable_by_claim says of `gpus`."""
         self.islands: dict[str, int] = {}
         """GPU uuid -> number of the group of linked GPUs of one model that it is in; empty when all are alike."""
         self.held: dict[AttemptKey, HostAllocation] = {}

@@ -11,8 +11,8 @@ from enum import StrEnum
 import msgspec
 
 from gsched.base.coded_text import AnyText, CodedText, coded
-from gsched.model.queue import Threshold
-from gsched.model.window import Window
+from gsched.model.queues.queue import Threshold
+from gsched.model.queues.window import Window
 
 
 class ComputeMode(StrEnum):
@@ -149,7 +149,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     ecc_corrected: int | None = None
     """Memory errors that were corrected, since the driver was loaded."""
     throttle: int | None = None
-    """Why its clocks are lower than they could be: bits of `gsched.model.clock_reasons`; None when nobody knows."""
+    """Why its clocks are lower than they could be: bits of `model.gpus.clock_reasons`; None when nobody knows."""
     pstate: int | None = None
     """Performance state, 0 the fastest to 15."""
     process_count: int | None = None

@@ -1,7 +1,7 @@
 """The ledger of one host: who holds which slots, GPUs, processors and amounts there.
 
 It never decides who gets what, nor whether more would fit (gsched.policy.match.fit_condition does). The GPUs with their
-holders are gsched.model.host_devices.
+holders are gsched.model.ledgers.host_devices.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.devices import is_astray
-from gsched.model.host_devices import AttemptKey, HostDevices
-from gsched.model.topology import Processor
+from gsched.model.hosts.topology import Processor
+from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.ledgers.devices import is_astray
+from gsched.model.ledgers.host_devices import AttemptKey, HostDevices
 
 __all__ = ["AttemptKey", "HostLedger"]
 

@@ -10,8 +10,8 @@ import math
 from collections import Counter as Counts
 from collections.abc import Collection, Iterable, Iterator
 
-from gsched.model.allocation import SHARING, Allocation, HostAllocation
-from gsched.model.host_ledger import AttemptKey, HostLedger
+from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 
 
 class Ledger:

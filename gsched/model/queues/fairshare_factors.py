@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from gsched.model.queue import Queue
+from gsched.model.queues.queue import Queue
 
 
 class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):

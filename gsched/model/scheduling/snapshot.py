@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 import msgspec
 
 from gsched.base.coded_text import AnyText
-from gsched.model.allocation import Allocation
-from gsched.model.fairshare_factors import FairshareFactors
-from gsched.model.host_ledger import AttemptKey
-from gsched.model.ledger import Ledger
-from gsched.model.limit import HeldCounts, Limit
-from gsched.model.queue import Queue
-from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.resource import BUILTIN
-from gsched.model.user import Share
+from gsched.model.hosts.resource import BUILTIN
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.ledgers.ledger import Ledger
+from gsched.model.queues.fairshare_factors import FairshareFactors
+from gsched.model.queues.limit import HeldCounts, Limit
+from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 
 if TYPE_CHECKING:
-    from gsched.model.columns import HostColumns
-    from gsched.model.run_kind import RunKind
+    from gsched.model.scheduling.columns import HostColumns
+    from gsched.model.scheduling.run_kind import RunKind
 
 HostValues = Mapping[str, float | str | bool | None]
 """Resource name -> value; None means unknown."""
@@ -90,7 +90,7 @@ class JobKind(NamedTuple):
     share: float = 1.0
     """Part of one GPU."""
     claim: str = ""
-    """What the GPUs are claimed as, see gsched.model.allocation.HeldGpu; empty without GPUs."""
+    """What the GPUs are claimed as, see gsched.model.ledgers.allocation.HeldGpu; empty without GPUs."""
     gmodel: str = ""
 
 

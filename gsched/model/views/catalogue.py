@@ -1,6 +1,6 @@
 """What a cluster knows besides its jobs, hosts and queues, as the answers to queries carry it.
 
-Like gsched.model.view: texts that depend on the reader's time zone or terminal are not made here. Nobody changes
+Like gsched.model.views.view: texts that depend on the reader's time zone or terminal are not made here. Nobody changes
 an answer; None is unknown or "no limit", never 0.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.view import JobView
+from gsched.model.views.view import JobView
 
 
 class UserLimitView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """A host's processors: which CPU is a thread of which core, and where cores lie in sockets and NUMA nodes.
 
-Numbers are unique on the host at each level. It never says who holds what: see gsched.model.ledger.
+Numbers are unique on the host at each level. It never says who holds what: see gsched.model.ledgers.ledger.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.user import Share
-from gsched.model.window import Window
+from gsched.model.queues.user import Share
+from gsched.model.queues.window import Window
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     max_requeue: int | None = None
     """MAX_JOB_REQUEUE."""
     retry: str = ""
-    """RETRY: after which failures jobs wait again (gsched.model.retry)."""
+    """RETRY: after which failures jobs wait again (gsched.model.jobs.retry)."""
     run_window: tuple[Window, ...] = ()
     """Outside of it no job starts and running ones are suspended."""
     dispatch_window: tuple[Window, ...] = ()
