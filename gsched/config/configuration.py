@@ -20,24 +20,24 @@ from typing import NamedTuple
 import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Problem
-from gsched.config.directives import Directives
-from gsched.config.elim_settings import joined_elims, with_elims
-from gsched.config.external_groups import GroupProgram
-from gsched.config.findings import Findings, SourcePlace, show, suggestion
-from gsched.config.lsb_applications import read_applications
-from gsched.config.lsb_hosts import HostsFile, read_hosts
-from gsched.config.lsb_params import ParamsFile, check_sleep_time, read_params
-from gsched.config.lsb_queues import read_queues
-from gsched.config.lsb_resources import NamedMembers, Resources, read_resources
-from gsched.config.lsb_users import Users, read_users
-from gsched.config.lsf_cluster import ClusterFile, read_cluster
-from gsched.config.lsf_conf import LsfConf, read_lsf_conf
-from gsched.config.lsf_shared import SharedFile, read_shared
-from gsched.config.queue_parameters import Known
-from gsched.config.requirements import RequirementJudge
-from gsched.config.sections import MAX_FILE_BYTES, ConfigSection, decode, read_assignments, read_sections
-from gsched.config.unknown_names import note_unknown_names
-from gsched.config.values import cluster_name
+from gsched.config.files.lsb_applications import read_applications
+from gsched.config.files.lsb_hosts import HostsFile, read_hosts
+from gsched.config.files.lsb_params import ParamsFile, check_sleep_time, read_params
+from gsched.config.files.lsb_queues import read_queues
+from gsched.config.files.lsb_resources import NamedMembers, Resources, read_resources
+from gsched.config.files.lsb_users import Users, read_users
+from gsched.config.files.lsf_cluster import ClusterFile, read_cluster
+from gsched.config.files.lsf_conf import LsfConf, read_lsf_conf
+from gsched.config.files.lsf_shared import SharedFile, read_shared
+from gsched.config.files.queue_parameters import Known
+from gsched.config.grammar.directives import Directives
+from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grammar.sections import MAX_FILE_BYTES, ConfigSection, decode, read_assignments, read_sections
+from gsched.config.grammar.values import cluster_name
+from gsched.config.names.external_groups import GroupProgram
+from gsched.config.names.unknown_names import note_unknown_names
+from gsched.config.parameters.elim_settings import joined_elims, with_elims
+from gsched.config.parameters.requirements import RequirementJudge
 from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params, Timing
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue

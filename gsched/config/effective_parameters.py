@@ -1,13 +1,13 @@
 """lsb.params as it counts: every parameter by its name, with its value or its default, written as in the file.
 
-gsched.config.lsb_params reads them; a test reads with it what is written here. Source of the names: lsb.params(5).
+`files.lsb_params` reads them; a test reads with it what is written here. Source of the names: lsb.params(5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from gsched.config.shares import FACTORS
+from gsched.config.parameters.shares import FACTORS
 from gsched.model.config import ClusterConfig, GpuForeign, Params
 from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.views.view import Parameter

@@ -16,9 +16,9 @@ import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict, ResourceExhausted
 from gsched.config.configuration import CLUSTER_PREFIX, check_texts
-from gsched.config.findings import show
-from gsched.config.lsf_conf import LSB_FOLDER, read_gpu_provider
-from gsched.config.values import absolute_path, cluster_name, host_name, user_name
+from gsched.config.files.lsf_conf import LSB_FOLDER, read_gpu_provider
+from gsched.config.grammar.findings import show
+from gsched.config.grammar.values import absolute_path, cluster_name, host_name, user_name
 from gsched.model.config import Locations
 
 RESOURCE_STANZA = """\

@@ -10,7 +10,7 @@ import click
 from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.config.configuration import load
-from gsched.config.lsf_conf import settings_of
+from gsched.config.files.lsf_conf import settings_of
 from gsched.wire.identity.caller_identity import uid_of_user
 
 

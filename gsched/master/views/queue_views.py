@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from gsched.config.queue_parameters import shown_parameters
-from gsched.config.shares import FACTORS
+from gsched.config.files.queue_parameters import shown_parameters
+from gsched.config.parameters.shares import FACTORS
 from gsched.core.records.entities import QueueState
 from gsched.master.views.array_views import ArrayCopy
 from gsched.model.config import ClusterConfig

@@ -8,7 +8,7 @@ import pytest
 from config_texts import BASE, Checked
 
 from gsched.config.configuration import check_texts, load
-from gsched.config.windows import parse_windows
+from gsched.config.grammar.windows import parse_windows
 
 NOON, NIGHT = 12 * 60, 2 * 1440 + 23 * 60
 TIMED = """\

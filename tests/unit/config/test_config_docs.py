@@ -9,7 +9,7 @@ import pytest
 from config_texts import BASE
 
 from gsched.config.configuration import check_texts
-from gsched.config.unsupported import (
+from gsched.config.grammar.unsupported import (
     REFUSED_CLUSTER,
     REFUSED_CONF,
     REFUSED_LIMIT,
@@ -108,7 +108,8 @@ def test_every_parameter_that_is_read_is_told_of(module):
 
 def _parameters(module: str) -> set[str]:
     """Names in capitals that a module takes."""
-    source = (Path(__file__).parents[3] / "gsched" / "config" / f"{module}.py").read_text()
+    (path,) = (Path(__file__).parents[3] / "gsched" / "config").rglob(f"{module}.py")
+    source = path.read_text()
     names = set(re.findall(r'take\(\s*"([A-Z_/]+)"', source))
     names |= set(re.findall(r'^ +"([A-Z]{3,})": [(_t]', source, re.MULTILINE))
     return names | set(re.findall(r'QueueParameter\("([A-Z_]+)"', source))

@@ -9,7 +9,7 @@ from config_texts import check, with_lines
 from gsched.base.errors import ConfigError
 from gsched.cli.render.cluster.parameters import render_long
 from gsched.config.effective_parameters import effective_parameters
-from gsched.config.lsf_conf import settings_of
+from gsched.config.files.lsf_conf import settings_of
 from gsched.model.config import ClusterConfig
 from gsched.model.queues.fairshare_factors import factors_of
 

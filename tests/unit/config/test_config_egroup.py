@@ -10,8 +10,8 @@ from config_texts import BASE
 
 from gsched.base.errors import BadRequest
 from gsched.config.configuration import Loaded, load
-from gsched.config.external_groups import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
-from gsched.config.findings import SourcePlace
+from gsched.config.grammar.findings import SourcePlace
+from gsched.config.names.external_groups import MAX_OUTPUT, OF_HOSTS, OF_USERS, GroupProgram, update_interval
 from gsched.model.queues.user import Share
 
 AT = SourcePlace("lsb.users", 3)

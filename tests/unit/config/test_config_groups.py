@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, SourcePlace
-from gsched.config.grouping import Definition, matching, resolve
+from gsched.config.grammar.findings import Findings, SourcePlace
+from gsched.config.names.grouping import Definition, matching, resolve
 from gsched.model.queues.queue import Threshold
 from gsched.model.queues.user import Share, UserLimits
 from gsched.model.queues.window import Window

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from config_texts import BASE, Checked, check, with_lines
 
-from gsched.config import lsf_names
 from gsched.config.configuration import check_texts
+from gsched.config.grammar import lsf_names
 
 FOLDER = Path(__file__).parent / "lsf101"
 

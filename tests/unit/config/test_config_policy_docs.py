@@ -10,7 +10,7 @@ from config_texts import BASE
 
 from gsched.base.sentences import SENTENCES
 from gsched.config.configuration import check_texts
-from gsched.config.shares import FACTORS
+from gsched.config.parameters.shares import FACTORS
 from gsched.model.config import ClusterConfig
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledgers.ledger import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
-from gsched.config.queue_parameters import shown_parameters
+from gsched.config.files.queue_parameters import shown_parameters
 from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
 from gsched.model.queues.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.queues.user import Share

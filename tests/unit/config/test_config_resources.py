@@ -7,10 +7,10 @@ from config_texts import BASE, check, line_after, with_lines
 
 from gsched.base.errors import BadRequest
 from gsched.config.configuration import check_texts
-from gsched.config.findings import Findings
-from gsched.config.lsf_shared import read_shared
-from gsched.config.resource_map import Instance, parse_location
-from gsched.config.sections import read_sections
+from gsched.config.files.lsf_shared import read_shared
+from gsched.config.files.resource_map import Instance, parse_location
+from gsched.config.grammar.findings import Findings
+from gsched.config.grammar.sections import read_sections
 from gsched.config.template import RESOURCE_STANZA, NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.hosts.resource import GPU_COUNTERS, ResourceType

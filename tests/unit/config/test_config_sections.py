@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.config.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, show
-from gsched.config.sections import (
+from gsched.config.grammar.findings import MAX_PROBLEMS_PER_FILE, Findings, SourcePlace, show
+from gsched.config.grammar.sections import (
     MAX_FILE_BYTES,
     MAX_LINES,
     decode,

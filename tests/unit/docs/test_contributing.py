@@ -32,7 +32,7 @@ import sys
 sys.path.insert(0, "tests/unit/config")
 from config_texts import BASE, check
 from gsched.app.manual import entries, roff, shells
-from gsched.config.queue_parameters import shown_parameters
+from gsched.config.files.queue_parameters import shown_parameters
 
 found = entries.entries()
 for text in (roff.pages(found)["gqueues.1"].replace("\\\\-", "-"), shells.completion("bash", found)):

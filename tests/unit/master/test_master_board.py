@@ -10,7 +10,7 @@ import pytest
 from gsched.base.coded_text import sentence
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id, show_job
-from gsched.config.shares import FACTORS
+from gsched.config.parameters.shares import FACTORS
 from gsched.core.command import (
     AttemptEnded,
     ControlGroups,

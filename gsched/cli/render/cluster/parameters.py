@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.cli.render.text.text_columns import cell, printable
-from gsched.config.shares import FACTORS
+from gsched.config.parameters.shares import FACTORS
 from gsched.model.views.view import ClusterView, Parameter
 
 _MEANINGS: dict[str, tuple[str, str]] = {

@@ -1,0 +1,65 @@
+"""lsb.applications: one section per application profile. Source: lsb.applications(5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gsched.config.grammar.findings import Findings
+from gsched.config.grammar.sections import ConfigSection, read_entries
+from gsched.config.grammar.unsupported import REFUSED_APPLICATION
+from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
+from gsched.config.parameters.exit_values import exit_values
+from gsched.config.parameters.job_limits import job_limits, tasks, time_s
+from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
+from gsched.model.queues.application import Application
+
+
+def read_applications(
+    sections: Sequence[ConfigSection], judge: RequirementJudge, findings: Findings
+) -> dict[str, Application]:
+    """All profiles by name in file order. Every problem goes to `findings`."""
+    found: dict[str, Application] = {}
+    for section in sections:
+        if findings.is_full(section.at.path):
+            break
+        if section.name.casefold() != "application":
+            findings.error(section.at, f"unknown section {section.name} in lsb.applications; it holds Application")
+            continue
+        profile = _read(section, judge, findings)
+        if not profile.name:
+            continue
+        if profile.name in found:
+            first = found[profile.name].source
+            findings.error(section.at, f"application profile {profile.name} is defined twice (first at {first})")
+            continue
+        found[profile.name] = profile
+    return found
+
+
+def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -> Application:
+    """The profile; its name is empty when it has none that can be used (which is reported)."""
+    settings = KeyValues(read_entries(section, findings), findings, where="section Application")
+    name = settings.take("NAME", queue_name, "")
+    if not name and settings.place("NAME") is None:
+        findings.error(section.at, "the application profile has no NAME")
+    profile = Application(
+        name=name,
+        description=settings.take("DESCRIPTION", plain_text, ""),
+        task_limit=tasks(settings, findings),
+        run_limit_s=settings.take("RUNLIMIT", time_s, None),
+        estimate_s=settings.take("RUNTIME", time_s, None),
+        limits={
+            name: limit.maximum for name, limit in job_limits(settings, judge.unit).items() if limit.maximum is not None
+        },
+        res_req=settings.take("RES_REQ", judge.requirement, ""),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement(judge.unit), ""),
+        rerunnable=settings.take("RERUNNABLE", yes_or_no, None),
+        requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
+        max_requeue=settings.take("MAX_JOB_REQUEUE", integer(0, 2**31 - 2), None),
+        pre_exec=settings.take("PRE_EXEC", command_line, ""),
+        post_exec=settings.take("POST_EXEC", command_line, ""),
+        job_starter=settings.take("JOB_STARTER", command_line, ""),
+        source=str(section.at),
+    )
+    settings.finish(REFUSED_APPLICATION, {})
+    return profile

@@ -1,0 +1,264 @@
+"""lsb.params: what holds for the whole cluster.
+
+Source: lsb.params(5); GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_HEALTH_CHECK,
+GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
+KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gsched.base.errors import BadRequest
+from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
+from gsched.config.grammar.sections import ConfigSection, KeyValue, read_entries
+from gsched.config.grammar.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
+from gsched.config.grammar.values import (
+    KeyValues,
+    absolute_path,
+    group_name,
+    integer,
+    plain_text,
+    queue_name,
+    real,
+    seconds,
+    yes_or_no,
+)
+from gsched.config.names.external_groups import update_interval
+from gsched.config.parameters.requirements import GPUS_OF_LSF, gpu_requirement
+from gsched.config.parameters.shares import read_factors
+from gsched.model.config import (
+    GmemAction,
+    GpuForeign,
+    GpuPlacement,
+    GpuUnrequested,
+    Params,
+    Timing,
+)
+from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource
+from gsched.model.queues.queue import Queue
+
+DEFAULT_SLEEP_S = 10.0
+"""MBD_SLEEP_TIME where it is not set: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME."""
+
+_LARGEST = 2**31 - 2
+_FACTOR = real(0, 1e6)
+_WORDS_OF_PREEMPTION = {"suspend": False, "requeue": True}
+
+
+@dataclass(slots=True)
+class ParamsFile:
+    """What lsb.params says, with where the default queue is named (None: it is gsched's default)."""
+
+    params: Params
+    usage_sample_s: float
+    sleep_s: float
+    sleep_at: SourcePlace | None
+    unit_types: tuple[str, ...]
+    """COMPUTE_UNIT_TYPES, the default one first."""
+    default_queue_at: SourcePlace | None = None
+    gpu_req_at: SourcePlace | None = None
+
+
+def read_params(
+    sections: Sequence[ConfigSection], resources: Mapping[str, Resource], unit: str, findings: Findings
+) -> ParamsFile:
+    """lsb.params' sections as one value; defaults for what is not set. Every problem goes to `findings`.
+
+    A size without a unit is in `unit`, a letter.
+    """
+    entries: list[KeyValue] = []
+    for section in sections:
+        if section.name.casefold() == "parameters":
+            entries += read_entries(section, findings)
+        else:
+            findings.error(section.at, f"unknown section {section.name} in lsb.params; it holds Parameters")
+    settings = KeyValues(entries, findings, where="lsb.params")
+    sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
+    params = _params(settings, sleep_s, unit)
+    sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
+    unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
+    _check_preemptable(settings, params, resources, findings)
+    settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS, as_here=AS_HERE_PARAMS)
+    gpu_req_at = settings.place("GPU_REQ")
+    return ParamsFile(
+        params=params,
+        usage_sample_s=sample_s,
+        sleep_s=sleep_s,
+        sleep_at=settings.place("MBD_SLEEP_TIME"),
+        unit_types=unit_types,
+        default_queue_at=settings.place("DEFAULT_QUEUE"),
+        gpu_req_at=gpu_req_at,
+    )
+
+
+def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Findings) -> None:
+    """Notes a MBD_SLEEP_TIME that is the unit of nothing."""
+    is_used = file.params.job_accept_interval_s > 0 or any(
+        queue.reserve_s is not None or queue.accept_interval_s for queue in queues.values()
+    )
+    if file.sleep_at is not None and not is_used:
+        why = "it is the unit of JOB_ACCEPT_INTERVAL, which is 0, and of MAX_RESERVE_TIME, which no queue sets"
+        findings.note(file.sleep_at, f"MBD_SLEEP_TIME has no effect: {why}")
+
+
+def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
+    default = Params()
+    foreign, foreign_kill_s = settings.take("GPU_FOREIGN", _foreign, (default.gpu_foreign, default.gpu_foreign_kill_s))
+    return Params(
+        default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
+        default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
+        default_application=settings.take("DEFAULT_APPLICATION", queue_name, ""),
+        master_sleep_s=sleep_s,
+        job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
+        clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
+        max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
+        max_pending=settings.take("MAX_PEND_JOBS", integer(0, _LARGEST), None),
+        max_pending_slots=settings.take("MAX_PEND_SLOTS", integer(0, _LARGEST), None),
+        job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
+        gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
+        gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),
+        gmem_action=settings.take("GMEM_ACTION", _gmem_action, default.gmem_action),
+        gpu_foreign=foreign,
+        gpu_foreign_kill_s=foreign_kill_s,
+        gpu_foreign_mib=settings.take("GPU_FOREIGN_MIB", integer(0, 1 << 30), default.gpu_foreign_mib),
+        gpu_fatal_xids=settings.take("GPU_FATAL_XIDS", _xids, default.gpu_fatal_xids),
+        gpu_clean_probes=settings.take("GPU_CLEAN_PROBES", integer(1, 1_000_000), default.gpu_clean_probes),
+        gpu_max_temperature_c=settings.take("GPU_MAX_TEMPERATURE", integer(1, 200), default.gpu_max_temperature_c),
+        gpu_health_check=settings.take("GPU_HEALTH_CHECK", absolute_path, default.gpu_health_check),
+        gpu_health_timeout_s=settings.take("GPU_HEALTH_TIMEOUT", real(1, 3600), default.gpu_health_timeout_s),
+        gpu_health_interval_h=settings.take("GPU_HEALTH_INTERVAL", real(0, 8760), default.gpu_health_interval_h),
+        gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
+        max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
+        max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
+        priority_over_time=settings.take("JOB_PRIORITY_OVER_TIME", _over_time, None),
+        dependency_last_only=settings.take("JOB_DEP_LAST_SUB", _zero_or_one, default.dependency_last_only),
+        end_on_invalid_dependency=settings.take(
+            "KILL_ON_INVALID_DEPENDENCY", yes_or_no, default.end_on_invalid_dependency
+        ),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement(unit), default.gpu_req),
+        gpu_req_merge=settings.take("GPU_REQ_MERGE", yes_or_no, default.gpu_req_merge),
+        reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
+        min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
+        preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
+        max_job_preempt=settings.take("MAX_JOB_PREEMPT", integer(1, _LARGEST), None),
+        max_preexec_retry=settings.take(
+            "LOCAL_MAX_PREEXEC_RETRY",
+            integer(1, _LARGEST),
+            settings.take("MAX_PREEXEC_RETRY", integer(1, _LARGEST), None),
+        ),
+        preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
+        factors=read_factors(settings),
+        egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
+    )
+
+
+def _check_preemptable(
+    settings: KeyValues, params: Params, resources: Mapping[str, Resource], findings: Findings
+) -> None:
+    """PREEMPTABLE_RESOURCES: what a job that is suspended would have to give back, which it never does here."""
+    names = settings.take("PREEMPTABLE_RESOURCES", lambda text: tuple(text.split()), ())
+    at = settings.place("PREEMPTABLE_RESOURCES")
+    known = {GPUS_OF_LSF: None, **resources, **BUILTIN}
+    for name in names:
+        if at is None or findings.is_full(at.path):
+            return
+        if name not in known:
+            near = suggestion(name, known)
+            findings.error(at, f"PREEMPTABLE_RESOURCES: {show(name)} is not defined in lsf.shared{near}")
+        elif params.preempt_requeue:
+            findings.note(at, f"PREEMPTABLE_RESOURCES: {name} has no effect: a job that is requeued frees all it held")
+        elif name == GPUS_OF_LSF or name in GPU_COUNTERS:
+            why = "GPUs are freed only by requeueing a job (PREEMPT_ACTION = requeue)"
+            findings.note(at, f"PREEMPTABLE_RESOURCES: {name} has no effect: {why}")
+        else:
+            why = "a job that is suspended keeps what it reserved; PREEMPT_ACTION = requeue frees all of it"
+            findings.error(at, f"PREEMPTABLE_RESOURCES: {name} is not supported yet: {why}")
+
+
+def _default_queues(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(queue_name(word) for word in text.split()))
+
+
+def _project(text: str) -> str:
+    if len(text.split()) != 1 or len(text) > 511:
+        raise BadRequest(f"'{show(text)}' is not one word")
+    return plain_text(text)
+
+
+def _unrequested(text: str) -> GpuUnrequested:
+    if text.replace(" ", "").casefold() == "auto=1":
+        return GpuUnrequested.AUTO
+    if text.casefold() in ("hide", "allow"):
+        return GpuUnrequested(text.casefold())
+    raise BadRequest(f"'{show(text)}' is none of hide, allow and auto=1")
+
+
+def _gmem_action(text: str) -> GmemAction:
+    if text.casefold() not in list(GmemAction):
+        raise BadRequest(f"'{show(text)}' is none of none, notify and kill")
+    return GmemAction(text.casefold())
+
+
+def _foreign(text: str) -> tuple[GpuForeign, float]:
+    """GPU_FOREIGN: the action, and the seconds of kill-after."""
+    word, colon, time = text.replace(" ", "").casefold().partition(":")
+    if word == GpuForeign.KILL_AFTER and colon:
+        return GpuForeign.KILL_AFTER, seconds(1)(time)
+    if colon or word not in (GpuForeign.WARN, GpuForeign.AVOID):
+        raise BadRequest(f"'{show(text)}' is none of warn, avoid and kill-after:SECONDS")
+    return GpuForeign(word), 0.0
+
+
+def _xids(text: str) -> tuple[int, ...]:
+    """Numbers of XIDs; `none`: there are none."""
+    if text.casefold() == "none":
+        return ()
+    words = text.replace(",", " ").split()
+    wrong = next((word for word in words if re.fullmatch(r"[0-9]{1,6}", word, re.ASCII) is None), None)
+    if wrong is not None or not words:
+        raise BadRequest(f"'{show(wrong or text)}' is no number of an XID (wanted: numbers such as 48 79, or none)")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _placement(text: str) -> GpuPlacement:
+    if text.casefold() not in list(GpuPlacement):
+        raise BadRequest(f"'{show(text)}' is neither pack nor scarce")
+    return GpuPlacement(text.casefold())
+
+
+def _over_time(text: str) -> tuple[int, int]:
+    """(increment, minutes) of `increment/minutes`."""
+    found = re.fullmatch(r"([0-9]{1,9})\s*/\s*([0-9]{1,9})", text, re.ASCII)
+    if found is None or not int(found[1]) or not int(found[2]):
+        raise BadRequest(f"'{show(text)}' is not of the form INCREMENT/MINUTES, both at least 1")
+    return int(found[1]), int(found[2])
+
+
+def _zero_or_one(text: str) -> bool:
+    return text == "1" if text in ("0", "1") else yes_or_no(text)
+
+
+def _preempt_action(text: str) -> bool:
+    if text.casefold() not in _WORDS_OF_PREEMPTION:
+        raise BadRequest(f"'{show(text)}' is neither suspend nor requeue")
+    return _WORDS_OF_PREEMPTION[text.casefold()]
+
+
+def _retry_action(text: str) -> bool:
+    if text.casefold() not in ("suspend", "exit"):
+        raise BadRequest(f"'{show(text)}' is neither SUSPEND nor EXIT")
+    return text.casefold() == "exit"
+
+
+def _unit_types(text: str) -> tuple[str, ...]:
+    """Types of compute units, the one marked `!` first."""
+    words = text.split()
+    if sum(word.endswith("!") for word in words) > 1:
+        raise BadRequest(f"'{show(text)}': one type at most is the default (TYPE!)")
+    types = [group_name(word.removesuffix("!")) for word in sorted(words, key=lambda word: not word.endswith("!"))]
+    if len(set(types)) != len(types):
+        raise BadRequest(f"'{show(text)}' names a type twice")
+    return tuple(types)

@@ -1,0 +1,151 @@
+"""The parameters of lsb.queues that one line sets and one field of Queue keeps: how each is read, and how it is shown.
+
+lsb_queues reads queues by this table, and the master shows by it what gqueues -l lists; so a new parameter
+is a field of Queue, a row here, and its effect; a name that LSF has leaves the list of those that are not supported
+(lsf_names.QUEUE). What one line says for several fields, or several lines for one, is
+read in gsched.config.files.lsb_queues. Source: lsb.queues(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.config.files.host_groups import HostNames
+from gsched.config.files.lsb_users import UserNames
+from gsched.config.grammar.values import (
+    KeyValues,
+    command_line,
+    integer,
+    interactive_jobs,
+    nice,
+    plain_text,
+    real,
+    seconds,
+    yes_or_no,
+)
+from gsched.config.grammar.windows import parse_windows
+from gsched.config.parameters.exit_values import exit_values
+from gsched.config.parameters.job_limits import time_s
+from gsched.config.parameters.preemption import preemption
+from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
+from gsched.config.parameters.reservation import reservation, reservation_text
+from gsched.config.parameters.retries import retries
+from gsched.config.parameters.shares import fairshare
+from gsched.model.hosts.resource import Resource
+from gsched.model.queues.queue import Preemption, Queue
+from gsched.model.queues.window import windows_text
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What queues refer to. `sleep_s` is MBD_SLEEP_TIME, the unit of reservations and of JOB_ACCEPT_INTERVAL."""
+
+    hosts: HostNames
+    users: UserNames
+    resources: Mapping[str, Resource]
+    judge: RequirementJudge
+    sleep_s: float
+
+
+Reader = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueParameter:
+    """A parameter of lsb.queues."""
+
+    name: str
+    field: str
+    """Of Queue; its default there is what counts where the parameter is not set."""
+    reader: Callable[[Known], Reader]
+    """Gives what turns the text into the field's value or raises BadRequest."""
+    shown: Callable[[Any], str] | None = None
+    """Writes the value for gqueues -l; None: it is shown in a column, or among the policies."""
+    shown_as: str = ""
+    """What gqueues -l calls it, where that is not its name."""
+
+
+def _always(reader: Reader) -> Callable[[Known], Reader]:
+    return lambda _: reader
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} min"
+
+
+def _preemption(value: Preemption) -> str:
+    parts = []
+    lower, higher = value.preemptive, value.preemptable_by
+    if lower is not None:
+        names = " ".join(f"{name}+{level}" if level else name for name, level in lower)
+        parts.append(f"PREEMPTIVE[{names}]" if names else "PREEMPTIVE")
+    if higher is not None:
+        parts.append(f"PREEMPTABLE[{' '.join(higher)}]" if higher else "PREEMPTABLE")
+    return " ".join(parts)
+
+
+_LIMIT = _always(integer(0, 2**31 - 2))
+
+PARAMETERS = (
+    QueueParameter("PRIORITY", "priority", _always(integer(1, 2**31 - 2))),
+    QueueParameter("DESCRIPTION", "description", _always(plain_text)),
+    QueueParameter("NICE", "nice", _always(nice)),
+    QueueParameter("ADMINISTRATORS", "administrators", lambda known: known.users.listed),
+    QueueParameter("QJOB_LIMIT", "job_limit", _LIMIT),
+    QueueParameter("UJOB_LIMIT", "user_limit", _LIMIT),
+    QueueParameter("HJOB_LIMIT", "host_limit", _LIMIT),
+    QueueParameter("PJOB_LIMIT", "processor_limit", _always(real(0, 1e6))),
+    QueueParameter("DEFAULT_RUNLIMIT", "estimate_s", _always(time_s), _minutes),
+    QueueParameter("RES_REQ", "res_req", lambda known: known.judge.requirement),
+    QueueParameter("GPU_REQ", "gpu_req", lambda known: gpu_requirement(known.judge.unit)),
+    QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),
+    QueueParameter("POST_EXEC", "post_exec", _always(command_line), str),
+    QueueParameter("JOB_STARTER", "job_starter", _always(command_line), str),
+    QueueParameter("INTERACTIVE", "interactive", _always(interactive_jobs)),
+    QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
+    QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
+    QueueParameter("MAX_JOB_REQUEUE", "max_requeue", _LIMIT, _number),
+    QueueParameter("RETRY", "retry", _always(retries), str),
+    QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
+    QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
+    QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),
+    QueueParameter("RESUME_COND", "resume_cond", lambda known: known.judge.condition, str),
+    QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
+    QueueParameter("PREEMPTION", "preemption", _always(preemption), _preemption),
+    QueueParameter("RESERVATION", "reserved_jobs", _always(reservation), reservation_text),
+    QueueParameter("BACKFILL", "backfill", _always(yes_or_no)),
+    QueueParameter("NEW_JOB_SCHED_DELAY", "new_job_delay_s", _always(seconds(0)), _number),
+    QueueParameter(
+        "JOB_ACCEPT_INTERVAL",
+        "accept_interval_s",
+        lambda known: lambda text: real(0, 1e6)(text) * known.sleep_s,
+        _number,
+    ),
+)
+
+_UNSET = Queue(name="")
+
+
+def read_parameters(settings: KeyValues, known: Known) -> dict[str, Any]:
+    """Field of Queue -> value, of every parameter."""
+    return {
+        each.field: settings.take(each.name, each.reader(known), getattr(_UNSET, each.field)) for each in PARAMETERS
+    }
+
+
+def shown_parameters(queue: Queue) -> Iterator[tuple[str, str]]:
+    """(name, value) of those that are set and that no column shows."""
+    for each in PARAMETERS:
+        value = getattr(queue, each.field)
+        if each.shown is not None and value != getattr(_UNSET, each.field):
+            yield each.shown_as or each.name, each.shown(value)
