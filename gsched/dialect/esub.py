@@ -14,7 +14,7 @@ from gsched.dialect.directives import split_words
 from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_MIB, read_limit, read_minutes
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import ValueContext
-from gsched.resreq.syntax import merge
+from gsched.resreq.parsing.syntax import merge
 
 ABORT = 97
 """Exit code of an esub that refuses the submission (LSB_SUB_ABORT_VALUE)."""

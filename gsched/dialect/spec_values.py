@@ -24,9 +24,9 @@ from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.requeue_exits import fault_in
-from gsched.resreq.gpu import parse_gpu
-from gsched.resreq.gpu import with_unit as gpu_with_unit
-from gsched.resreq.syntax import merge, with_unit
+from gsched.resreq.parsing.gpu import parse_gpu
+from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
+from gsched.resreq.parsing.syntax import merge, with_unit
 
 MAX_SLOTS = 1_000_000
 MAX_INDEX = 2_147_483_646

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gsched.model.ledgers.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
-from gsched.resreq.syntax import parse
+from gsched.resreq.parsing.syntax import parse
 
 LOCAL_ONLY = "localonly"
 _POLICIES = {LOCAL_ONLY: 1, "localprefer": 2}

@@ -31,7 +31,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.cuda_order import in_cuda_order
 from gsched.model.ledgers.host_ledger import AttemptKey
-from gsched.resreq.gpu import GpuRequirement, parse_gpu
+from gsched.resreq.parsing.gpu import GpuRequirement, parse_gpu
 from gsched.run.account import UnixAccount
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.group import make_fenced

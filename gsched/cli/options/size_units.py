@@ -31,7 +31,7 @@ def requirement_in(call: Call, text: str) -> str:
     unit = unit_of(call)
     if not text or unit == "M":
         return text
-    from gsched.resreq.syntax import with_unit  # only now: the language takes long to import
+    from gsched.resreq.parsing.syntax import with_unit  # only now: the language takes long to import
 
     return with_unit(text, unit)
 

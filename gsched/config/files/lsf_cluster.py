@@ -20,7 +20,7 @@ from gsched.config.parameters.elim_settings import Elims, read_elims
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.resource import BUILTIN, Resource, ResourceType
 from gsched.model.hosts.shared_resource import SharedInstance
-from gsched.resreq.host_types import LINUX, LINUX_TYPES
+from gsched.resreq.judging.host_types import LINUX, LINUX_TYPES
 
 _HOST = TableSchema(
     required=("HOSTNAME",),

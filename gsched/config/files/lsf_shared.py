@@ -15,7 +15,7 @@ from gsched.config.grammar.sections import ConfigSection, TableRow
 from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.grammar.values import cluster_name, integer, number, yes_or_no
 from gsched.model.hosts.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
-from gsched.resreq.names import ALIASES
+from gsched.resreq.parsing.names import ALIASES
 
 _LSF_RESERVED = """
     cpu cpuf io logins ls idle maxmem maxswp maxtmp type model status it mem ncpus nprocs ncores nthreads ndisks pg

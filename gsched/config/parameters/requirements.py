@@ -14,9 +14,9 @@ from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.resreq.ast import AnyRequirement, Requirement
-from gsched.resreq.gpu import parse_gpu, unsupported_by_agent
-from gsched.resreq.gpu import with_unit as gpu_with_unit
-from gsched.resreq.syntax import parse_any, with_unit
+from gsched.resreq.parsing.gpu import parse_gpu, unsupported_by_agent
+from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
+from gsched.resreq.parsing.syntax import parse_any, with_unit
 
 GPUS_OF_LSF = "ngpus_physical"
 """The name under which LSF's -gpu counts devices."""

@@ -26,8 +26,8 @@ from gsched.model.hosts.resource import GPU_COUNTERS
 from gsched.model.views.room_view import ReservationView
 from gsched.model.views.view import Answer
 from gsched.resreq.ast import Requirement
-from gsched.resreq.evaluate import compile_select
-from gsched.resreq.syntax import parse
+from gsched.resreq.judging.evaluate import compile_select
+from gsched.resreq.parsing.syntax import parse
 
 CheckNames = Callable[[Requirement, ClusterConfig], None]
 """Raises RequirementError for names that the cluster does not know."""

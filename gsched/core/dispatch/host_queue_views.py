@@ -23,7 +23,7 @@ from gsched.model.ledgers.devices import MIG_CLAIMS
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 from gsched.model.queues.window import is_open, minute_of_week, windows_text
 from gsched.model.views.view import GpuView, HostView, OrphanView, ResourceValue
-from gsched.resreq.host_types import TYPE_NAMES
+from gsched.resreq.judging.host_types import TYPE_NAMES
 
 _FACTS = ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", TYPE_NAMES)
 

@@ -25,8 +25,8 @@ from gsched.model.jobs.reason import PendingReason
 from gsched.model.queues.queue import Queue, Threshold
 from gsched.model.queues.window import is_open
 from gsched.model.scheduling.snapshot import HostValues
-from gsched.resreq.evaluate import Verdict, compile_select
-from gsched.resreq.syntax import parse
+from gsched.resreq.judging.evaluate import Verdict, compile_select
+from gsched.resreq.parsing.syntax import parse
 
 WINDOW_CLOSED = coded("suspend.window_closed")
 SYSTEM = "_system_"

@@ -12,7 +12,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.reported_resources import gpu_value
 from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.hosts.topology import Processor, offered
-from gsched.resreq.host_types import LINUX, TYPE_NAMES, type_names
+from gsched.resreq.judging.host_types import LINUX, TYPE_NAMES, type_names
 
 LOCAL_TYPE = LINUX
 """Host type that a host with `!` has: gsched runs on Linux."""

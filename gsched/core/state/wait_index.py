@@ -14,7 +14,7 @@ from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.job import JobRecord
 from gsched.core.state.pending_jobs import WaitingRoom
 from gsched.model.jobs.job import JobState
-from gsched.resreq.delays import next_delay
+from gsched.resreq.judging.delays import next_delay
 
 WaitingItem = JobRecord | JobArray
 GO_ON_MOST = 1_000

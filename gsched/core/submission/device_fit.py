@@ -22,8 +22,8 @@ from gsched.policy.devices.gpu_choice import choose
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason, Shortage
-from gsched.resreq.gpu import model_matches, print_size
-from gsched.resreq.printer import print_affinity
+from gsched.resreq.parsing.gpu import model_matches, print_size
+from gsched.resreq.parsing.printer import print_affinity
 
 Wishes = tuple[HostNeed, ...]
 """For each term of an alternative, what one of its hosts must give at the least."""

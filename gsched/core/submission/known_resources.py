@@ -22,11 +22,11 @@ from gsched.resreq.ast import (
     StringValue,
     simple_parts,
 )
-from gsched.resreq.gpu import GpuRequirement, gpu_of, unsupported_by_agent
-from gsched.resreq.host_types import LINUX_TYPES
-from gsched.resreq.lexer import one_line, refuse
-from gsched.resreq.names import canonical, check_names, walk
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX
+from gsched.resreq.judging.host_types import LINUX_TYPES
+from gsched.resreq.parsing.gpu import GpuRequirement, gpu_of, unsupported_by_agent
+from gsched.resreq.parsing.lexer import one_line, refuse
+from gsched.resreq.parsing.names import canonical, check_names, walk
+from gsched.resreq.parsing.syntax import BAD_NAME, BAD_SYNTAX
 
 GPUS_OF_LSF = "ngpus_physical"
 """What -gpu counts; in rusage it asks as -gpu does."""

@@ -1,7 +1,7 @@
 """Is a resource requirement one that this cluster understands and can honour? Judged once per text, then remembered.
 
 Here the texts of a job, its application profile, its queue and the cluster come in: each is read once, and from then on
-values are checked and combined. The value is kept with the combined text that events hold (gsched.resreq.stored).
+values are checked and combined. The value is kept with the combined text that events hold (resreq.combining.stored).
 Reading and combining costs some hundred microseconds, and thousands of submissions share a requirement. It never looks
 at what hosts have now: whether a host could meet it is admission's question.
 """
@@ -36,19 +36,19 @@ from gsched.resreq.ast import (
     simple_parts,
     with_parts,
 )
-from gsched.resreq.combine import NOTHING, Combined, combine
-from gsched.resreq.gpu import (
+from gsched.resreq.combining.combine import NOTHING, Combined, combine
+from gsched.resreq.combining.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.parsing.gpu import (
     GpuRequirement,
     gpu_of,
     merge_gpu,
     parse_gpu,
     print_gpu,
 )
-from gsched.resreq.lexer import refuse
-from gsched.resreq.names import canonical
-from gsched.resreq.simple import with_rusage
-from gsched.resreq.stored import COMBINED, COMBINED_GPU
-from gsched.resreq.syntax import BAD_SYNTAX, parse_any, parse_combined_any
+from gsched.resreq.parsing.lexer import refuse
+from gsched.resreq.parsing.names import canonical
+from gsched.resreq.parsing.simple import with_rusage
+from gsched.resreq.parsing.syntax import BAD_SYNTAX, parse_any, parse_combined_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""

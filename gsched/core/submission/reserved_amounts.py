@@ -25,10 +25,10 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.resreq.ast import AnyRequirement, Requirement, Reservation
-from gsched.resreq.printer import print_combined, print_requirement
-from gsched.resreq.simple import with_rusage
-from gsched.resreq.stored import COMBINED
-from gsched.resreq.syntax import parse_any
+from gsched.resreq.combining.stored import COMBINED
+from gsched.resreq.parsing.printer import print_combined, print_requirement
+from gsched.resreq.parsing.simple import with_rusage
+from gsched.resreq.parsing.syntax import parse_any
 
 STARTED = "Job has already started"
 SETTLED = ("select", "order", "span", "same", "cu", "affinity")

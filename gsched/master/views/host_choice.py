@@ -19,9 +19,9 @@ from gsched.model.hosts.reported_resources import gpu_names_in, gpu_value
 from gsched.model.hosts.resource import Resource, ResourceType
 from gsched.model.views.view import HostView
 from gsched.resreq.ast import Name, OrderKey, Requirement
-from gsched.resreq.evaluate import compile_number, compile_select
-from gsched.resreq.names import canonical, select_names
-from gsched.resreq.syntax import parse
+from gsched.resreq.judging.evaluate import compile_number, compile_select
+from gsched.resreq.parsing.names import canonical, select_names
+from gsched.resreq.parsing.syntax import parse
 
 MANAGEMENT = Resource(name="mg", type=ResourceType.BOOLEAN, description="management host", builtin=True)
 _Value = float | str | bool | None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.scheduling.row_log import RowNumbers
-from gsched.resreq.columns import TextColumn
+from gsched.resreq.judging.columns import TextColumn
 
 if TYPE_CHECKING:
     from gsched.model.scheduling.columns import HostColumns

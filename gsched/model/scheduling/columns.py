@@ -2,7 +2,7 @@
 
 A row is a host, rows are in the order of host names. Columns are made when they are first asked for and then kept up
 to date row by row: whoever keeps them between cycles says which hosts have changed. Nothing here decides anything.
-It satisfies gsched.resreq.columns.ValueColumns: numbers are float64 with NaN for unknown, Booleans are 1 and 0.
+It satisfies gsched.resreq.judging.columns.ValueColumns: numbers are float64 with NaN for unknown, Booleans are 1 and 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gsched.model.ledgers.ledger import Ledger
 from gsched.model.scheduling.column_part import ColumnPart, Flags, HostNumbers
 from gsched.model.scheduling.row_log import RowLog, RowNumbers
 from gsched.model.scheduling.snapshot import HostSnapshot
-from gsched.resreq.columns import TextColumn
+from gsched.resreq.judging.columns import TextColumn
 
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""

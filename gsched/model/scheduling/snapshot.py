@@ -44,7 +44,7 @@ class RequirementClass(NamedTuple):
     max_slots: int = 0
     """-n min,max; 0: exactly `slots`."""
     gpu: str = ""
-    """Combined -gpu requirement, as gsched.resreq.gpu prints it; empty: none."""
+    """Combined -gpu requirement, as gsched.resreq.parsing.gpu prints it; empty: none."""
     host_levels: tuple[int, ...] = ()
     """Preference of each of `asked_hosts`, larger first; empty: all alike."""
     other_hosts: bool = False

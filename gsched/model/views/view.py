@@ -244,7 +244,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """Static values of other resources, shared ones too."""
     facts: dict[str, float | str] = {}
     """What was found out about it: nprocs, ncores, nthreads, ostype, osrel, osver, and under TYPE_NAMES
-    (gsched.resreq.host_types) what its type goes by; what is unknown is absent."""
+    (gsched.resreq.judging.host_types) what its type goes by; what is unknown is absent."""
     thresholds: dict[str, str] = {}
     """Load index -> `sched/stop`, as configured."""
     dispatch_window: str = ""

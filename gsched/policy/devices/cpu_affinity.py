@@ -19,8 +19,8 @@ from gsched.model.ledgers.allocation import CpuBinding, TaskCpus
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.requirement.reasons import Reason
 from gsched.resreq.ast import Affinity
-from gsched.resreq.printer import print_affinity
-from gsched.resreq.syntax import parse
+from gsched.resreq.parsing.printer import print_affinity
+from gsched.resreq.parsing.syntax import parse
 
 NOT_ENOUGH = coded("pending.affinity")
 ALL_JOBS = "alljobs"

@@ -29,7 +29,7 @@ from gsched.model.ledgers.devices import (
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.policy.requirement.demand import DeviceKind, Devices
 from gsched.policy.requirement.reasons import Shortage
-from gsched.resreq.gpu import model_matches
+from gsched.resreq.parsing.gpu import model_matches
 
 ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
 """How a GPU is claimed that nobody asked for, in the order in which it is tried."""

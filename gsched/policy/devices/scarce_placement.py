@@ -29,7 +29,7 @@ from gsched.policy.devices import gpu_choice
 from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, Packer, ScarceRoom, Shape
 from gsched.policy.requirement.demand import HostNeed, tasks_of
 from gsched.policy.requirement.demand_reader import demand_of
-from gsched.resreq.gpu import model_matches
+from gsched.resreq.parsing.gpu import model_matches
 
 _PLENTY = 10**9
 """Thousandths of CPU, or MiB, of a host whose limit nobody knows."""

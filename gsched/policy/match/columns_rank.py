@@ -28,7 +28,7 @@ from gsched.policy.match.least_row import Least
 from gsched.policy.match.room_conditions import FreeDevices, idle_gpus
 from gsched.policy.requirement.demand import DeviceKind, SortKey
 from gsched.policy.requirement.reasons import Reason
-from gsched.resreq.columns import compile_numbers
+from gsched.resreq.judging.columns import compile_numbers
 
 _INFINITY = float("inf")
 _MOST_PACKED = 2.0**21

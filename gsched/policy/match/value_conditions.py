@@ -20,7 +20,7 @@ from gsched.policy.match.fit_condition import (
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.requirement.demand import Bound, DemandTerm
 from gsched.policy.requirement.reasons import Reason, reserving
-from gsched.resreq.select import CompiledSelect, Conjunct
+from gsched.resreq.judging.select import CompiledSelect, Conjunct
 
 UNSATISFIED = coded("pending.requirement")
 _COUNTERS = frozenset(GPU_COUNTERS)

@@ -22,8 +22,8 @@ from gsched.model.ledgers.allocation import (
 from gsched.model.scheduling.snapshot import HostValues
 from gsched.resreq.amount_steps import AmountSteps
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
-from gsched.resreq.gpu import print_size
-from gsched.resreq.select import CompiledSelect
+from gsched.resreq.judging.select import CompiledSelect
+from gsched.resreq.parsing.gpu import print_size
 
 PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""

@@ -35,13 +35,13 @@ from gsched.resreq.ast import (
     Reservation,
     Span,
 )
-from gsched.resreq.evaluate import DEFAULT_ORDER
-from gsched.resreq.gpu import GpuRequirement, gpu_of
-from gsched.resreq.names import canonical, select_names
-from gsched.resreq.printer import print_combined
-from gsched.resreq.select import compile_forms
-from gsched.resreq.simple import with_rusage
-from gsched.resreq.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.combining.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.judging.evaluate import DEFAULT_ORDER
+from gsched.resreq.judging.select import compile_forms
+from gsched.resreq.parsing.gpu import GpuRequirement, gpu_of
+from gsched.resreq.parsing.names import canonical, select_names
+from gsched.resreq.parsing.printer import print_combined
+from gsched.resreq.parsing.simple import with_rusage
 
 CACHED_CLASSES = 16_384
 """A workflow may ask for another amount of memory with each job."""

@@ -15,8 +15,9 @@ from gsched.model.config import Params
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.policy.requirement import demand_reader
-from gsched.resreq import gpu, shown_requirement, stored, syntax
-from gsched.resreq.shown_requirement import with_gpus
+from gsched.resreq.combining import shown_requirement, stored
+from gsched.resreq.combining.shown_requirement import with_gpus
+from gsched.resreq.parsing import gpu, syntax
 
 JOB = "select[mem>1G] rusage[mem=100M]"
 JOB_GPU = "num=1:gmem=1G"

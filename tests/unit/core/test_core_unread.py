@@ -6,8 +6,8 @@ from core_world import World, spec
 
 from gsched.core.command import ModifyJobs, Submit
 from gsched.policy.requirement.demand_reader import demand_of
-from gsched.resreq import syntax
-from gsched.resreq.lexer import Cursor
+from gsched.resreq.parsing import syntax
+from gsched.resreq.parsing.lexer import Cursor
 
 STEPS = 2_000
 

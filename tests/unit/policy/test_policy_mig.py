@@ -12,7 +12,7 @@ from gsched.policy.devices.gpu_choice import choose, choose_any, obtainable
 from gsched.policy.requirement.demand import Devices
 from gsched.policy.requirement.demand_reader import kind_of
 from gsched.policy.requirement.reasons import Shortage
-from gsched.resreq.gpu import parse_gpu
+from gsched.resreq.parsing.gpu import parse_gpu
 
 PROFILES = ("3g.40gb", "1c.3g.40gb", "2c.3g.40gb", "1g.10gb", "1g.20gb")
 

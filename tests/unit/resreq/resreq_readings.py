@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gsched.resreq.ast import Requirement
-from gsched.resreq.combine import Combined, combine
-from gsched.resreq.evaluate import DEFAULT_ORDER
-from gsched.resreq.names import IsName, canonical
-from gsched.resreq.syntax import parse_any
+from gsched.resreq.combining.combine import Combined, combine
+from gsched.resreq.judging.evaluate import DEFAULT_ORDER
+from gsched.resreq.parsing.names import IsName, canonical
+from gsched.resreq.parsing.syntax import parse_any
 
 
 def rusage_amounts(requirement: Requirement) -> dict[str, float]:

@@ -9,9 +9,9 @@ from resreq_readings import combine_texts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Alternative, Alternatives, Compound, Requirement, Term, compounds, simple_parts
-from gsched.resreq.names import check_names, names_in
-from gsched.resreq.printer import print_any
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, MAX_BRACES, parse, parse_any, parse_combined_any
+from gsched.resreq.parsing.names import check_names, names_in
+from gsched.resreq.parsing.printer import print_any
+from gsched.resreq.parsing.syntax import BAD_NAME, BAD_SYNTAX, MAX_BRACES, parse, parse_any, parse_combined_any
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

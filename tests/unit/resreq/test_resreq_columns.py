@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
-from gsched.resreq import compiler
-from gsched.resreq.columns import TextColumn, compile_mask, compile_numbers
-from gsched.resreq.evaluate import Value, compile_number, compile_select
-from gsched.resreq.select import compile_forms
-from gsched.resreq.syntax import parse
+from gsched.resreq.judging import compiler
+from gsched.resreq.judging.columns import TextColumn, compile_mask, compile_numbers
+from gsched.resreq.judging.evaluate import Value, compile_number, compile_select
+from gsched.resreq.judging.select import compile_forms
+from gsched.resreq.parsing.syntax import parse
 
 NUMBERS, BOOLEANS, TEXTS = ("n", "m", "r1m"), ("big",), ("fab", "other", "type", "hname")
 

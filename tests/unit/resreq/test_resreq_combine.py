@@ -9,9 +9,9 @@ from resreq_readings import combine_texts, order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Alternatives, Compound
-from gsched.resreq.evaluate import compile_select
-from gsched.resreq.printer import format_amount
-from gsched.resreq.syntax import parse, parse_combined_any
+from gsched.resreq.judging.evaluate import compile_select
+from gsched.resreq.parsing.printer import format_amount
+from gsched.resreq.parsing.syntax import parse, parse_combined_any
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gsched.resreq.amount_steps import LEAST_STEP_S, MOST_STEPS, AmountSteps, at_start, course
 from gsched.resreq.ast import Phase, Reservation
-from gsched.resreq.syntax import parse
+from gsched.resreq.parsing.syntax import parse
 
 MIN = 60.0
 

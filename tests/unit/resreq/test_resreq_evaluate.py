@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from resreq_readings import order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
-from gsched.resreq.evaluate import Value, Verdict, compile_select
-from gsched.resreq.names import check_names, names_in
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse
+from gsched.resreq.judging.evaluate import Value, Verdict, compile_select
+from gsched.resreq.parsing.names import check_names, names_in
+from gsched.resreq.parsing.syntax import BAD_NAME, BAD_SYNTAX, parse
 
 
 def judge(text: str, **values: Value) -> Verdict:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import simple_parts
-from gsched.resreq.gpu import (
+from gsched.resreq.parsing.gpu import (
     BAD_GPU,
     MAX_LENGTH,
     GpuRequirement,
@@ -19,8 +19,8 @@ from gsched.resreq.gpu import (
     print_gpu,
     unsupported_by_agent,
 )
-from gsched.resreq.printer import print_any
-from gsched.resreq.syntax import parse, parse_any
+from gsched.resreq.parsing.printer import print_any
+from gsched.resreq.parsing.syntax import parse, parse_any
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

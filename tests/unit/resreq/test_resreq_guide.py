@@ -9,9 +9,9 @@ import pytest
 from resreq_readings import combine_texts
 
 from gsched.base.errors import RequirementError
-from gsched.resreq.gpu import BAD_GPU, parse_gpu, print_gpu
-from gsched.resreq.printer import print_any
-from gsched.resreq.syntax import parse, parse_any, parse_combined_any, print_requirement
+from gsched.resreq.parsing.gpu import BAD_GPU, parse_gpu, print_gpu
+from gsched.resreq.parsing.printer import print_any
+from gsched.resreq.parsing.syntax import parse, parse_any, parse_combined_any, print_requirement
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "requirements.md").read_text("utf-8")
 

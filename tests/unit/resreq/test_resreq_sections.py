@@ -19,10 +19,10 @@ from gsched.resreq.ast import (
     Reservation,
     Span,
 )
-from gsched.resreq.evaluate import compile_number
-from gsched.resreq.names import check_names, names_in
-from gsched.resreq.printer import format_duration, print_requirement
-from gsched.resreq.syntax import BAD_SYNTAX, parse, parse_any
+from gsched.resreq.judging.evaluate import compile_number
+from gsched.resreq.parsing.names import check_names, names_in
+from gsched.resreq.parsing.printer import format_duration, print_requirement
+from gsched.resreq.parsing.syntax import BAD_SYNTAX, parse, parse_any
 
 
 def refusal(text: str) -> RequirementError:

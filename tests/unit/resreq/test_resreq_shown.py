@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from resreq_readings import combine_texts
 
-from gsched.resreq.printer import print_combined
-from gsched.resreq.shown_requirement import with_gpus
-from gsched.resreq.syntax import parse_combined_any
+from gsched.resreq.combining.shown_requirement import with_gpus
+from gsched.resreq.parsing.printer import print_combined
+from gsched.resreq.parsing.syntax import parse_combined_any
 
 GPU = "num=2:mode=shared:mps=no:j_exclusive=no:gvendor=nvidia"
 

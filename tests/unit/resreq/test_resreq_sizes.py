@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Comparison, Name, Number, Requirement
-from gsched.resreq.gpu import with_unit as gpu_with_unit
-from gsched.resreq.syntax import in_unit, parse, parse_any, with_unit
+from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
+from gsched.resreq.parsing.syntax import in_unit, parse, parse_any, with_unit
 
 
 @pytest.mark.parametrize(

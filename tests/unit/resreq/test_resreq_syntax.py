@@ -23,7 +23,7 @@ from gsched.resreq.ast import (
     Span,
     StringValue,
 )
-from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
+from gsched.resreq.parsing.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

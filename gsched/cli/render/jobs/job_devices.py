@@ -76,7 +76,7 @@ _POLICIES = {"localonly": "local", "localprefer": "pref"}
 
 
 def _units(host: str, binding: CpuBinding) -> Iterator[AffinityUnit]:
-    from gsched.resreq.syntax import parse  # only now: the language takes long to import
+    from gsched.resreq.parsing.syntax import parse  # only now: the language takes long to import
 
     asked = parse(binding.affinity).affinity
     if asked is None:

@@ -9,7 +9,7 @@ def shown_with_gpus(text: str, gpu: str, *, is_effective: bool = False) -> str:
     """A combined requirement as LSF shows it for a job with -gpu."""
     if not gpu:
         return text
-    from gsched.resreq.shown_requirement import with_gpus  # only now: the language takes long to import
+    from gsched.resreq.combining.shown_requirement import with_gpus  # only now: the language takes long to import
 
     return with_gpus(text, gpu, is_effective=is_effective)
 
@@ -21,7 +21,7 @@ def shown_in(unit: str, text: str) -> str:
     """
     if not text or unit == "M":
         return text
-    from gsched.resreq.syntax import in_unit  # only now, as above
+    from gsched.resreq.parsing.syntax import in_unit  # only now, as above
 
     try:
         return in_unit(text, unit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gsched.resreq.ast import Arithmetic, Comparison, Expression, Name, Negate, Number, Parenthesized, children
-from gsched.resreq.names import SIZES, canonical
+from gsched.resreq.parsing.names import SIZES, canonical
 
 
 class _Sum(NamedTuple):

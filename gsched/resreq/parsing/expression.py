@@ -24,7 +24,7 @@ from gsched.resreq.ast import (
     Parenthesized,
     StringValue,
 )
-from gsched.resreq.lexer import Cursor, Token, is_name, read_number
+from gsched.resreq.parsing.lexer import Cursor, Token, is_name, read_number
 
 TEXT_NAMES = frozenset({"type", "model", "status", "hname"})
 """Built-in resources whose values are text: what they are compared with is a value, never a resource."""

@@ -8,9 +8,9 @@ Source: bsub(1) of LSF 4, and the behaviour of OpenLava's library.
 from __future__ import annotations
 
 from gsched.resreq.ast import AllOf, Comparison, Expression, Name, Not, Number, StringValue
-from gsched.resreq.expression import read_expression
-from gsched.resreq.lexer import Cursor
-from gsched.resreq.names import INCREASING_INDICES, IsName, canonical
+from gsched.resreq.parsing.expression import read_expression
+from gsched.resreq.parsing.lexer import Cursor
+from gsched.resreq.parsing.names import INCREASING_INDICES, IsName, canonical
 
 
 def is_classic(cursor: Cursor) -> bool:

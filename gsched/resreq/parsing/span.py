@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gsched.resreq.ast import BY_HOST, UNLISTED, Cu, Span
-from gsched.resreq.lexer import Cursor, Token
+from gsched.resreq.parsing.lexer import Cursor, Token
 
 PREFERENCES = ("config", "minavail", "maxavail", "bestfit")
 """Orders in which compute units are tried."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.resreq.ast import Expression
-from gsched.resreq.compiler import Compiler
+from gsched.resreq.judging.compiler import Compiler
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]

@@ -7,10 +7,10 @@ Source: bsub(1), option -R; the order string of LSF's administration guide.
 from __future__ import annotations
 
 from gsched.resreq.ast import Arithmetic, Expression, Name, OrderKey, SameKey
-from gsched.resreq.expression import read_sum
-from gsched.resreq.lexer import Cursor
-from gsched.resreq.names import canonical, select_names
-from gsched.resreq.printer import print_expression
+from gsched.resreq.parsing.expression import read_sum
+from gsched.resreq.parsing.lexer import Cursor
+from gsched.resreq.parsing.names import canonical, select_names
+from gsched.resreq.parsing.printer import print_expression
 
 
 def read_order(cursor: Cursor, max_depth: int) -> tuple[OrderKey, ...]:

@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Requirement, Reservation
-from gsched.resreq.gpu import GpuRequirement
-from gsched.resreq.names import canonical
-from gsched.resreq.printer import format_amount, print_any, print_combined, print_select
-from gsched.resreq.simple import with_rusage
-from gsched.resreq.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.combining.stored import COMBINED, COMBINED_GPU
+from gsched.resreq.parsing.gpu import GpuRequirement
+from gsched.resreq.parsing.names import canonical
+from gsched.resreq.parsing.printer import format_amount, print_any, print_combined, print_select
+from gsched.resreq.parsing.simple import with_rusage
 
 PHYSICAL = "ngpus_physical"
 _CONDITION = "(ngpus>0)"

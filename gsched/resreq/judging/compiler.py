@@ -1,7 +1,7 @@
 """What an expression of select[] or order[] means, said once for whoever judges one host and whoever judges all.
 
-What each operation does to values is given by `Forms`: gsched.resreq.evaluate has those of one host,
-gsched.resreq.columns those of all hosts. It never looks at a value.
+What each operation does to values is given by `Forms`: gsched.resreq.judging.evaluate has those of one host,
+gsched.resreq.judging.columns those of all hosts. It never looks at a value.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gsched.resreq.ast import (
     Parenthesized,
     StringValue,
 )
-from gsched.resreq.host_types import TYPE_NAMES
-from gsched.resreq.names import canonical
+from gsched.resreq.judging.host_types import TYPE_NAMES
+from gsched.resreq.parsing.names import canonical
 
 WILDCARD_NAMES = frozenset({"type", "model", "status"})
 """Resources of which `any` names every value."""

@@ -20,9 +20,9 @@ from gsched.resreq.ast import (
     compounds,
     simple_parts,
 )
-from gsched.resreq.lexer import Cursor
-from gsched.resreq.order import read_same
-from gsched.resreq.simple import TextLimits, read_simple
+from gsched.resreq.parsing.lexer import Cursor
+from gsched.resreq.parsing.order import read_same
+from gsched.resreq.parsing.simple import TextLimits, read_simple
 
 MAX_BRACES = 64
 """Pairs of braces in one text."""

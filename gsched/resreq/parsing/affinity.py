@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gsched.resreq.ast import Affinity
-from gsched.resreq.lexer import Cursor, Token
+from gsched.resreq.parsing.lexer import Cursor, Token
 
 UNITS = ("numa", "socket", "core", "thread")
 """Processor units, the largest first."""

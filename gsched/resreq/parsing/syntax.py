@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from gsched.base.units import from_mib
 from gsched.resreq.ast import AnyRequirement, Compound, Requirement
-from gsched.resreq.braces import MAX_BRACES, has_braces, read_braces
-from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, Cursor, refuse
-from gsched.resreq.names import IsName
-from gsched.resreq.printer import format_amount, print_any, print_requirement
-from gsched.resreq.simple import TextLimits, is_overdone, join, read_simple
+from gsched.resreq.parsing.braces import MAX_BRACES, has_braces, read_braces
+from gsched.resreq.parsing.lexer import BAD_NAME, BAD_SYNTAX, Cursor, refuse
+from gsched.resreq.parsing.names import IsName
+from gsched.resreq.parsing.printer import format_amount, print_any, print_requirement
+from gsched.resreq.parsing.simple import TextLimits, is_overdone, join, read_simple
 
 __all__ = [
     "BAD_NAME",

@@ -22,8 +22,8 @@ from gsched.resreq.ast import (
     compounds,
     simple_parts,
 )
-from gsched.resreq.expression import TEXT_NAMES
-from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, refuse
+from gsched.resreq.parsing.expression import TEXT_NAMES
+from gsched.resreq.parsing.lexer import BAD_NAME, BAD_SYNTAX, refuse
 
 ALIASES: dict[str, str] = {"cpu": "r1m", "login": "ls", "swap": "swp", "idle": "it"}
 """Other names of load indices that a requirement may use."""

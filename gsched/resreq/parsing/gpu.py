@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from gsched.resreq.amount_steps import at_start
 from gsched.resreq.ast import Reservation
-from gsched.resreq.lexer import one_line, read_number, refuse
+from gsched.resreq.parsing.lexer import one_line, read_number, refuse
 
 BAD_GPU = "Bad GPU requirement"
 MAX_LENGTH = 512

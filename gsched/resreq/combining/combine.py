@@ -31,13 +31,13 @@ from gsched.resreq.ast import (
     simple_parts,
     with_parts,
 )
-from gsched.resreq.braces import breaks_braces
-from gsched.resreq.evaluate import DEFAULT_ORDER
-from gsched.resreq.lexer import refuse
-from gsched.resreq.names import LOAD_INDEX_NAMES, IsName, canonical, walk
-from gsched.resreq.printer import format_amount, print_any, print_expression, print_sections
-from gsched.resreq.simple import is_overdone, with_rusage
-from gsched.resreq.syntax import MAX_COMBINED_DEPTH, MAX_COMBINED_LENGTH, parse_combined_any
+from gsched.resreq.judging.evaluate import DEFAULT_ORDER
+from gsched.resreq.parsing.braces import breaks_braces
+from gsched.resreq.parsing.lexer import refuse
+from gsched.resreq.parsing.names import LOAD_INDEX_NAMES, IsName, canonical, walk
+from gsched.resreq.parsing.printer import format_amount, print_any, print_expression, print_sections
+from gsched.resreq.parsing.simple import is_overdone, with_rusage
+from gsched.resreq.parsing.syntax import MAX_COMBINED_DEPTH, MAX_COMBINED_LENGTH, parse_combined_any
 
 NOTHING = Requirement()
 """A level that states nothing."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gsched.resreq.ast import AnyRequirement
-from gsched.resreq.gpu import GpuRequirement, parse_gpu
-from gsched.resreq.syntax import parse_combined_any
+from gsched.resreq.parsing.gpu import GpuRequirement, parse_gpu
+from gsched.resreq.parsing.syntax import parse_combined_any
 
 MOST_STORED = 16_384
 """Texts of each kind whose value is kept: a workflow may ask for another amount of memory with each job."""
@@ -44,6 +44,6 @@ class StoredValues(Generic[StoredValue]):
 
 
 COMBINED: StoredValues[AnyRequirement] = StoredValues(parse_combined_any)
-"""Of combined requirements (gsched.resreq.combine)."""
+"""Of combined requirements (gsched.resreq.combining.combine)."""
 COMBINED_GPU: StoredValues[GpuRequirement | None] = StoredValues(parse_gpu)
 """Of -gpu requirements with all levels merged in."""

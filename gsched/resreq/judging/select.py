@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gsched.resreq.ast import AllOf, Comparison, Expression, Name, Number, Parenthesized
-from gsched.resreq.columns import Mask, ValueColumns, compile_mask
-from gsched.resreq.evaluate import Values, Verdict, compile_select
-from gsched.resreq.names import canonical, select_names
+from gsched.resreq.judging.columns import Mask, ValueColumns, compile_mask
+from gsched.resreq.judging.evaluate import Values, Verdict, compile_select
+from gsched.resreq.parsing.names import canonical, select_names
 
 _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 

@@ -38,7 +38,7 @@ from gsched.resreq.ast import (
     Span,
     StringValue,
 )
-from gsched.resreq.lexer import is_name
+from gsched.resreq.parsing.lexer import is_name
 
 _WORD = re.compile(r"[A-Za-z0-9_.]+", re.ASCII)
 _ADDED = ("type == local", "type == any")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gsched.resreq.ast import Number, Phase, Reservation
-from gsched.resreq.gpu import RUSAGE_OPTIONS, check_option
-from gsched.resreq.lexer import Cursor, Token, in_section, read_number, refuse
-from gsched.resreq.names import SIZES, canonical
+from gsched.resreq.parsing.gpu import RUSAGE_OPTIONS, check_option
+from gsched.resreq.parsing.lexer import Cursor, Token, in_section, read_number, refuse
+from gsched.resreq.parsing.names import SIZES, canonical
 
 MAX_ALTERNATIVES = 64
 """Alternatives of one rusage section."""

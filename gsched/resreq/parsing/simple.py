@@ -15,16 +15,16 @@ from itertools import chain, product
 from math import prod
 from typing import NoReturn
 
-from gsched.resreq.affinity import read_affinity
 from gsched.resreq.ast import AllOf, Expression, OrderKey, Parenthesized, Requirement, Reservation, children
-from gsched.resreq.classic import is_classic, read_classic
-from gsched.resreq.expression import read_expression
-from gsched.resreq.lexer import Cursor, Token, refuse
-from gsched.resreq.names import IsName, canonical
-from gsched.resreq.order import read_order, read_same
-from gsched.resreq.rusage import MAX_ALTERNATIVES, check_repeats, read_rusage
-from gsched.resreq.sizes import bare_sizes
-from gsched.resreq.span import read_cu, read_span
+from gsched.resreq.parsing.affinity import read_affinity
+from gsched.resreq.parsing.classic import is_classic, read_classic
+from gsched.resreq.parsing.expression import read_expression
+from gsched.resreq.parsing.lexer import Cursor, Token, refuse
+from gsched.resreq.parsing.names import IsName, canonical
+from gsched.resreq.parsing.order import read_order, read_same
+from gsched.resreq.parsing.rusage import MAX_ALTERNATIVES, check_repeats, read_rusage
+from gsched.resreq.parsing.sizes import bare_sizes
+from gsched.resreq.parsing.span import read_cu, read_span
 
 SECTIONS = ("select", "order", "rusage", "span", "same", "cu", "affinity")
 """Section keywords in the order in which LSF prints them."""

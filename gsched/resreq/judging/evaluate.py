@@ -22,9 +22,9 @@ from gsched.resreq.ast import (
     Parenthesized,
     StringValue,
 )
-from gsched.resreq.compiler import Compiler
-from gsched.resreq.names import select_names, walk
-from gsched.resreq.printer import print_expression
+from gsched.resreq.judging.compiler import Compiler
+from gsched.resreq.parsing.names import select_names, walk
+from gsched.resreq.parsing.printer import print_expression
 
 Value: TypeAlias = float | str | bool | None
 """A host's value of a resource. None is unknown. A Boolean resource that the host lacks is False, not missing."""
