@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.host_report import shown_of
-from gsched.probe.nvml import Nvml, NvmlAnswer
+from gsched.probe.nvidia.nvml import Nvml, NvmlAnswer
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.fakenvml.build import NoCompiler, build

@@ -21,7 +21,7 @@ from gsched.base.coded_text import AnyText
 from gsched.base.gpu_lock import GpuLockFolders
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.ledgers.devices import offer_of
-from gsched.probe.elim import ElimResource, ElimRules, ElimRunner
+from gsched.probe.elims.elim import ElimResource, ElimRules, ElimRunner
 from gsched.probe.load import LoadSampler
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2

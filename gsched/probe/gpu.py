@@ -18,7 +18,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.model.gpus.gpu_use import DeviceUse
 from gsched.model.hosts.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
 from gsched.model.hosts.resource import GPU_COUNTERS
-from gsched.probe import inventory
+from gsched.probe.simulated import inventory
 
 
 class GpuProbe(Protocol):
@@ -121,7 +121,7 @@ def probe_for(provider: str, host: str, stirred: Callable[[], None] = lambda: No
         return NullProbe()
     if provider == "nvml":
         # Only here: a host that simulates or has no GPUs does not pay for what it does not use.
-        from gsched.probe.nvml_child import NvmlProbe
+        from gsched.probe.nvidia.nvml_child import NvmlProbe
 
         return NvmlProbe(stirred=stirred)
     path = inventory_path(provider, host)

@@ -23,7 +23,7 @@ from netlab_machine import USERS
 
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
-from gsched.probe.inventory import parse_sim_spec, write_inventory
+from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
 
 CLUSTER = "lab"
 ENVDIR = "/etc/gsched"

@@ -22,8 +22,8 @@ from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
-from gsched.probe.elim import ElimResource, ElimRunner
-from gsched.probe.elim_program import ElimRules
+from gsched.probe.elims.elim import ElimResource, ElimRunner
+from gsched.probe.elims.elim_program import ElimRules
 from gsched.run.program import ProgramEnd
 from tests.support.folders import new_folder
 

@@ -15,8 +15,8 @@ from gsched.base.errors import ResourceExhausted
 from gsched.model.config import GpuFence, GpuUnrequested
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
-from gsched.probe.mig_device_nodes import capabilities
-from gsched.probe.render_nodes import nodes_of_vendor, render_nodes
+from gsched.probe.nvidia.mig_device_nodes import capabilities
+from gsched.probe.nvidia.render_nodes import nodes_of_vendor, render_nodes
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
 from gsched.run.order import Fence

@@ -17,7 +17,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.ledgers.devices import devices_of, is_astray
-from gsched.probe.mig_device_nodes import Capabilities, capabilities
+from gsched.probe.nvidia.mig_device_nodes import Capabilities, capabilities
 
 _Layout = tuple[tuple[str, str], ...]
 """(UUID, profile) of each part, sorted; empty for a GPU that is whole."""

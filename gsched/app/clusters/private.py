@@ -25,7 +25,7 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import JobFilter
 from gsched.probe.gpu import inventory_path
-from gsched.probe.inventory import parse_sim_spec, write_inventory
+from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
 from gsched.store.filesystem import check_filesystem
 from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
 from gsched.wire.calls.client import Client

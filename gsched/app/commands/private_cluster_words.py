@@ -10,7 +10,7 @@ from gsched.app.clusters import private
 from gsched.app.commands.command_options import FAILURE, OPTION_DIR
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
-from gsched.probe.inventory import change
+from gsched.probe.simulated.inventory import change
 
 
 @click.command()

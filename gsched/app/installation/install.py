@@ -28,7 +28,7 @@ from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import ClusterConfig, Locations
 from gsched.probe.gpu import inventory_path
-from gsched.probe.inventory import parse_sim_spec, write_inventory
+from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
 from gsched.wire.address import DOOR_FILE
 
 DAEMONS = ("master", "door", "agent")

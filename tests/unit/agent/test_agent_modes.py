@@ -24,7 +24,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.ledgers.devices import MODE_OF_CLAIM
 from gsched.model.ledgers.host_ledger import AttemptKey
-from gsched.probe.inventory import change, read_inventory, simulated_gpu, write_inventory
+from gsched.probe.simulated.inventory import change, read_inventory, simulated_gpu, write_inventory
 from tests.support.manual_clock import ManualClock
 
 DEFAULT, PROCESS = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS

@@ -14,8 +14,8 @@ from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.errors import ResourceExhausted
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.probe.inventory import write_inventory
-from gsched.probe.inventory_entry import simulated_gpu
+from gsched.probe.simulated.inventory import write_inventory
+from gsched.probe.simulated.inventory_entry import simulated_gpu
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock

@@ -11,8 +11,8 @@ import msgspec
 from gsched.agent.host_report import HostReporter
 from gsched.agent.report_schedule import rest_s
 from gsched.model.hosts.host import ComputeMode
-from gsched.probe.inventory import write_inventory
-from gsched.probe.inventory_entry import simulated_gpu
+from gsched.probe.simulated.inventory import write_inventory
+from gsched.probe.simulated.inventory_entry import simulated_gpu
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import gsched
 
 ROOT = Path(gsched.__file__).parent
-ROOMS = ("resreq", "model", "config", "core", "policy", "agent", "master", "run", "cli", "app")
+ROOMS = ("resreq", "model", "config", "core", "policy", "agent", "master", "probe", "run", "cli", "app")
 """Packages that are folders of topics."""
 MOST_MODULES = 15
 """In one topic; the commands of users are a module each."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.probe.elim_format import (
+from gsched.probe.elims.elim_format import (
     MAX_PAIRS,
     MAX_WORD,
     ElimFormatError,

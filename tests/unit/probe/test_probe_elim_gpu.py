@@ -15,9 +15,9 @@ import pytest
 from gsched.base.atomic_write import replace_file
 from gsched.base.errors import BadRequest
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
-from gsched.probe.elim_format import ElimParser
 from gsched.probe.elim_gpu import ElimOptions, format_line, provider_of
-from gsched.probe.inventory import change, parse_sim_spec, write_inventory
+from gsched.probe.elims.elim_format import ElimParser
+from gsched.probe.simulated.inventory import change, parse_sim_spec, write_inventory
 
 PROGRAM = (
     "import sys\n"

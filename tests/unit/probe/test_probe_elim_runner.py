@@ -17,10 +17,10 @@ import pytest
 from bounded_loop import run_async
 
 from gsched.base.coded_text import AnyText, sentence
-from gsched.probe import elim_program
-from gsched.probe.elim import ElimResource, ElimRules, ElimRunner, find_elims
-from gsched.probe.elim_format import ElimParser, Report
-from gsched.probe.elim_program import READ_PAUSE_S, pause_before_start
+from gsched.probe.elims import elim_program
+from gsched.probe.elims.elim import ElimResource, ElimRules, ElimRunner, find_elims
+from gsched.probe.elims.elim_format import ElimParser, Report
+from gsched.probe.elims.elim_program import READ_PAUSE_S, pause_before_start
 from tests.support.manual_clock import ManualClock
 
 Make = Callable[..., Path]
@@ -425,7 +425,7 @@ def test_without_a_wanted_resource_no_elim_runs(tmp_path: Path, elim: Make) -> N
 def test_close_ends_what_an_elim_has_started_even_if_it_ignores_sigterm(
     tmp_path: Path, elim: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.probe.elim_program.TERM_GRACE_S", 0.2)
+    monkeypatch.setattr("gsched.probe.elims.elim_program.TERM_GRACE_S", 0.2)
     elim("elim.a", "trap : TERM\nsleep 600 &\necho 1 temp $!\nwhile :; do wait; done\n")
     seen: list[int] = []
 
@@ -452,7 +452,7 @@ def test_elims_do_not_outlive_an_agent_that_is_killed(tmp_path: Path, elim: Make
     elim("elim.a", f"echo 1 temp $$\n{FOREVER}")
     code = (
         "import asyncio, sys\n"
-        "from gsched.probe.elim import ElimResource, ElimRunner\n"
+        "from gsched.probe.elims.elim import ElimResource, ElimRunner\n"
         "async def main():\n"
         "    changed = asyncio.Event()\n"
         "    runner = ElimRunner(sys.argv[1], on_change=changed.set)\n"

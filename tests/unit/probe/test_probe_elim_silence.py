@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gsched.base.coded_text import sentence
-from gsched.probe.elim_format import ElimParser
-from gsched.probe.elim_silence import Silence
-from gsched.probe.elim_table import ElimResource
+from gsched.probe.elims.elim_format import ElimParser
+from gsched.probe.elims.elim_silence import Silence
+from gsched.probe.elims.elim_table import ElimResource
 
 WANTED = {"lic": ElimResource(10.0), "disk": ElimResource(60.0), "rack": ElimResource(0.0, is_string=True)}
 

@@ -7,7 +7,7 @@ import pytest
 from gsched.base.coded_text import sentence
 from gsched.master.agents.message_checks import check
 from gsched.model.hosts.host import LoadReport
-from gsched.probe.elim_table import MAX_NOTES, ElimResource, ElimTable
+from gsched.probe.elims.elim_table import MAX_NOTES, ElimResource, ElimTable
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2
 

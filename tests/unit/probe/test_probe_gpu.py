@@ -10,8 +10,8 @@ from bounded_loop import run_async
 from gsched.base.errors import BadRequest, Conflict
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import NullProbe, SimulatedProbe, count_gpus, inventory_path, probe_for
-from gsched.probe.inventory import change, parse_sim_spec, write_inventory
-from gsched.probe.nvml_child import NvmlProbe
+from gsched.probe.nvidia.nvml_child import NvmlProbe
+from gsched.probe.simulated.inventory import change, parse_sim_spec, write_inventory
 
 
 def test_null_probe_knows_that_there_are_none() -> None:

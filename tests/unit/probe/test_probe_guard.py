@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gsched.probe.process_guard import ProcessGroupGuard
+from gsched.probe.elims.process_guard import ProcessGroupGuard
 
 SLEEPER = ["/bin/sh", "-c", "sleep 600 & wait"]
 
@@ -21,7 +21,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_groups_end_when_the_keeper_is_killed() -> None:
     code = (
         "import subprocess, sys\n"
-        "from gsched.probe.process_guard import Guard\n"
+        "from gsched.probe.elims.process_guard import Guard\n"
         "guard = Guard()\n"
         "quiet = subprocess.Popen(['/bin/sh', '-c', 'sleep 600 & wait'], start_new_session=True)\n"
         "stubborn = subprocess.Popen(['/bin/sh', '-c', 'trap : TERM; echo; while :; do sleep 600; done'],"

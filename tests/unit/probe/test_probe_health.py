@@ -19,13 +19,13 @@ from bounded_loop import run_async
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.model.hosts.host import Gpu, GpuReport, GpuXid
-from gsched.probe import nvml_child
 from gsched.probe.gpu import SimulatedProbe
-from gsched.probe.inventory import change, read_inventory, write_inventory
-from gsched.probe.inventory_entry import simulated_gpu
-from gsched.probe.nvml import SILENT
-from gsched.probe.nvml_child import NvmlProbe
-from gsched.probe.nvml_patience import NvmlPatience
+from gsched.probe.nvidia import nvml_child
+from gsched.probe.nvidia.nvml import SILENT
+from gsched.probe.nvidia.nvml_child import NvmlProbe
+from gsched.probe.nvidia.nvml_patience import NvmlPatience
+from gsched.probe.simulated.inventory import change, read_inventory, write_inventory
+from gsched.probe.simulated.inventory_entry import simulated_gpu
 from tests.fakenvml.build import build
 
 
@@ -224,7 +224,7 @@ def test_a_gpu_that_answers_again_is_looked_at_again(machine: Machine, monkeypat
 def test_the_process_ends_though_a_thread_of_it_hangs(machine: Machine) -> None:
     machine.say("gpu.0.delay_ms=600000")
     done = subprocess.run(
-        [sys.executable, "-m", "gsched.probe.nvml", str(os.getpid()), "1.0"],
+        [sys.executable, "-m", "gsched.probe.nvidia.nvml", str(os.getpid()), "1.0"],
         input="sample\n",
         text=True,
         capture_output=True,

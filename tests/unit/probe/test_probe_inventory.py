@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest, Conflict
 from gsched.model.hosts.host import ComputeMode, GpuProcess, MigDevice
-from gsched.probe.inventory import change, parse_sim_spec, read_inventory, write_inventory
-from gsched.probe.inventory_entry import simulated_gpu
+from gsched.probe.simulated.inventory import change, parse_sim_spec, read_inventory, write_inventory
+from gsched.probe.simulated.inventory_entry import simulated_gpu
 
 
 @pytest.fixture

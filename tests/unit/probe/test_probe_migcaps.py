@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.probe.mig_device_nodes import capabilities
+from gsched.probe.nvidia.mig_device_nodes import capabilities
 
 DEVICES = "Character devices:\n  1 mem\n195 nvidia\n236 nvidia-caps\n237 nvidia-caps-imex\n\nBlock devices:\n  9 md\n"
 MINORS = (

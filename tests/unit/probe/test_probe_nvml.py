@@ -19,8 +19,8 @@ from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.hosts.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
 from gsched.probe.gpu import count_gpus
-from gsched.probe.nvml_child import NvmlProbe
-from gsched.probe.nvml_facts import numa_node
+from gsched.probe.nvidia.nvml_child import NvmlProbe
+from gsched.probe.nvidia.nvml_facts import numa_node
 from tests.fakenvml.build import build
 from tests.support.manual_clock import ManualClock
 
@@ -315,7 +315,7 @@ def test_child_ends_with_its_parent_even_while_it_hangs(machine: Machine) -> Non
     machine.say("delay_ms.nvmlDeviceGetName=600000")
     code = (
         "import asyncio\n"
-        "from gsched.probe.nvml_child import NvmlProbe\n"
+        "from gsched.probe.nvidia.nvml_child import NvmlProbe\n"
         "async def main():\n"
         "    probe = NvmlProbe(time_limit_s=600)\n"
         "    task = asyncio.ensure_future(probe.sample())\n"

@@ -11,7 +11,7 @@ from bounded_loop import run_async
 from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
 from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
 from gsched.probe.gpu import NullProbe
-from gsched.probe.nvml_child import NvmlProbe
+from gsched.probe.nvidia.nvml_child import NvmlProbe
 
 pytestmark = pytest.mark.needs_gcc
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.probe.render_nodes import nodes_of_vendor, render_nodes
+from gsched.probe.nvidia.render_nodes import nodes_of_vendor, render_nodes
 
 
 def test_nodes_of_one_device(tmp_path):

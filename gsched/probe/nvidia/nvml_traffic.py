@@ -1,6 +1,6 @@
 """What a GPU sends and receives, by NVML's counters: NVLink over all links, and PCIe.
 
-Read-only. Runs in the process of gsched.probe.nvml. A counter of 32 bits runs over several times in one interval, and
+Read-only. Runs in the process of `nvml`. A counter of 32 bits runs over several times in one interval, and
 is therefore no counter here. Source of fields and units: NVIDIA's NVML API reference.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsched.probe.nvml_read import GpuReader
+from gsched.probe.nvidia.nvml_read import GpuReader
 
 _ALL_LINKS = 0xFFFFFFFF
 _FIELDS = {

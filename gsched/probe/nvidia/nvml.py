@@ -1,4 +1,4 @@
-"""NVML as a process of its own: `python -m gsched.probe.nvml` answers one JSON line per request line.
+"""NVML as a process of its own: `python -m gsched.probe.nvidia.nvml` answers one JSON line per request line.
 
 Requests on standard input: `sample`, `use INDEXES` (what is made of these GPUs now, `use 0,2`), or `set-mode INDEXES
 MODE` (`set-mode 0,2 exclusive_process`). The process ends when standard input does, and with its parent. Unasked comes
@@ -27,8 +27,8 @@ import msgspec
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.gpus.gpu_use import DeviceUse
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
-from gsched.probe.nvml_events import Events
-from gsched.probe.nvml_facts import (
+from gsched.probe.nvidia.nvml_events import Events
+from gsched.probe.nvidia.nvml_facts import (
     DeviceFacts,
     processes_of,
     read_facts,
@@ -37,9 +37,9 @@ from gsched.probe.nvml_facts import (
     read_mig,
     read_recovery_action,
 )
-from gsched.probe.nvml_patience import NvmlPatience
-from gsched.probe.nvml_read import GpuReader, lost_errors, one_line, read_clock_reasons, value_of
-from gsched.probe.nvml_use import UseReader
+from gsched.probe.nvidia.nvml_patience import NvmlPatience
+from gsched.probe.nvidia.nvml_read import GpuReader, lost_errors, one_line, read_clock_reasons, value_of
+from gsched.probe.nvidia.nvml_use import UseReader
 
 LIBRARY = "libnvidia-ml.so.1"
 

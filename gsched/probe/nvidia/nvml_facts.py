@@ -1,6 +1,6 @@
 """What NVML tells of a GPU beside its readings: identity, peers, MIG layout, and the processes on it.
 
-Read-only. Runs in the process of gsched.probe.nvml, where a call that hangs harms nobody else. Source of functions:
+Read-only. Runs in the process of `nvml`, where a call that hangs harms nobody else. Source of functions:
 NVIDIA's NVML API reference; of NUMA nodes: the kernel's Documentation/ABI/testing/sysfs-bus-pci.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.hosts.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
-from gsched.probe.nvml_read import MOST_CHARACTERS, GpuReader, one_line, value_of
+from gsched.probe.nvidia.nvml_read import MOST_CHARACTERS, GpuReader, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")
 MOST_MIG_DEVICES = 64

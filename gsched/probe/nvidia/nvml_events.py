@@ -13,7 +13,7 @@ from typing import Any
 
 from gsched.base.coded_text import AnyText, coded, listed, order_of
 from gsched.model.hosts.host import MOST_XIDS, GpuXid
-from gsched.probe.nvml_read import one_line, value_of
+from gsched.probe.nvidia.nvml_read import one_line, value_of
 
 XID = 8
 """nvmlEventTypeXidCriticalError; its data is the XID."""

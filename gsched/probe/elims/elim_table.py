@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gsched.base.coded_text import CodedText, coded
 from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES
-from gsched.probe.elim_format import UNKNOWN, ElimFormatError, Report, parse_number, quote
+from gsched.probe.elims.elim_format import UNKNOWN, ElimFormatError, Report, parse_number, quote
 
 DEFAULT_INTERVAL_S = 60.0
 """Interval of a resource that gives none."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gsched.base.coded_text import CodedText, coded, listed
-from gsched.probe.elim_format import Report, quote
-from gsched.probe.elim_table import ElimResource
+from gsched.probe.elims.elim_format import Report, quote
+from gsched.probe.elims.elim_table import ElimResource
 
 
 class _Heard(NamedTuple):

@@ -1,6 +1,6 @@
 """One GPU of an inventory file: the object that stands for it, how it is checked, and how it is written.
 
-No file is touched here. What an object may hold is told in gsched.probe.inventory.
+No file is touched here. What an object may hold is told in gsched.probe.simulated.inventory.
 """
 
 from __future__ import annotations

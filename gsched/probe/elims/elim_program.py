@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded
-from gsched.probe.elim_format import ElimFormatError, ElimParser, Report, quote
-from gsched.probe.process_guard import ProcessGroupGuard
+from gsched.probe.elims.elim_format import ElimFormatError, ElimParser, Report, quote
+from gsched.probe.elims.process_guard import ProcessGroupGuard
 
 ABORT_CODE = 99
 """Exit code by which an elim says that it has nothing to report on this host (ELIM_ABORT_VALUE)."""

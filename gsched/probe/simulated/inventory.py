@@ -32,7 +32,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuXid
-from gsched.probe.inventory_entry import (
+from gsched.probe.simulated.inventory_entry import (
     MOST_TOLD,
     RANGES,
     InventoryEntry,

@@ -1,6 +1,6 @@
 """GPM, the counters that newer devices (Hopper on) have of their own work: means between two looks.
 
-Read-only. Runs in the process of gsched.probe.nvml. Source of metrics and units: NVIDIA's NVML API reference.
+Read-only. Runs in the process of gsched.probe.nvidia.nvml. Source of metrics and units: NVIDIA's NVML API reference.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gsched.probe.nvml_read import GpuReader, value_of
+from gsched.probe.nvidia.nvml_read import GpuReader, value_of
 
 _PROFILE = {
     "sm_active": "NVML_GPM_METRIC_SM_UTIL",

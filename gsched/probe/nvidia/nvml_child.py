@@ -1,4 +1,4 @@
-"""The parent's side of gsched.probe.nvml: asks for samples, with a time limit, and replaces what hangs or dies.
+"""The parent's side of gsched.probe.nvidia.nvml: asks for samples, with a time limit, and replaces what hangs or dies.
 
 Whatever the driver does, a sample takes at most the time limit and never blocks the event loop. What the driver tells
 by itself is passed on as it comes. pynvml is never imported here.
@@ -21,7 +21,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
 from gsched.model.gpus.gpu_use import DeviceUse
 from gsched.model.hosts.host import ComputeMode, GpuReport
-from gsched.probe.nvml import NvmlAnswer
+from gsched.probe.nvidia.nvml import NvmlAnswer
 
 TIME_LIMIT_S = 5.0
 GPU_SHARE = 0.4
@@ -188,7 +188,14 @@ class NvmlProbe:
             raise Unavailable(coded("nvml.probe_hangs"))
         path = os.pathsep.join(part for part in (_PACKAGE_ROOT, os.environ.get("PYTHONPATH", "")) if part)
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "gsched.probe.nvml", str(os.getpid()), str(GPU_SHARE * self._time_limit_s)),
+            *(
+                sys.executable,
+                "-P",
+                "-m",
+                "gsched.probe.nvidia.nvml",
+                str(os.getpid()),
+                str(GPU_SHARE * self._time_limit_s),
+            ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """What is made of one GPU now, by NVML: computing, memory, power, the counter of energy, and what its processes do.
 
-Read-only. Runs in the process of gsched.probe.nvml, where a call that hangs harms nobody else. A value that no device
+Read-only. Runs in the process of `nvml`, where a call that hangs harms nobody else. A value that no device
 can have is taken for one that the driver cannot tell. Source of functions and units: NVIDIA's NVML API reference.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
-from gsched.probe.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
-from gsched.probe.nvml_gpm import GpmReader
-from gsched.probe.nvml_read import GpuReader, one_line, read_clock_reasons
-from gsched.probe.nvml_traffic import read_traffic
+from gsched.probe.nvidia.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
+from gsched.probe.nvidia.nvml_gpm import GpmReader
+from gsched.probe.nvidia.nvml_read import GpuReader, one_line, read_clock_reasons
+from gsched.probe.nvidia.nvml_traffic import read_traffic
 
 MOST_LISTED = 1024
 """Processes on one GPU that are told."""

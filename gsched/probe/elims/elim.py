@@ -18,11 +18,11 @@ from pathlib import Path
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.coded_text import AnyText, coded
-from gsched.probe.elim_format import Report, quote
-from gsched.probe.elim_program import ABORT_CODE, ElimProgram, ElimRules
-from gsched.probe.elim_silence import Silence
-from gsched.probe.elim_table import ElimResource, ElimTable
-from gsched.probe.process_guard import ProcessGroupGuard
+from gsched.probe.elims.elim_format import Report, quote
+from gsched.probe.elims.elim_program import ABORT_CODE, ElimProgram, ElimRules
+from gsched.probe.elims.elim_silence import Silence
+from gsched.probe.elims.elim_table import ElimResource, ElimTable
+from gsched.probe.elims.process_guard import ProcessGroupGuard
 
 __all__ = ["ElimResource", "ElimRules", "ElimRunner", "find_elims"]
 
