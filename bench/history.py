@@ -44,7 +44,7 @@ from gsched.model.event import (
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.store.eventlog import EventLog
-from gsched.store.schema import ARRAY, IRREGULAR
+from gsched.store.tables.schema import ARRAY, IRREGULAR
 
 PER_DAY = 50_000
 DAY_S = 86_400.0

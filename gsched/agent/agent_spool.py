@@ -13,9 +13,9 @@ import secrets
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict
+from gsched.base.machine.atomic_write import replace_file
 
 log = logging.getLogger(__name__)
 

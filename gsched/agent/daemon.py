@@ -39,10 +39,10 @@ from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import Conflict
-from gsched.base.gpu_lock import places
 from gsched.base.ids import attempt_name
-from gsched.base.root_owned import who_may_change
-from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
+from gsched.base.machine.gpu_lock import places
+from gsched.base.machine.root_owned import who_may_change
+from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.hosts.fleet import RESTART

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HostAllocation

@@ -18,7 +18,7 @@ from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.ledgers.devices import offer_of
 from gsched.probe.elims.elim import ElimResource, ElimRules, ElimRunner

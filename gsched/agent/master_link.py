@@ -10,7 +10,7 @@ import random
 
 import grpc
 
-from gsched.base.service import ServiceManager
+from gsched.base.machine.service import ServiceManager
 
 log = logging.getLogger(__name__)
 

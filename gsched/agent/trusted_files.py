@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import GschedError
-from gsched.base.root_owned import problem_below, who_may_change
+from gsched.base.machine.root_owned import problem_below, who_may_change
 
 ATTEMPTS = "attempts"
 """The folder of orders in that of a spool."""

@@ -1,4 +1,4 @@
 """Clock, ids, errors, units: what every floor may use. Nothing here knows what a job is.
 
-Start with `errors` and `coded_text`, which nearly everything uses.
+Start with `errors` and `coded_text`, which nearly everything uses; `machine` is about the machine that this runs on.
 """

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.base.errors import GschedError
-from gsched.base.service import NOBODY, ServiceManager
+from gsched.base.machine.service import NOBODY, ServiceManager
 from gsched.cli import registry
 from gsched.cli.session.call import Call, HandedBack, run_main
 from gsched.door import address, protocol

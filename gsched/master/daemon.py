@@ -18,7 +18,7 @@ from gsched import __version__
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import coded
 from gsched.base.errors import LSF_FAILURE, Conflict
-from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
+from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import Loaded, load
 from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure, RenewStore
 from gsched.core.engine import Engine
@@ -51,11 +51,11 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.jobs.job import FINISHED, AttemptResult
 from gsched.policy.cycle import schedule
-from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreDamaged
 from gsched.store.history_queries import History
 from gsched.store.mark import known_on_this_machine
+from gsched.store.safeguards.continuity import StoreLost
+from gsched.store.safeguards.failure import StoreDamaged
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.identity.caller_identity import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.identity.identity_assertion import check_certificate

@@ -43,8 +43,8 @@ from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
 from gsched.model.event import AnyEvent
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreFull
-from gsched.store.schema import ARRAY, IRREGULAR, JobRow
+from gsched.store.safeguards.failure import StoreFull
+from gsched.store.tables.schema import ARRAY, IRREGULAR, JobRow
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from gsched.base.open_files import raise_limit
+from gsched.base.machine.open_files import raise_limit
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from gsched.base.errors import GschedError
 from gsched.core.state.apply_events import IllegalEvent
 from gsched.core.state.cluster_state import ClusterState
 from gsched.store.eventlog import EventLog
-from gsched.store.quarantine import Quarantine, Quarantined
+from gsched.store.safeguards.quarantine import Quarantine, Quarantined
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ import msgspec
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.coded_text import coded
 from gsched.base.errors import Conflict, ResourceExhausted
-from gsched.base.gpu_lock import GpuLockFolders, places
 from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.base.machine.gpu_lock import GpuLockFolders, places
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount

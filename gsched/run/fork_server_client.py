@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run import forkserver
 from gsched.run.processes import process_tree
 from gsched.run.program import Papers, Program, ProgramEnd

@@ -23,7 +23,7 @@ import signal
 import struct
 from collections.abc import Sequence
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run.order import Order, read_order, written_order
 from gsched.run.supervisor import program_child, supervisor
 from gsched.run.supervisor.opening import SupervisorSettings

@@ -20,10 +20,10 @@ from typing import TypeVar
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file, write_file
 from gsched.base.coded_text import coded
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.base.machine.atomic_write import replace_file, write_file
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount, acting_as

@@ -12,7 +12,7 @@ import os
 
 import msgspec
 
-from gsched.base.atomic_write import write_file
+from gsched.base.machine.atomic_write import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

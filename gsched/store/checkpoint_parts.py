@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, select
 
-from gsched.store.schema import blob, checkpoint
+from gsched.store.tables.schema import blob, checkpoint
 
 MARK = b"parts\n"
 """How the content of a checkpoint begins that has its state in parts; a state is a JSON object."""

@@ -20,17 +20,18 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
-from gsched.store import checkpoint_parts, filesystem, lineage
-from gsched.store.continuity import StoreLost, loss_of, numbers_from
-from gsched.store.failure import StoreDamaged, StoreFull, before_commit, error_text
-from gsched.store.lock import StoreLock
+from gsched.store import checkpoint_parts
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
-from gsched.store.migrations import check_version, migrate, read_meta, schema_version
-from gsched.store.quarantine import Quarantine, Quarantined, read_events
-from gsched.store.records import StoredEvent, stream_events
-from gsched.store.reserve import DiskReserve
-from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
-from gsched.store.sqlite import reader_engine, store_path, writer_engine
+from gsched.store.safeguards import filesystem, lineage
+from gsched.store.safeguards.continuity import StoreLost, loss_of, numbers_from
+from gsched.store.safeguards.failure import StoreDamaged, StoreFull, before_commit, error_text
+from gsched.store.safeguards.lock import StoreLock
+from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
+from gsched.store.safeguards.reserve import DiskReserve
+from gsched.store.tables.migrations import check_version, migrate, read_meta, schema_version
+from gsched.store.tables.records import StoredEvent, stream_events
+from gsched.store.tables.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
+from gsched.store.tables.sqlite import reader_engine, store_path, writer_engine
 from gsched.store.writer import Writer, insert_rows
 
 RESERVE_BYTES = 32 << 20

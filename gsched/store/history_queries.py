@@ -15,12 +15,19 @@ from gsched.base.errors import NotFound, Unavailable
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.view import EventRecord
-from gsched.store.failure import error_text
-from gsched.store.migrations import check_version, schema_version
-from gsched.store.records import StoredEvent, select_events, stored
-from gsched.store.schema import JobRow, event, job
-from gsched.store.selection import QueryPart, of_accounts, of_histories, parts_of_accounts, parts_of_histories, within
-from gsched.store.sqlite import reader_engine, store_path
+from gsched.store.safeguards.failure import error_text
+from gsched.store.tables.migrations import check_version, schema_version
+from gsched.store.tables.records import StoredEvent, select_events, stored
+from gsched.store.tables.schema import JobRow, event, job
+from gsched.store.tables.selection import (
+    QueryPart,
+    of_accounts,
+    of_histories,
+    parts_of_accounts,
+    parts_of_histories,
+    within,
+)
+from gsched.store.tables.sqlite import reader_engine, store_path
 
 _IDS_PER_QUERY = 5_000
 """SQLite takes at most 32,766 values in one statement."""

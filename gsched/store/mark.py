@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file, write_file
 from gsched.base.ids import array_of, parse_attempt_name
+from gsched.base.machine.atomic_write import replace_file, write_file
 
 MARK_NAME = "STORE.mark"
 """Beside the database, under a name that `rm gsched.db*` does not mean."""

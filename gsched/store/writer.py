@@ -12,7 +12,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, Dialect, Engine, Insert, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
-from gsched.store.failure import StoreBroken, at_commit, before_commit, error_text
+from gsched.store.safeguards.failure import StoreBroken, at_commit, before_commit, error_text
 
 
 def insert_rows(connection: Connection, statement: Insert, rows: Sequence[tuple[Any, ...]]) -> None:

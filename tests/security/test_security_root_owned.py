@@ -17,7 +17,7 @@ from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.trusted_files import Changeable
 from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
-from gsched.base.root_owned import problem_below, who_may_change
+from gsched.base.machine.root_owned import problem_below, who_may_change
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.model.jobs.job import JobSpec

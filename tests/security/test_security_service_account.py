@@ -16,7 +16,7 @@ from test_security_identity import DENIED, Metadata, Peer, refusal
 from gsched.agent.attempts.job_accounts import HostAccounts as AgentAccounts
 from gsched.agent.attempts.job_accounts import Login
 from gsched.base.errors import Conflict, PermissionDenied
-from gsched.base.system_users import first_ordinary
+from gsched.base.machine.system_users import first_ordinary
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.run.account import UnixAccount

@@ -34,8 +34,8 @@ from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Internal
-from gsched.base.gpu_lock import GpuLockFolders
 from gsched.base.ids import attempt_name
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
 from gsched.model.jobs.job import AttemptResult, JobSpec

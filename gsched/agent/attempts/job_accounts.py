@@ -20,7 +20,7 @@ from gsched.agent.attempts.pam_limits import Granted, PamLimits
 from gsched.agent.blocking_pool import Aside
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, NotFound, ResourceExhausted
-from gsched.base.system_users import first_ordinary, why_system
+from gsched.base.machine.system_users import first_ordinary, why_system
 from gsched.run.account import UnixAccount, acting_as, look_up
 from gsched.wire.identity.caller_identity import user_name
 from gsched.wire.identity.certificates import CA_KEY_FILE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.hosts.host import ComputeMode
 
 log = logging.getLogger(__name__)

@@ -17,11 +17,11 @@ import msgspec
 
 from gsched.agent.gpu.foreign_processes import shows_processes
 from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, is_placeholder, still_of
-from gsched.base.atomic_write import replace_file
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HostAllocation

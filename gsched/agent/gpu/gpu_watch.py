@@ -14,7 +14,7 @@ import msgspec
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError, Unavailable
-from gsched.base.gpu_lock import GpuLockError, GpuLockFolders, lock_gpus, places, release
+from gsched.base.machine.gpu_lock import GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.model.gpus.gpu_use import DeviceUse
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import GpuProbe, probe_for

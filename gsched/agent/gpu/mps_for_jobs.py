@@ -22,10 +22,10 @@ from typing import Any
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.hosts.host import GpuReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HostAllocation

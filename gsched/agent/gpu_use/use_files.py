@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.agent.gpu_use.use_curve import UseCurve
 from gsched.agent.gpu_use.use_totals import DeviceTotals
-from gsched.base.atomic_write import replace_file
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.gpus.gpu_curve import MOST_PACKED, MOST_POINTS, pack
 
 log = logging.getLogger(__name__)

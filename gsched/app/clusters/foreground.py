@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from gsched.app.clusters import daemons, journal
 from gsched.base.envdir import conf_dir
-from gsched.base.log_file import reopen_when_told
-from gsched.base.service import TOLD_TO_RESTART, ServiceManager
+from gsched.base.machine.log_file import reopen_when_told
+from gsched.base.machine.service import TOLD_TO_RESTART, ServiceManager
 from gsched.config.configuration import load
 
 

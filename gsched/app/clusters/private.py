@@ -26,7 +26,7 @@ from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import JobFilter
 from gsched.probe.gpu import inventory_path
 from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
-from gsched.store.filesystem import check_filesystem
+from gsched.store.safeguards.filesystem import check_filesystem
 from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
 from gsched.wire.calls.client import Client
 from gsched.wire.identity.caller_identity import user_name

@@ -13,8 +13,8 @@ import click
 from gsched.app.clusters.foreground import serve
 from gsched.app.clusters.private import host_name
 from gsched.app.commands.command_options import OPTION_ENVDIR
-from gsched.base.open_files import raise_limit
-from gsched.base.service import ServiceManager
+from gsched.base.machine.open_files import raise_limit
+from gsched.base.machine.service import ServiceManager
 from gsched.config.configuration import load
 from gsched.wire.identity.identity_assertion import Vouching
 

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.base.machine.atomic_write import replace_file
 from gsched.wire.identity.certificates import (
     CA_FILE,
     CA_KEY_FILE,

@@ -23,7 +23,7 @@ from gsched.app.clusters.draining import Say
 from gsched.app.installation import help_files, units
 from gsched.app.installation.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
-from gsched.base.gpu_lock import ROOTS_FOLDER
+from gsched.base.machine.gpu_lock import ROOTS_FOLDER
 from gsched.config.configuration import load
 from gsched.config.template import NewConfiguration, write_private
 from gsched.model.config import ClusterConfig, Locations

@@ -13,9 +13,9 @@ import os
 import re
 from dataclasses import dataclass
 
-from gsched.base import gpu_lock
 from gsched.base.errors import BadRequest
-from gsched.base.service import TOLD_TO_STOP
+from gsched.base.machine import gpu_lock
+from gsched.base.machine.service import TOLD_TO_STOP
 from gsched.model.config import ClusterConfig, Locations
 
 USER = "gsched"

@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
-from gsched.base.root_owned import who_may_change
+from gsched.base.machine.root_owned import who_may_change
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 
 EXTERNAL = ("!",)

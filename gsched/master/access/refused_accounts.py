@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from gsched.base.errors import PermissionDenied
-from gsched.base.system_users import first_ordinary, why_system
+from gsched.base.machine.system_users import first_ordinary, why_system
 from gsched.model.config import ClusterConfig
 from gsched.run.account import UnixAccount, look_up
 from gsched.wire.identity.certificates import key_file

@@ -32,7 +32,7 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.views.view import EventRecord, JobView
 from gsched.store.history_queries import Costs, History
-from gsched.store.schema import JobRow
+from gsched.store.tables.schema import JobRow
 
 ROWS_PER_PAGE = 500
 COSTS_PER_PAGE = 2_000

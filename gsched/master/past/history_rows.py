@@ -23,7 +23,7 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.jobs.job import JobState
-from gsched.store.schema import JobRow
+from gsched.store.tables.schema import JobRow
 
 _IRREGULAR = (
     *(JobRequeued, JobSuspended, JobResumed, JobStatusLost, JobStatusRegained),

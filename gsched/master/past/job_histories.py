@@ -29,7 +29,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import EventRecord, JobHistory
 from gsched.store.history_queries import History, Times
-from gsched.store.schema import ARRAY
+from gsched.store.tables.schema import ARRAY
 
 JOBS_PER_PAGE = 100
 BRIEF_PER_PAGE = 2_000

@@ -40,7 +40,7 @@ def main(store: str, socket: str) -> int:
     import logging
 
     # The same.
-    from gsched.base.log_file import FollowingHandler
+    from gsched.base.machine.log_file import FollowingHandler
     from gsched.master.past.answering import open_server
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import AttemptEndings, named

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gsched.base.atomic_write import write_file
 from gsched.base.coded_text import AnyText, coded
+from gsched.base.machine.atomic_write import write_file
 from gsched.run import attempt_files
 from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order

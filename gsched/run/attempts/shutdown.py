@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.coded_text import coded
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.jobs.job import AttemptResult
 
 PROBLEM = coded("attempt.host_shut_down")

@@ -17,8 +17,8 @@ import time
 
 import msgspec
 
-from gsched.base.atomic_write import replace_file, write_file
 from gsched.base.coded_text import AnyText
+from gsched.base.machine.atomic_write import replace_file, write_file
 from gsched.run.attempt_files import CLAIM, FAILED, LAST, LIMITS, ORDER, STARTED, STATUS, SUSPENDED, UNKILLABLE, WARNED
 from gsched.run.order import AttemptLimits, Order, read_order
 from gsched.run.processes import process_tree

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from gsched.base import gpu_lock
 from gsched.base.coded_text import AnyText, coded
+from gsched.base.machine import gpu_lock
 from gsched.run.account import acting_as
 from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
 from gsched.run.fence.group import FenceGroup, group_of, make_fenced

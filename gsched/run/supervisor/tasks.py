@@ -15,7 +15,7 @@ import signal
 from collections import deque
 from collections.abc import Callable
 
-from gsched.base.atomic_write import replace_file
+from gsched.base.machine.atomic_write import replace_file
 from gsched.run import task_files
 from gsched.run.account import acting_as
 from gsched.run.processes import process_tree

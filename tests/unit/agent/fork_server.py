@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run.fork_server_client import ForkServer
 from gsched.run.program import Program, ProgramEnd
 

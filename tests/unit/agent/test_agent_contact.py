@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from gsched.agent.master_link import REFUSED_S, Contact
-from gsched.base.service import ServiceManager
+from gsched.base.machine.service import ServiceManager
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
-from gsched.base.gpu_lock import CLAIMED, GpuLockFolders
+from gsched.base.machine.gpu_lock import CLAIMED, GpuLockFolders
 from gsched.model.hosts.host import Gpu, GpuReport
 
 

@@ -12,7 +12,7 @@ import pytest
 
 TOLD = """
 import os, signal
-from gsched.base.log_file import REOPEN, reopen_when_told
+from gsched.base.machine.log_file import REOPEN, reopen_when_told
 reopen_when_told()
 print("before", flush=True)
 os.rename("log", "log.1")
@@ -23,7 +23,7 @@ print("after", flush=True)
 """
 FOLLOWING = """
 import logging, os
-from gsched.base.log_file import FollowingHandler
+from gsched.base.machine.log_file import FollowingHandler
 logging.basicConfig(format="%(message)s", handlers=[FollowingHandler()])
 logging.error("before")
 os.rename("log", "log.1")
@@ -70,7 +70,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_stream_that_is_no_file_is_left_alone() -> None:
     code = (
-        "import os; from gsched.base.log_file import REOPEN, reopen_when_told; reopen_when_told(); "
+        "import os; from gsched.base.machine.log_file import REOPEN, reopen_when_told; reopen_when_told(); "
         "os.kill(os.getpid(), REOPEN); print('on')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -79,7 +79,7 @@ def test_a_stream_that_is_no_file_is_left_alone() -> None:
 
 def test_what_a_daemon_starts_does_not_inherit_it(tmp_path: Path) -> None:
     code = (
-        "import subprocess, sys; from gsched.base.log_file import reopen_when_told; reopen_when_told(); "
+        "import subprocess, sys; from gsched.base.machine.log_file import reopen_when_told; reopen_when_told(); "
         "sys.exit(subprocess.run([sys.executable, '-c', 'import os; os.kill(os.getpid(), 10)']).returncode + 10)"
     )
     assert signal.SIGUSR1 == 10

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.base.service import NOBODY, ServiceManager, keep_fed
+from gsched.base.machine.service import NOBODY, ServiceManager, keep_fed
 
 
 @pytest.fixture

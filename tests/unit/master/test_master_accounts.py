@@ -25,7 +25,7 @@ from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
-from gsched.store.schema import JobRow
+from gsched.store.tables.schema import JobRow
 
 TRAIN = JobSpec(
     command="train", user="ann", queue="normal", project="vision", reservation="ann#1", application="training"

@@ -14,7 +14,7 @@ from gsched.model.event import JobSubmitted
 from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.scheduling.snapshot import Rank
 from gsched.model.views.view import Control, JobView, Submitted
-from gsched.store.schema import JobRow
+from gsched.store.tables.schema import JobRow
 
 
 @pytest.mark.parametrize("was_on", [True, False])

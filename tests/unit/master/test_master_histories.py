@@ -27,7 +27,7 @@ from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
-from gsched.store.schema import ARRAY, IRREGULAR, JobRow
+from gsched.store.tables.schema import ARRAY, IRREGULAR, JobRow
 
 PLAIN = JobSpec(command="run", user="ann", queue="normal")
 ARRAY_SPEC = JobSpec(command="run", user="ann", queue="normal", name="sweep", indices="1-5")

@@ -13,9 +13,9 @@ from gsched.base.errors import Conflict
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.store_lineage import AHEAD, BLOCK, FirstNumber, Lineage, to_message
 from gsched.model.event import ConfigApplied
-from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
 from gsched.store.mark import StoreMark, remembered
+from gsched.store.safeguards.continuity import StoreLost
 from gsched.wire.v1 import agent_pb2
 
 OLD = to_message(StoreMark(cluster_id="an older one", seq=7, next_job_id=1001))

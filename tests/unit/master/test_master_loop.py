@@ -34,7 +34,7 @@ from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
-from gsched.store.failure import StoreBroken, StoreFull
+from gsched.store.safeguards.failure import StoreBroken, StoreFull
 
 
 class FakeStore:

@@ -22,7 +22,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import EventRecord, JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
-from gsched.store.schema import IRREGULAR, JobRow
+from gsched.store.tables.schema import IRREGULAR, JobRow
 from gsched.wire.calls.past_calls import PastAnswer
 from gsched.wire.messages.convert import to_proto
 from gsched.wire.v1 import catalogue_pb2, past_pb2

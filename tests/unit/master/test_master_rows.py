@@ -36,7 +36,7 @@ from gsched.model.views.view import JobFilter, JobHistory
 from gsched.sim.world import World, simulated_config
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
-from gsched.store.schema import ARRAY, IRREGULAR
+from gsched.store.tables.schema import ARRAY, IRREGULAR
 
 STEPS = 120
 

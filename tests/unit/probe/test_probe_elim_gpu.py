@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pytest
 
-from gsched.base.atomic_write import replace_file
 from gsched.base.errors import BadRequest
+from gsched.base.machine.atomic_write import replace_file
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.elim_gpu import ElimOptions, format_line, provider_of
 from gsched.probe.elims.elim_format import ElimParser

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order, RunKey, StartedInfo, Unkillable

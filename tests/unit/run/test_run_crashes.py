@@ -18,7 +18,7 @@ import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
 from gsched.base.coded_text import coded, sentence
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files, forkserver
 from gsched.run.attempts.shutdown import Shutdown, leave_note

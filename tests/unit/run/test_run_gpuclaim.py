@@ -9,8 +9,8 @@ import stat
 import pytest
 from run_host import CLUSTER
 
-from gsched.base import gpu_lock
-from gsched.base.gpu_lock import CLAIMED, SINCE_BOOT, GpuLockError, GpuLockFolders, lock_gpus, places, release
+from gsched.base.machine import gpu_lock
+from gsched.base.machine.gpu_lock import CLAIMED, SINCE_BOOT, GpuLockError, GpuLockFolders, lock_gpus, places, release
 from gsched.run.executor import ProcessExecutor
 
 

@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from gsched.base.gpu_lock import GpuLockError, GpuLockFolders, default_folder, lock_gpus, release
+from gsched.base.machine.gpu_lock import GpuLockError, GpuLockFolders, default_folder, lock_gpus, release
 
 
 @pytest.fixture

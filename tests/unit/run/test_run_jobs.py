@@ -9,9 +9,9 @@ import time
 import pytest
 from run_host import CLUSTER
 
-from gsched.base import gpu_lock
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict
+from gsched.base.machine import gpu_lock
 
 
 def test_exit_codes_and_signals_are_told_apart(on_host):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
-from gsched.base import gpu_lock
 from gsched.base.coded_text import sentence
+from gsched.base.machine import gpu_lock
 from gsched.run.order import AttemptLimits, Order, written_order
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from run_host import CLUSTER, Host, appears
 
-from gsched.base.gpu_lock import GpuLockFolders
+from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import attempt_files
 from gsched.run.attempts import lost_folders

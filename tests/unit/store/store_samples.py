@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gsched.model.event import AnyEvent, JobNoted, JobSubmitted
 from gsched.model.jobs.job import JobSpec
-from gsched.store.schema import JobRow
+from gsched.store.tables.schema import JobRow
 
 SPEC = JobSpec(command="python train.py", user="ann", queue="normal", name="train")
 

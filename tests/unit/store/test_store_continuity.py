@@ -14,10 +14,10 @@ from store_samples import submitted
 
 from gsched.base.errors import Conflict
 from gsched.store import mark as marks
-from gsched.store.continuity import StoreFault, StoreLost
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreDamaged
 from gsched.store.mark import MARK_NAME, StoreMark, known_on_this_machine, remember, remembered
+from gsched.store.safeguards.continuity import StoreFault, StoreLost
+from gsched.store.safeguards.failure import StoreDamaged
 from tests.support.manual_clock import ManualClock
 
 AGENT = "the agent of h"

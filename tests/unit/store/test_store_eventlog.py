@@ -21,7 +21,7 @@ from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
-from gsched.store.schema import event
+from gsched.store.tables.schema import event
 
 times = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.integers(1, 2**53)
@@ -89,7 +89,7 @@ def test_the_columns_say_what_the_payload_says(log: EventLog) -> None:
 
 
 def test_a_replay_longer_than_a_page_while_the_log_grows(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.store.records.PAGE", 10)
+    monkeypatch.setattr("gsched.store.tables.records.PAGE", 10)
     log.append([noted(1, str(n)) for n in range(25)])
     seen = []
     for record in log.replay(2):

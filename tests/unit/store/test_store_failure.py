@@ -16,10 +16,10 @@ from sqlalchemy.exc import OperationalError
 from store_samples import batch_of, job_row, noted, submitted
 
 from gsched.store.eventlog import EventLog, blob_id
-from gsched.store.failure import StoreBroken, StoreFull, at_commit, before_commit
 from gsched.store.history_queries import History
 from gsched.store.mark import StoreMark
-from gsched.store.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
+from gsched.store.safeguards.failure import StoreBroken, StoreFull, at_commit, before_commit
+from gsched.store.safeguards.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
 
 HERE = Path(__file__).parent
 
@@ -85,7 +85,7 @@ def test_a_full_database_stores_nothing_and_takes_the_same_batch_later(log: Even
 def test_a_database_locked_by_another_program_is_a_reason_to_wait(
     store_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.store.sqlite.BUSY_TIMEOUT_S", 0.02)
+    monkeypatch.setattr("gsched.store.tables.sqlite.BUSY_TIMEOUT_S", 0.02)
     log = EventLog(store_file)
     shell = sqlite3.connect(store_file, isolation_level=None)
     shell.execute("begin immediate")
@@ -159,7 +159,7 @@ def run_child(code: str, *arguments: object, **environment: str) -> str:
 WRITE_LIMIT = """
 import os, resource
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreFull
+from gsched.store.safeguards.failure import StoreFull
 from store_samples import batch_of, noted
 log = EventLog(sys.argv[1])
 log.append(batch_of(1))
@@ -208,7 +208,7 @@ int fdatasync(int fd) { return fails() ? -1 : ((int (*)(int))dlsym(RTLD_NEXT, "f
 FSYNC_CHILD = """
 import os, pathlib
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreBroken
+from gsched.store.safeguards.failure import StoreBroken
 from store_samples import batch_of
 log = EventLog(sys.argv[1])
 log.append(batch_of(1))

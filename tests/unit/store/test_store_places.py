@@ -14,10 +14,10 @@ from store_samples import submitted
 
 from gsched.base.errors import BadRequest
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreBroken, StoreInUse
-from gsched.store.filesystem import check_filesystem, filesystem_of, room_left
-from gsched.store.lock import StoreLock
-from gsched.store.sqlite import store_path
+from gsched.store.safeguards.failure import StoreBroken, StoreInUse
+from gsched.store.safeguards.filesystem import check_filesystem, filesystem_of, room_left
+from gsched.store.safeguards.lock import StoreLock
+from gsched.store.tables.sqlite import store_path
 
 MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 22 0:25 / /proc rw - proc proc rw
@@ -73,9 +73,9 @@ def test_the_room_left_is_that_of_the_disk(log: EventLog) -> None:
 
 
 def test_too_little_room_is_said_before_a_commit_fails(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.store.filesystem.room_left", lambda folder: (32 << 20) - 1)
+    monkeypatch.setattr("gsched.store.safeguards.filesystem.room_left", lambda folder: (32 << 20) - 1)
     assert not log.has_room()
-    monkeypatch.setattr("gsched.store.filesystem.room_left", lambda folder: 32 << 20)
+    monkeypatch.setattr("gsched.store.safeguards.filesystem.room_left", lambda folder: 32 << 20)
     assert log.has_room()
 
 
@@ -130,9 +130,8 @@ def test_a_second_master_in_the_same_process_is_refused(log: EventLog) -> None:
 
 
 def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
-    code = (
-        "import sys,pathlib,signal; from gsched.store.lock import StoreLock; l=StoreLock(pathlib.Path(sys.argv[1])); "
-    )
+    code = "import sys,pathlib,signal; from gsched.store.safeguards.lock import StoreLock; "
+    code += "l=StoreLock(pathlib.Path(sys.argv[1])); "
     code += "print('held', flush=True); signal.pause()"
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:

@@ -11,8 +11,8 @@ from store_samples import damage, noted, submitted
 
 from gsched.model.event import HostClosed, encode_event, kind_of
 from gsched.store.eventlog import EventLog
-from gsched.store.quarantine import Quarantine, Quarantined, read_events
-from gsched.store.records import StoredEvent
+from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
+from gsched.store.tables.records import StoredEvent
 
 HARM = {
     "cut short": "update event set payload = substr(payload, 1, 10) where seq = 3",

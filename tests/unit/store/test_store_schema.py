@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect
 from store_samples import damage, submitted
 
 from gsched.base.errors import BadRequest, Conflict, NotFound
-from gsched.store import migrations, schema
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
+from gsched.store.tables import migrations, schema
 from tests.support.manual_clock import ManualClock
 
 

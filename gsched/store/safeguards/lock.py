@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from gsched.base.errors import BadRequest
-from gsched.store.failure import StoreInUse
+from gsched.store.safeguards.failure import StoreInUse
 
 LOCK_NAME = "STORE.lock"
 

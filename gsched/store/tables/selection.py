@@ -16,7 +16,7 @@ from gsched.model.jobs.job import FINISHED
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.view import JobFilter
-from gsched.store.schema import job
+from gsched.store.tables.schema import job
 
 ARRAY_MASK = 0xFFFF_FFFF
 """The bits of an element's number that are the array's (gsched.base.ids)."""

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from gsched.store.failure import error_code
 from gsched.store.mark import StoreMark
-from gsched.store.migrations import ForeignDatabase
+from gsched.store.safeguards.failure import error_code
+from gsched.store.tables.migrations import ForeignDatabase
 
 _NO_DATABASE = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from gsched.base.errors import Conflict
 from gsched.base.ids import new_token
 from gsched.store.mark import StoreMark
-from gsched.store.schema import meta, upsert
+from gsched.store.tables.schema import meta, upsert
 
 FORMAT = "gsched store"
 """Value of meta key `format`: how a file is known to be ours."""

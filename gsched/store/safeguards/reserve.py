@@ -9,7 +9,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from gsched.store import filesystem
+from gsched.store.safeguards import filesystem
 
 RESERVE_NAME = "STORE.reserve"
 RESERVED_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 
 from gsched.model.event import AnyEvent, decode_event, kind_of
-from gsched.store.records import StoredEvent
+from gsched.store.tables.records import StoredEvent
 
 
 @dataclass(frozen=True, slots=True)

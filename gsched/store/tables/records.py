@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, LargeBinary, Select, cast, select
 
-from gsched.store.schema import event
+from gsched.store.tables.schema import event
 
 PAGE = 5_000
 
