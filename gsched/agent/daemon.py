@@ -319,6 +319,7 @@ class Agent:
     async def _configure(self, settings: agent_pb2.Settings) -> None:
         self._attempts.terminate_interval_s = settings.terminate_interval_s
         self._usage_s = settings.usage_sample_s
+        self._attempts.find_cpu_peak_over(settings.cpu_peak_s)
         self._attempts.gpu_use.interval_s = settings.gpu_use_s or self._attempts.gpu_use.interval_s
         self._outbox.exchange_s = settings.exchange_s
         self._keeping.configure(settings)

@@ -342,7 +342,10 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
 def _timing(files: _Files) -> Timing:
     conf, cluster = files.conf, files.cluster
     timing = msgspec.structs.replace(
-        conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s
+        conf.timing,
+        exchange_s=cluster.exchange_s,
+        usage_sample_s=files.params.usage_sample_s,
+        cpu_peak_s=files.params.cpu_peak_s,
     )
     return with_elims(timing, cluster.elims)
 

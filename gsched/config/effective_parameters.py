@@ -27,6 +27,7 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "DEFAULT_APPLICATION": params.default_application or None,
         "MBD_SLEEP_TIME": params.master_sleep_s,
         "SBD_SLEEP_TIME": config.timing.usage_sample_s,
+        "CPU_PEAK_SAMPLE_DURATION": config.timing.cpu_peak_s,
         "JOB_ACCEPT_INTERVAL": params.job_accept_interval_s / params.master_sleep_s,
         "CLEAN_PERIOD": params.clean_period_s,
         "JOB_TERMINATE_INTERVAL": params.job_terminate_interval_s,

@@ -187,6 +187,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_COMMAND_WAIT: how long a command waits for a master that does not answer."""
     usage_sample_s: float = 10.0
     """SBD_SLEEP_TIME: how often a running job's memory and CPU time are sampled."""
+    cpu_peak_s: float = 60.0
+    """CPU_PEAK_SAMPLE_DURATION: over how many seconds the peak of a job's CPU use is a mean."""
 
 
 class Locations(msgspec.Struct, frozen=True, kw_only=True):

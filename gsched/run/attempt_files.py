@@ -9,4 +9,5 @@ ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", 
 LIMITS = "limits"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
 INPUT, FAILED, LAST, UNKILLABLE, WARNED = "input", "failed", "last", "unkillable", "warned"
+USAGE = "usage"
 """Names of the files in an attempt's folder."""

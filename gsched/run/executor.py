@@ -33,6 +33,7 @@ from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import Tasking
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
 from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.processes.process_usage import DEFAULT_WINDOW_S
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
 from gsched.run.spool import Spool, Started
@@ -70,6 +71,7 @@ class ProcessExecutor:
         self._held: dict[str, Attempt] = {}
         self.tasking = Tasking(self._held, self._spool)
         """What there is for tasks of these attempts."""
+        self.cpu_peak_window_s = DEFAULT_WINDOW_S
         self._table: tuple[float, dict[int, process_tree.Process]] = (-1.0, {})
         self._following = Following(
             self._held,
@@ -242,10 +244,17 @@ class ProcessExecutor:
             table = process_tree.scan()
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
-        found, now = attempt_processes.members(held, table), self._clock.now()
-        if held.is_part:
-            return held.usage.sample_part(found, reaper, now)
-        return held.usage.sample(found, reaper, held.started.pid, now)
+        held.usage.window_s = self.cpu_peak_window_s
+        usage = held.usage.sample(
+            attempt_processes.members(held, table),
+            reaper,
+            pgid=None if held.is_part else held.started.pid,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+            group=held.group,
+        )
+        self._spool.keep_figures(held.name, held.usage.figures)
+        return usage
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""

@@ -28,6 +28,7 @@ from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount, acting_as
 from gsched.run.order import AttemptLimits, Order, RunKey, Unkillable, read_order, written_order
+from gsched.run.processes.process_usage import Figures
 from gsched.run.report.job_report import (
     SCRIPT_SHOWN,
     ReportedRun,
@@ -216,6 +217,15 @@ class Spool:
             replace_file(str(path), msgspec.json.encode(limits))
         except OSError as error:
             raise ResourceExhausted(coded("attempt.of_path", str(path), str(error.strerror or error))) from error
+
+    def figures(self, name: str) -> Figures | None:
+        """What was seen of its use of the host; None when nothing was, or nothing that can be read."""
+        return self._read(name, attempt_files.USAGE, Figures)
+
+    def keep_figures(self, name: str, figures: Figures) -> None:
+        """For the next agent. A full disk, or a folder that is gone, costs what has come since the last time."""
+        with contextlib.suppress(OSError):
+            replace_file(str(self.folder(name) / attempt_files.USAGE), msgspec.json.encode(figures))
 
     def read_output(self, name: str, stream: str, offset: int, limit: int, account: UnixAccount | None = None) -> bytes:
         """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one.

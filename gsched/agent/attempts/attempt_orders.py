@@ -341,6 +341,10 @@ class Attempts:
                 fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
         return report if report.attempts else None
 
+    def find_cpu_peak_over(self, seconds: float) -> None:
+        """The peak of the CPU use of jobs is that of the mean over so many; 0, from a master of before: as it was."""
+        self._executor.cpu_peak_window_s = seconds or self._executor.cpu_peak_window_s
+
     def folder(self, key: AttemptKey) -> Path:
         """Where its files lie, while it is known."""
         return self._spool / "attempts" / attempt_name(*key)

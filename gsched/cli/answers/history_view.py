@@ -50,10 +50,16 @@ def history_record(stored: JobHistory, unit: str = "M", known: Mapping[str, Gpu]
     if teller.submitted is None:
         raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
     told_of, at = teller.submitted.spec, teller.submitted.at
-    view = JobView(job_id=stored.job_id, spec=told_of, state="", submitted_at=at, usage=teller.usage)
-    if known is None or teller.allocation is None:
-        return HistoryRecord(job=ShownJob(view=view), events=told)
-    held = gpus_of(msgspec.structs.replace(view, allocation=teller.allocation), known)
+    view = JobView(
+        job_id=stored.job_id,
+        spec=told_of,
+        state="",
+        submitted_at=at,
+        usage=teller.usage,
+        allocation=teller.allocation,
+        dispatched_at=teller.dispatched_at,
+    )
+    held = gpus_of(view, known) if known is not None else ()
     return HistoryRecord(job=ShownJob(view=view, gpus_held=held), events=told)
 
 
@@ -66,6 +72,7 @@ class _Teller:
         self.usage: Usage | None = None
         self.allocation: Allocation | None = None
         """Of the last attempt."""
+        self.dispatched_at: float | None = None
         self._gpu = ""
         self._state = "PEND"
         self._before_loss = "RUN"
@@ -92,7 +99,7 @@ class _Teller:
     def _remarks(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
             case events.JobDispatched():
-                self.allocation = event.allocation
+                self.allocation, self.dispatched_at = event.allocation, event.at
                 yield history.Dispatched(
                     at=event.at, placed=event.allocation.hosts, effective_req=self._effective(event.effective_req)
                 )

@@ -54,6 +54,7 @@ class ParamsFile:
 
     params: Params
     usage_sample_s: float
+    cpu_peak_s: float
     sleep_s: float
     sleep_at: SourcePlace | None
     unit_types: tuple[str, ...]
@@ -79,6 +80,7 @@ def read_params(
     sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
     params = _params(settings, sleep_s, unit)
     sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
+    cpu_peak_s = settings.take("CPU_PEAK_SAMPLE_DURATION", seconds(0.05), Timing().cpu_peak_s)
     unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
     _check_preemptable(settings, params, resources, findings)
     settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS, as_here=AS_HERE_PARAMS)
@@ -86,6 +88,7 @@ def read_params(
     return ParamsFile(
         params=params,
         usage_sample_s=sample_s,
+        cpu_peak_s=cpu_peak_s,
         sleep_s=sleep_s,
         sleep_at=settings.place("MBD_SLEEP_TIME"),
         unit_types=unit_types,

@@ -16,7 +16,7 @@ from gsched.model.ledgers.allocation import HostAllocation
 
 _SUMS = (
     "cpu_s", "mem_mib", "swap_mib", "max_mem_mib", "avg_mem_mib", "threads", "max_swap_mib", "max_processes",
-    "max_threads",
+    "max_threads", "cpu_peak", "read_mib", "written_mib", "disk_read_mib", "disk_written_mib",
 )  # fmt: skip
 
 

@@ -395,6 +395,7 @@ def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> ag
         elim_restarts=config.timing.elim_restarts,
         elim_debug=config.timing.elim_debug,
         usage_sample_s=config.timing.usage_sample_s,
+        cpu_peak_s=config.timing.cpu_peak_s,
         terminate_interval_s=config.params.job_terminate_interval_s,
         gpu_provider=config.gpu_provider,
         server_dir=config.locations.server_dir,

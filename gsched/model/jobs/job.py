@@ -215,6 +215,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     max_swap_mib: float | None = None
     max_processes: int | None = None
     max_threads: int | None = None
+    cpu_peak: float | None = None
+    """The most processor cores that it used at a time, by the mean over `cpu_peak_s` seconds."""
+    cpu_peak_s: float | None = None
+    read_mib: float | None = None
+    """Read and written by system calls, whatever from and to; it may have been in memory, or on another host."""
+    written_mib: float | None = None
+    disk_read_mib: float | None = None
+    """Read from and written to storage."""
+    disk_written_mib: float | None = None
     gpus: tuple[GpuUsage, ...] = ()
     """What it has made of each of its GPUs; those of which nothing is known may be missing."""
 

@@ -24,6 +24,7 @@ from gsched.run.attempts.unsupervised_job import EndWarning, UnsupervisedJob
 from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.processes.process_usage import Sampler
 from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _MAX_TRIES = 3
@@ -140,6 +141,7 @@ class Following:
             return False
         held = self._held[name] = Attempt(order, name)
         held.limits = self._spool.limits(name) or held.limits
+        held.usage = Sampler(self._spool.figures(name))
         self._examine(held)
         return True
 
@@ -282,7 +284,7 @@ class Following:
         held.tell_news()
         if not result.ended_at:
             result = msgspec.structs.replace(result, ended_at=self._clock.now())
-        self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
+        self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage, result.run_s)))
 
     def _unwatch(self, held: Attempt) -> None:
         if held.watch is not None:

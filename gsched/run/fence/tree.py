@@ -51,6 +51,12 @@ def read(path: str) -> str:
         os.close(fd)
 
 
+def figures(path: str) -> dict[str, int]:
+    """What a file of lines `NAME NUMBER` says; empty when there is none."""
+    lines = (line.partition(" ") for line in read(path).splitlines())
+    return {name: int(number) for name, _, number in lines if number.isdecimal()}
+
+
 def below(folder: str) -> list[str]:
     """The group's folder and those of all groups below it, the innermost first."""
     found = []

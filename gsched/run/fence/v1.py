@@ -78,5 +78,13 @@ class V1Group:
         removed = [tree.remove(folder) for folder in {self.freezer, self.devices}]
         return all(removed)
 
+    def cpu_s(self) -> float | None:
+        """As V2Group.cpu_s: the hierarchies that it lies in do not tell."""
+        return None
+
+    def mem_mib(self) -> float | None:
+        """As V2Group.mem_mib, likewise."""
+        return None
+
     def _set(self, state: str) -> bool:
         return tree.tell(f"{self.freezer}/freezer.state", state)

@@ -100,6 +100,18 @@ class V2Group:
         """Remove it; False while it holds processes. Never raises."""
         return tree.remove(self.folder)
 
+    def cpu_s(self) -> float | None:
+        """CPU time of its processes, those that have ended among them; None where it is not told. Never raises."""
+        used_us = tree.figures(f"{self.folder}/cpu.stat").get("usage_usec")
+        return None if used_us is None else used_us / 1e6
+
+    def mem_mib(self) -> float | None:
+        """Memory that its processes take, each page once, without what the kernel keeps of files; None where the
+        memory controller is not there. Never raises.
+        """
+        found = tree.figures(f"{self.folder}/memory.stat")
+        return (found["anon"] + found["shmem"]) / (1 << 20) if {"anon", "shmem"} <= found.keys() else None
+
     def _tell(self, file: str, text: str) -> bool:
         return tree.tell(f"{self.folder}/{file}", text)
 

@@ -18,12 +18,12 @@ VMSTAT = "/proc/vmstat"
 
 def of_machine(path: str = VMSTAT) -> int:
     """Since it was booted."""
-    return _counted(tree.read(path), "oom_kill")
+    return tree.figures(path).get("oom_kill", 0)
 
 
 def of_group(folders: tuple[str, ...]) -> int:
     """Of the control group in these folders, and of those below it."""
-    return max((_counted(tree.read(f"{folder}/memory.events"), "oom_kill") for folder in folders), default=0)
+    return max((tree.figures(f"{folder}/memory.events").get("oom_kill", 0) for folder in folders), default=0)
 
 
 def of_job(folders: tuple[str, ...], risen: int, died_of: int) -> int:
@@ -32,11 +32,3 @@ def of_job(folders: tuple[str, ...], risen: int, died_of: int) -> int:
     if counted:
         return counted
     return 1 if risen > 0 and died_of == signal.SIGKILL else 0
-
-
-def _counted(text: str, name: str) -> int:
-    for line in text.splitlines():
-        key, _, count = line.partition(" ")
-        if key == name and count.isdecimal():
-            return int(count)
-    return 0

@@ -19,7 +19,7 @@ import time
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
 from gsched.run.fence.group import FenceGroup
-from gsched.run.processes import oom_kills, process_tree
+from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children
@@ -67,6 +67,8 @@ class Supervisor:
         self.unkillable: list[tuple[int, str]] = []
         self.oom_kills_before = 0
         """Of the machine."""
+        self.io_before: process_io.IoBytes | None = None
+        """What this process had read and written when the job began."""
         self.tasks: Tasks | None = None
 
     @property
@@ -129,6 +131,7 @@ class Supervisor:
         job = process_tree.read_process(self.pid)
         run_limits.limit_cpu([job] if job is not None else [], self.order.limits)
         self.oom_kills_before = oom_kills.of_machine()
+        self.io_before = process_io.read_io("self")
         self.clock.begin()
         try:
             os.write(gate, GO)
@@ -146,6 +149,7 @@ class Supervisor:
             self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
             raise NotStarted(coded("attempt.not_written", self.folder.path, why(error))) from error
+        self.io_before = process_io.read_io("self")
         self.clock.begin()
         tell(self.settings.notify_fd, self.name)
 
@@ -365,6 +369,7 @@ class Supervisor:
             "cpu_s": self.children.cpu_s,
             "max_mem_mib": self.children.max_mem_mib,
             "pgid": self.pid if self.pid != os.getpid() else None,
+            **process_io.fields_since(self.io_before, process_io.read_io("self")),
         }
         return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used, "oom_kills": self._oom_kills(status)}
 

@@ -280,6 +280,20 @@ def lines_of(*happened: events.AnyEvent) -> list[str]:
     return [line for event in told.events for line in event.lines()]
 
 
+def test_the_history_of_a_job_has_its_use_of_the_host() -> None:
+    used = Usage(cpu_s=45.5, cpu_peak=0.75, cpu_peak_s=60.0, read_mib=1.0, written_mib=2.0)
+    story = job_220()
+    *before, ended, posted, forgotten = (msgspec.json.decode(each.payload) for each in story.events)
+    ended["result"]["usage"] = msgspec.to_builtins(used)
+    told = [events.decode_event(msgspec.json.encode(each)) for each in (*before, ended, posted, forgotten)]
+    text = render_history([history_record(stored(220, *told))], UTC, at("Jul 5 12:36:00"))
+    assert (
+        "\nCPU USAGE:\nCPU PEAK: 0.75 ;  CPU PEAK DURATION: 60 second(s)\n"
+        "CPU AVERAGE EFFICIENCY: 50.00% ;  CPU PEAK EFFICIENCY: 75.00%\n"
+        "\nI/O USAGE:\nREAD: 1 Mbytes;  WRITTEN: 2 Mbytes\n\nSummary of time"
+    ) in text
+
+
 def test_history_names_what_a_job_had_left_running() -> None:
     left = tuple(LeftProcess(pid=pid, name=name, killed=pid == 72) for pid, name in ((71, "sleep"), (72, "a\x1bb")))
     result = AttemptResult(exit_code=0, left_running=left, left_running_count=5)

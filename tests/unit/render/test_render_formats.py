@@ -83,6 +83,16 @@ def test_times_sizes_and_gpus() -> None:
     assert shown("idle_factor average_cpu_efficiency", job(1, NOON)) == "- -\n"
 
 
+def test_the_peak_of_the_cpu_and_io() -> None:
+    used = Usage(cpu_peak=1.6923, cpu_peak_s=52.0, read_mib=2048.0, written_mib=3.0, disk_read_mib=0.5)
+    busy = job(1, NOON, dispatched_at=NOON, placed=HERE, usage=used)
+    names = (
+        "cpu_peak cpu_peak_efficiency cpu_peak_reached_duration io_read io_written disk_read disk_written delimiter='|'"
+    )
+    assert shown(names, busy) == "1.69|169.23%|52 second(s)|2 Gbytes|3 Mbytes|512 Kbytes|-\n"
+    assert shown(names, job(1, NOON)) == "-|-|-|-|-|-|-\n"
+
+
 def test_memory_that_was_used_of_what_was_reserved() -> None:
     frugal = job(1, NOON, dispatched_at=NOON, placed=RESERVED, usage=Usage(max_mem_mib=1024.5))
     assert shown("mem_efficiency", frugal) == "25.01%\n"
@@ -91,7 +101,7 @@ def test_memory_that_was_used_of_what_was_reserved() -> None:
 
 
 UNSUPPORTED = """
-cpu_peak cpu_peak_efficiency cpu_peak_reached_duration hrusage ru_utime ru_stime exception_status except_stat ipendtime
+hrusage ru_utime ru_stime exception_status except_stat ipendtime
 ependtime esub kill_issue_host suspend_issue_host resume_issue_host
 """
 
@@ -102,7 +112,7 @@ def test_fields_without_a_value_here_are_refused_with_the_reason(name: str) -> N
         parse_format(f"jobid {name}", JOB_FIELDS)
     assert caught.value.exit_code == 255
     assert all(not column.field.refused for column in parse_format("all", JOB_FIELDS).columns)
-    assert "refused by name: cpu_peak " in field_list(JOB_FIELDS)
+    assert "refused by name: ru_utime " in field_list(JOB_FIELDS)
 
 
 def test_ends() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from seed_jobs import HERE, at, gpu_job, host, job
 
 from gsched.cli.render.cluster import queues
@@ -102,6 +103,25 @@ def test_long_records_are_separated_by_dashes_and_unfolded_on_request() -> None:
 def test_ends(state: str, end: AttemptResult | None, expected: str) -> None:
     record = job(1, NOON, state=state, finished_at=NOON + 60, usage=Usage(cpu_s=2.1), end=end)
     assert expected in jobs_long.render_long([record], UTC)
+
+
+def test_what_it_used_of_its_host() -> None:
+    """CPU USAGE as in transcripts of LSF 10.1 FP14: a job of one slot that ran for 4601 seconds."""
+    used = Usage(cpu_s=4632.7, max_mem_mib=2048, avg_mem_mib=1024, cpu_peak=1.6923, cpu_peak_s=52.0)
+    ran = {"dispatched_at": NOON, "finished_at": NOON + 4601, "placed": HERE, "end": AttemptResult(exit_code=0)}
+    lsf = (
+        "\n MEMORY USAGE:\n MAX MEM: 2 Gbytes;  AVG MEM: 1 Gbytes\n"
+        "\n CPU USAGE:\n CPU PEAK: 1.69 ;  CPU PEAK DURATION: 52 second(s)\n"
+        " CPU AVERAGE EFFICIENCY: 100.69% ;  CPU PEAK EFFICIENCY: 169.23%\n"
+    )
+    assert lsf + "\n SCHEDULING" in jobs_long.render_long([job(1, NOON, state="DONE", usage=used, **ran)], UTC)
+    wrote = replace(used, read_mib=2048.0, written_mib=1.0, disk_read_mib=0.5, disk_written_mib=0.0)
+    own = "\n I/O USAGE:\n READ: 2 Gbytes;  WRITTEN: 1 Mbytes\n DISK READ: 512 Kbytes;  DISK WRITTEN: 0 Mbytes\n"
+    assert lsf + own in jobs_long.render_long([job(1, NOON, state="DONE", usage=wrote, **ran)], UTC)
+    running = replace(used, sampled_at=NOON + 4601)
+    assert lsf in jobs_long.render_long([job(1, NOON, usage=running, dispatched_at=NOON, placed=HERE)], UTC)
+    unseen = job(1, NOON, usage=used, dispatched_at=NOON, placed=HERE)
+    assert " CPU AVERAGE EFFICIENCY: - ;" in jobs_long.render_long([unseen], UTC)
 
 
 def test_messages_lose_what_is_for_the_history_only() -> None:

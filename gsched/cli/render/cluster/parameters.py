@@ -13,6 +13,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "DEFAULT_PROJECT": ("Default project", ""),
     "MBD_SLEEP_TIME": ("Unit of JOB_ACCEPT_INTERVAL and MAX_RESERVE_TIME", "seconds"),
     "SBD_SLEEP_TIME": ("Interval between two samples of what a job uses", "seconds"),
+    "CPU_PEAK_SAMPLE_DURATION": ("Time over which the peak of a job's CPU use is a mean", "seconds"),
     "JOB_ACCEPT_INTERVAL": ("Interval for a host to accept two jobs", "* MBD_SLEEP_TIME"),
     "CLEAN_PERIOD": ("How long a finished job is listed", "seconds"),
     "JOB_TERMINATE_INTERVAL": ("Time between the signals that end a job", "seconds"),

@@ -255,9 +255,9 @@ def _record(
             yield used
     if with_gpus and job.gpus_held:
         yield gpu_table(job.gpus_held)
-    memory = job_lines.memory(job.usage)
-    if memory:
-        yield f"\nMEMORY USAGE:\n{memory}\n"
+    used_s = None if job.view.dispatched_at is None or ended is None else ended.at - job.view.dispatched_at
+    for heading, texts in job_lines.used_of_host(job, used_s):
+        yield f"\n{heading}:\n" + "".join(f"{text}\n" for text in texts)
     by = record.events[-1].at if has_ended(record) else now
     yield f"\nSummary of time in seconds spent in various states by  {long_stamp(by, zone, year=year)}\n" + _LONG_HEADER
     yield "  " + _cells(state_seconds(record, now), 9, 12) + "\n"

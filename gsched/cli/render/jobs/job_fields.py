@@ -98,6 +98,23 @@ def _cpu_efficiency(job: ShownJob, setting: FormatSetting) -> str | None:
     return None if share is None or not slots else f"{100 * share / slots:.2f}%"
 
 
+def _cpu_peak(job: ShownJob) -> str | None:
+    """`1.69`: processor cores."""
+    cores = job.usage.cpu_peak
+    return None if cores is None else f"{cores:.2f}"
+
+
+def _cpu_peak_efficiency(job: ShownJob) -> str | None:
+    """`169.23%` of its slots."""
+    cores, slots = job.usage.cpu_peak, sum(host.slots for host in job.placed)
+    return None if cores is None or not slots else f"{100 * cores / slots:.2f}%"
+
+
+def _cpu_peak_time(job: ShownJob, setting: FormatSetting) -> str | None:
+    seconds = job.usage.cpu_peak_s
+    return None if seconds is None else hms(seconds) if setting.hms else f"{seconds:.0f} second(s)"
+
+
 def _mem_efficiency(job: ShownJob) -> str | None:
     """`42.10%`: the most memory that it used, of what it had reserved."""
     most, reserved = job.usage.max_mem_mib, job.reserved_mem_mib
@@ -264,10 +281,17 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("cpu_used", 10, _cpu_used),
     Field("idle_factor", 11, _idle_factor),
     Field("average_cpu_efficiency", 10, _cpu_efficiency),
+    Field("cpu_peak", 10, _plain(_cpu_peak)),
+    Field("cpu_peak_efficiency", 10, _plain(_cpu_peak_efficiency)),
+    Field("cpu_peak_reached_duration", 10, _cpu_peak_time),
     Field("mem_efficiency", 10, _plain(_mem_efficiency)),
     Field("mem", 10, _plain(lambda job: job.usage.mem_mib), sized=True),
     Field("max_mem", 10, _plain(lambda job: job.usage.max_mem_mib), sized=True),
     Field("avg_mem", 10, _plain(lambda job: job.usage.avg_mem_mib), sized=True),
+    Field("io_read", 10, _plain(lambda job: job.usage.read_mib), sized=True),
+    Field("io_written", 10, _plain(lambda job: job.usage.written_mib), sized=True),
+    Field("disk_read", 10, _plain(lambda job: job.usage.disk_read_mib), sized=True),
+    Field("disk_written", 12, _plain(lambda job: job.usage.disk_written_mib), sized=True),
     Field("swap", 10, _plain(lambda job: job.usage.swap_mib), sized=True),
     Field("nthreads", 10, _plain(lambda job: None if job.usage.threads is None else str(job.usage.threads))),
     Field("gpu_num", 10, _plain(lambda job: str(job.gpu_count) if job.gpu_count else None), ("gnum",)),
@@ -333,9 +357,6 @@ _EMPTY = (
 """Fields of what there is not here at all: no job has them."""
 
 _REFUSED = {
-    "the peak of a job's CPU use is not measured; average_cpu_efficiency is": (
-        "cpu_peak:10 cpu_peak_efficiency:10 cpu_peak_reached_duration:10"
-    ),
     "user and system time are not told apart; cpu_used is their sum": "ru_utime:12 ru_stime:12",
     "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
     "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",

@@ -159,9 +159,42 @@ def why_it_failed(failure: AttemptFailure | None) -> str:
     return printable(f"{text}; {sentence(advice)}" if advice is not None else text)
 
 
+def used_of_host(job: ShownJob, used_s: float | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What is known of its use of memory, processors and files: headings with their lines. `used_s`: the seconds in
+    which it used so much, None where that is not known.
+    """
+    if text := memory(job.usage):
+        yield "MEMORY USAGE", (text,)
+    if texts := cpu(job.usage, sum(part.slots for part in job.placed), used_s):
+        yield "CPU USAGE", texts
+    if texts := io(job.usage):
+        yield "I/O USAGE", texts
+
+
 def memory(usage: Usage) -> str:
     """`MAX MEM: 277 Mbytes;  AVG MEM: 274 Mbytes`; empty when memory was never sampled."""
     if usage.max_mem_mib is None:
         return ""
     average = "-" if usage.avg_mem_mib is None else in_words(usage.avg_mem_mib)
     return f"MAX MEM: {in_words(usage.max_mem_mib)};  AVG MEM: {average}"
+
+
+def cpu(usage: Usage, slots: int, ran_s: float | None) -> tuple[str, ...]:
+    """The lines of CPU USAGE; empty when its peak is not known. `ran_s`: seconds; None when they are not known."""
+    if usage.cpu_peak is None or usage.cpu_peak_s is None or not slots:
+        return ()
+    average = f"{100 * usage.cpu_s / ran_s / slots:.2f}%" if ran_s is not None and ran_s > 0.0 else "-"
+    return (
+        f"CPU PEAK: {usage.cpu_peak:.2f} ;  CPU PEAK DURATION: {usage.cpu_peak_s:.0f} second(s)",
+        f"CPU AVERAGE EFFICIENCY: {average} ;  CPU PEAK EFFICIENCY: {100 * usage.cpu_peak / slots:.2f}%",
+    )
+
+
+def io(usage: Usage) -> tuple[str, ...]:
+    """The lines of I/O USAGE, gsched's own; empty when nothing is known of it."""
+    pairs = (("READ", usage.read_mib, usage.written_mib), ("DISK READ", usage.disk_read_mib, usage.disk_written_mib))
+    return tuple(
+        f"{name}: {in_words(read)};  {name.replace('READ', 'WRITTEN')}: {in_words(written)}"
+        for name, read, written in pairs
+        if read is not None and written is not None
+    )

@@ -1,8 +1,8 @@
 """`gjobs -l`: one record per job, folded; `gjobs -UF`: the same with every event on one physical line.
 
 Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
-SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS, and then gsched's own
-WHY IT FAILED and WARNINGS.
+CPU USAGE, SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS; gsched's own
+are I/O USAGE behind CPU USAGE, and WHY IT FAILED and WARNINGS at the end.
 """
 
 from __future__ import annotations
@@ -80,9 +80,8 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     yield from _reasons(f" PENDING REASONS{_as_of(job, layout)}:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
     yield from _estimation(job, layout)
-    memory = job_lines.memory(job.usage)
-    if memory:
-        yield f"\n MEMORY USAGE:\n {memory}\n"
+    for heading, texts in job_lines.used_of_host(job, _ran_s(job)):
+        yield f"\n {heading}:\n" + "".join(f" {text}\n" for text in texts)
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
     if job.view.messages:
         yield "\n EXTERNAL MESSAGES:\n" + message_table(job.view.messages, layout.zone)
@@ -107,6 +106,12 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
+
+
+def _ran_s(job: ShownJob) -> float | None:
+    """Up to its end, or to the last look at what it uses."""
+    end, begin = job.ended_at or job.usage.sampled_at, job.view.dispatched_at
+    return None if end is None or begin is None else end - begin
 
 
 def _start(job: ShownJob) -> str:

@@ -1,0 +1,51 @@
+"""What processes have read and written, by the kernel's counters of each process.
+
+A process counts in those children, too, that it has waited for, as it does with their CPU time. Source: proc(5),
+/proc/PID/io. Runs in the fork server's bare interpreter: standard library only. Never raises: what this user may not
+read is unknown, and makes the sum unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_NAMES = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
+FIELDS = ("read_mib", "written_mib", "disk_read_mib", "disk_written_mib")
+"""Of gsched.model.jobs.job.Usage, in the order of IoBytes."""
+_MIB = 1 << 20
+
+IoBytes = tuple[int, int, int, int]
+"""Read and written by system calls, whatever from and to; read from and written to storage."""
+NOTHING: IoBytes = (0, 0, 0, 0)
+
+
+def read_io(pid: int | str) -> IoBytes | None:
+    """Of one process (`self`: this one). Of one that is gone it is nothing: its parent counts it. None: unknown."""
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return NOTHING
+    except OSError:
+        return None
+    told = {key: int(value) for key, _, value in (line.partition(b" ") for line in text.splitlines())}
+    found = [told[name] for name in _NAMES if name in told]
+    return (found[0], found[1], found[2], found[3]) if len(found) == len(_NAMES) else None
+
+
+def sum_io(pids: Iterable[int]) -> IoBytes | None:
+    """Of all of them; None when one of them is unknown."""
+    total = NOTHING
+    for pid in pids:
+        found = read_io(pid)
+        if found is None:
+            return None
+        total = (total[0] + found[0], total[1] + found[1], total[2] + found[2], total[3] + found[3])
+    return total
+
+
+def fields_since(before: IoBytes | None, now: IoBytes | None) -> dict[str, float]:
+    """How much it has become since then, as FIELDS in MiB; empty when one of them is unknown."""
+    if before is None or now is None:
+        return {}
+    return {name: (late - early) / _MIB for name, early, late in zip(FIELDS, before, now, strict=True)}
