@@ -273,7 +273,14 @@ def _read(folder: _Folder) -> _Files:
     egroup = folder.egroup(conf)
     users = read_users(folder.sections("lsb.users"), findings, egroup)
     hosts = read_hosts(
-        folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, conf.unit, findings, egroup
+        folder.sections("lsb.hosts"),
+        cluster.hosts,
+        users.names,
+        shared.resources,
+        params.unit_types,
+        conf.unit,
+        findings,
+        egroup,
     )
     judge = RequirementJudge(
         shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit
@@ -291,7 +298,7 @@ def _read(folder: _Folder) -> _Files:
 
 def _note_unknown_users(folder: _Folder, files: _Files, has_account: Callable[[str], bool]) -> None:
     again = folder.once_more(Findings())  # what is wrong with their form has been said
-    naming = (files.cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
+    naming = (files.cluster_file, "lsb.queues", "lsb.users", "lsb.hosts", "lsb.resources")
     sections = {folder.path(name): again.sections(name) for name in naming}
     listed = files.egroup.users if files.egroup is not None else []
     note_unknown_names(sections, files.users.names.groups, has_account, folder.findings, listed)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.config.files.lsb_users import group_administrators
+from gsched.config.files.lsb_users import UserNames, group_administrators
 from gsched.config.grammar.findings import Findings, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, TableRow
 from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key
@@ -29,6 +29,8 @@ class HostNames:
     """All names under which server hosts can be named. `groups` and `units` are resolved."""
 
     hosts: Mapping[str, HostConfig]
+    users: UserNames = field(default_factory=UserNames)
+    """Who may be named as an administrator."""
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     units: dict[str, tuple[str, ...]] = field(default_factory=dict)
     members: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -146,7 +148,7 @@ def _define(
         definitions[name] = Definition(row.at, words)
         names.members[name] = words
         column = "ADMIN" if key == "NAME" else "GROUP_ADMIN"
-        names.admins[name] = read_cell(row, column, group_administrators, (), findings)
+        names.admins[name] = read_cell(row, column, group_administrators(names.users), (), findings)
         return name
     return None
 

@@ -13,7 +13,7 @@ import msgspec
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
 from gsched.config.files.host_groups import HostNames, read_compute_units, read_host_groups
-from gsched.config.files.lsb_users import refuse_filled
+from gsched.config.files.lsb_users import UserNames, refuse_filled
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 from gsched.config.grammar.sections import ConfigSection, TableRow
 from gsched.config.grammar.tables import TableSchema, read_cell, read_columns, read_key
@@ -60,6 +60,7 @@ class HostsFile:
 def read_hosts(
     sections: Sequence[ConfigSection],
     hosts: Mapping[str, HostConfig],
+    users: UserNames,
     resources: Mapping[str, Resource],
     unit_types: Sequence[str],
     unit: str,
@@ -67,7 +68,7 @@ def read_hosts(
     egroup: GroupProgram | None = None,
 ) -> HostsFile:
     """`hosts` with what their rows say. A host's own row counts, else its group's, else the row `default`; without
-    any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
+    any it has as many slots as CPUs. `users` are whom groups may have as administrators; `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
     `unit` is the letter of LSF_UNIT_FOR_LIMITS. Members that a program lists are asked of `egroup`; None: of nobody.
     """
     by_kind: dict[str, list[ConfigSection]] = {"host": [], "hostgroup": [], "computeunit": []}
@@ -80,7 +81,7 @@ def read_hosts(
         else:
             known = "it holds Host, HostGroup and ComputeUnit"
             findings.error(section.at, f"unknown section {section.name} in lsb.hosts; {known}")
-    names = HostNames(hosts)
+    names = HostNames(hosts, users)
     # Groups first, whatever the order in the file: rows of hosts and compute units name them.
     read_host_groups(by_kind["hostgroup"], names, findings, egroup)
     units = read_compute_units(by_kind["computeunit"], names, unit_types, findings)

@@ -5,9 +5,10 @@ Accounts are not looked up: a word that is no group's name is taken for a user.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
@@ -15,7 +16,7 @@ from gsched.config.grammar.sections import ConfigSection, TableRow, is_table, re
 from gsched.config.grammar.tables import TableSchema, cell, read_cell, read_columns, read_key
 from gsched.config.grammar.values import integer, real, user_name
 from gsched.config.names.external_groups import EXTERNAL, OF_USERS, GroupProgram, is_stand_in, listed
-from gsched.config.names.grouping import EVERYBODY, MAX_GROUPS, Definition, NameChoice, choose, resolve
+from gsched.config.names.grouping import EVERYBODY, MAX_GROUPS, Definition, NameChoice, choose, resolve, without_rights
 from gsched.config.parameters.shares import REMAINDERS, read_shares
 from gsched.model.queues.user import Share, UserGroup, UserLimits
 
@@ -144,15 +145,19 @@ def _read_groups(
         words = listed(_words(row), egroup, OF_USERS, name, row.at, findings)
         definitions[name] = Definition(row.at, words)
     users = resolve("user group", definitions, _user_or_all, findings)
-    return {
+    groups = {
         name: UserGroup(
             name=name,
             members=definitions[name].words,
             users=users[name],
             shares=_shares(name, row, definitions, users[name], findings),
-            admins=read_cell(row, "GROUP_ADMIN", group_administrators, (), findings),
         )
         for name, row in rows.items()
+    }
+    read, nobody = group_administrators(UserNames(groups)), tuple[str, ...]()
+    return {
+        name: msgspec.structs.replace(group, admins=read_cell(rows[name], "GROUP_ADMIN", read, nobody, findings))
+        for name, group in groups.items()
     }
 
 
@@ -182,10 +187,9 @@ def _user_or_all(word: str) -> tuple[str, ...]:
     return (word,) if word == EVERYBODY or is_stand_in(word) else (user_name(word),)
 
 
-def group_administrators(text: str) -> tuple[str, ...]:
-    """GROUP_ADMIN: users. `[full]` and `[usershares]` behind a name are for LSF's bconf, which is not there."""
-    words = (re.sub(r"\[(full|usershares)\]$", "", word, flags=re.IGNORECASE) for word in text.split())
-    return tuple(dict.fromkeys(user_name(word) for word in words))
+def group_administrators(names: UserNames) -> Callable[[str], tuple[str, ...]]:
+    """How GROUP_ADMIN is read: users, by name or by group. The reader raises BadRequest."""
+    return lambda text: names.listed(" ".join(without_rights(word) for word in text.split()))
 
 
 def _shares(

@@ -24,6 +24,7 @@ _Range = tuple[int, int, int]
 """First and last number, and how many digits a number with leading zeros has (0: none)."""
 _MAX_STARS = 2
 _MAX_RANGES = 3
+_RIGHTS = re.compile(r"\[(full|usershares)\]$", re.IGNORECASE)
 _RANGES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
 
 
@@ -41,6 +42,13 @@ class NameChoice:
 
     names: tuple[str, ...]
     excluded: tuple[str, ...] = ()
+
+
+def without_rights(word: str) -> str:
+    """The name in a word of GROUP_ADMIN. `[full]` and `[usershares]` behind it are for LSF's bconf, which is not
+    there.
+    """
+    return _RIGHTS.sub("", word)
 
 
 def choose(text: str, expand: Callable[[str], Iterable[str]]) -> NameChoice:

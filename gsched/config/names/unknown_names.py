@@ -12,16 +12,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
 from gsched.config.grammar.sections import ConfigSection, is_table, read_entries, read_table
 from gsched.config.grammar.values import RESERVED_WORDS
+from gsched.config.names.grouping import without_rights
 
 _SETTINGS = {
     "clusteradmins": ("ADMINISTRATORS",),
     "queue": ("USERS", "ADMINISTRATORS", "FAIRSHARE"),
     "user": ("USER_NAME",),
     "usergroup": ("GROUP_MEMBER", "USER_SHARES", "GROUP_ADMIN"),
+    "hostgroup": ("GROUP_ADMIN",),
+    "computeunit": ("ADMIN",),
     "limit": ("USERS", "PER_USER"),
 }
 """Section -> settings (or columns) that name users. Source: lsf.cluster(5), lsb.queues(5), lsb.users(5),
-lsb.resources(5)."""
+lsb.hosts(5), lsb.resources(5)."""
 _SHARE = re.compile(r"\[([^\[\],]*),")
 _MOST_NOTES = 50
 """In one file: its other problems must still be listed."""
@@ -90,6 +93,7 @@ def _values(section: ConfigSection) -> Iterator[tuple[SourcePlace, str, str]]:
 def _names(setting: str, text: str) -> Iterator[str]:
     words = _SHARE.findall(text) if setting in ("FAIRSHARE", "USER_SHARES") else text.split()
     for word in words:
-        name = word.strip().removeprefix("~").removesuffix("@")
+        name = without_rights(word.strip()) if setting in ("GROUP_ADMIN", "ADMIN") else word.strip()
+        name = name.removeprefix("~").removesuffix("@")
         if name and name not in ("-", "!"):
             yield name

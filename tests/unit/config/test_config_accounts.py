@@ -22,9 +22,10 @@ def test_names_that_are_known_are_passed_over() -> None:
             ),
             lsb_users=(
                 "Begin UserGroup\nGROUP_NAME GROUP_MEMBER USER_SHARES GROUP_ADMIN\n"
-                "lab (ann bob) ([ann, 3] [others, 1]) (ann)\nEnd UserGroup\n"
+                "lab (ann bob) ([ann, 3] [others, 1]) (ann[full] lab bob[UserShares])\nEnd UserGroup\n"
                 "Begin User\nUSER_NAME MAX_JOBS\nann 3\nlab@ 2\ndefault 1\nEnd User\n"
             ),
+            lsb_hosts="Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\nfront (all) (lab adm[full])\nEnd HostGroup\n",
             lsb_resources="Begin Limit\nNAME = l\nPER_USER = all ~ann\nSLOTS = 3\nEnd Limit\n",
         )
         == []
@@ -41,11 +42,17 @@ def test_each_place_that_names_users_is_looked_at() -> None:
             "Begin UserGroup\nGROUP_NAME GROUP_MEMBER USER_SHARES GROUP_ADMIN\n"
             "lab (ann x4) ([x4, 3]) (x5)\nEnd UserGroup\nBegin User\nUSER_NAME MAX_JOBS\nx6 3\nEnd User\n"
         ),
+        lsb_hosts=(
+            "Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\nfront (all) (x8[full])\nEnd HostGroup\n"
+            "Begin ComputeUnit\nNAME MEMBER TYPE ADMIN\nrack1 (all) rack (x9)\nEnd ComputeUnit\n"
+        ),
         lsb_resources="Begin Limit\nNAME PER_USER SLOTS\nl (all ~x7) 3\nEnd Limit\n",
     ) == [
         "lsb.queues:3: note: USERS: there is no user or user group bobb",
         "lsb.queues:4: note: ADMINISTRATORS: there is no user or user group x1, x2",
         "lsb.queues:5: note: FAIRSHARE: there is no user or user group x3",
+        "lsb.hosts:3: note: GROUP_ADMIN: there is no user or user group x8",
+        "lsb.hosts:7: note: ADMIN: there is no user or user group x9",
         "lsb.users:3: note: GROUP_MEMBER: there is no user or user group x4",
         "lsb.users:3: note: USER_SHARES: there is no user or user group x4",
         "lsb.users:3: note: GROUP_ADMIN: there is no user or user group x5",

@@ -290,4 +290,24 @@ def test_administrators_of_host_groups_and_compute_units_are_named():
     assert checked.errors == []
     assert checked.config.host_group_admins == {"front": ("ann", "bob"), "rack1": ("eve",)}
     (error,) = check({"lsb.hosts": text.replace("(ann bob[full])", "(ann all)")}).errors
-    assert "GROUP_ADMIN: 'all' cannot be the name of a user" in error
+    assert "GROUP_ADMIN: 'ann all': beside all only ~NAME may stand" in error
+    (error,) = check({"lsb.hosts": text.replace("(ann bob[full])", "(all)")}).errors
+    assert "GROUP_ADMIN: 'all': all cannot stand here; name users or groups" in error
+
+
+def test_a_user_group_may_be_the_administrator():
+    """Source: bugroup(1), which shows the members of a group that is the configured administrator."""
+    users = table(
+        "UserGroup",
+        "GROUP_NAME GROUP_MEMBER USER_SHARES GROUP_ADMIN",
+        "lab (ann bob) () (heads[full] tom)",
+        "heads (eve joe) () ()",
+    )
+    hosts = (
+        "Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\nfront (h1 h2) (heads ann)\nEnd HostGroup\n"
+        "Begin ComputeUnit\nNAME MEMBER TYPE ADMIN\nrack1 (h3) rack (heads)\nEnd ComputeUnit\n"
+    )
+    checked = check({"lsb.users": users, "lsb.hosts": hosts})
+    assert checked.errors == []
+    assert checked.config.user_groups["lab"].admins == ("eve", "joe", "tom")
+    assert checked.config.host_group_admins == {"front": ("eve", "joe", "ann"), "rack1": ("eve", "joe")}
