@@ -25,7 +25,8 @@ REFUSED_CONF: dict[str, str] = _names(" ".join(lsf_names.CONF)) | {
     "LSF_DYNAMIC_HOST_TIMEOUT": "hosts are listed in the Host section of lsf.cluster",
 }
 
-_NO_EGO, _NO_RES, _WAIT = "there is no EGO", "there is no RES", "GSCHED_COMMAND_WAIT counts"
+_NO_EGO, _NO_RES = "there is no EGO", "there is no RES"
+_METRICS = "gadmin metrics shows what the master counts and times"
 
 WITHOUT_EFFECT_CONF: dict[str, str] = (
     _names("LSF_LIBDIR LSF_MANDIR LSF_INCLUDEDIR LSF_MISC LSF_VERSION LSF_TOP LSF_INDEP LSF_MACHDEP XLSF_APPDIR")
@@ -33,6 +34,16 @@ WITHOUT_EFFECT_CONF: dict[str, str] = (
     | _names("EGO_WORKDIR LSF_EGO_ENVDIR EGO_LOCAL_CONFDIR EGO_LIM_PORT EGO_RSH EGO_DYNAMIC_HOST_WAIT_TIME", _NO_EGO)
     | _names("LSF_LOG_MASK LSB_CMD_LOG_MASK LSF_CMD_LOG_MASK", "what is worth knowing is logged, and nothing else")
     | _names("LSF_LOG_MASK_LIM LSF_LOG_MASK_RES LSB_LOG_MASK_MBD LSB_LOG_MASK_SBD LSB_LOG_MASK_SCH", "as LSF_LOG_MASK")
+    | _names("LSF_DEBUG_LIM LSF_DEBUG_RES LSF_DEBUG_CMD LSF_DEBUG_PROXYD LSF_NIOS_DEBUG", "as LSF_LOG_MASK")
+    | _names("LSB_DEBUG_MBD LSB_DEBUG_SBD LSB_DEBUG_SCH LSB_DEBUG_CMD LSB_DEBUG_GPD", "as LSF_LOG_MASK")
+    | _names("LSF_TIME_LIM LSF_TIME_RES LSF_TIME_CMD EGO_LOG_MASK", "as LSF_LOG_MASK")
+    | _names("LSB_TIME_MBD LSB_TIME_SBD LSB_TIME_SCH LSB_TIME_CMD LSB_TIME_GPD", "as LSF_LOG_MASK")
+    | _names("LSB_PROFILE_MBD LSB_PROFILE_SCH", "as LSF_LOG_MASK")
+    | _names("LSF_ENABLE_PERF_METRICS_LOG LSB_ENABLE_PERF_METRICS_LOG", _METRICS)
+    | _names("LSF_PERF_METRICS_LOGDIR LSB_PERF_METRICS_LOGDIR", _METRICS)
+    | _names("LSF_PERF_METRICS_SAMPLE_PERIOD LSB_PERF_METRICS_SAMPLE_PERIOD", _METRICS)
+    | _names("LSF_HOST_CACHE_PTTL LSF_HOST_CACHE_NTTL LSF_HOST_CACHE_DISABLE", "names of hosts are kept by the system")
+    | _names("LSF_CALL_LIM_WITH_TCP LSF_ANNOUNCE_MASTER_TCP_WAITTIME", "there is no LIM; all goes over TCP")
     | _names("LSF_LOGFILE_OWNER LSF_LIM_API_NTRIES LSF_NIOS_JOBSTATUS_INTERVAL")
     | _names(
         "LSB_API_CONNTIMEOUT LSB_API_RECVTIMEOUT LSF_API_CONNTIMEOUT LSF_API_RECVTIMEOUT", "use GSCHED_COMMAND_WAIT"
@@ -46,6 +57,8 @@ WITHOUT_EFFECT_CONF: dict[str, str] = (
         "LSF_RES_PORT": _NO_RES,
         "LSB_SBD_PORT": "there is no sbatchd; agents call the master",
         "LSB_QUERY_PORT": "one port serves all",
+        "LSB_QUERY_ENH": "queries do not wait for each other",
+        "LSF_ENABLE_EXTSCHEDULER": "gsub refuses -extsched",
         "LSF_LICENSE_FILE": "no licence is needed",
         "LSF_ENTITLEMENT_FILE": "no licence is needed",
         "LSF_AUTH": "who asks is known by the kernel, by certificates or by munge",
@@ -73,6 +86,11 @@ AS_HERE_CONF: dict[str, tuple[frozenset[str], str]] = {
     "LSF_LINUX_CGROUP_ACCT": (_ON, "processes of jobs are always followed"),
     "EGO_DEFINE_NCPUS": (frozenset({"threads"}), "that is so"),
     "LSB_SUBK_SHOW_EXEC_HOST": (_ON, "that is so"),
+    "LSB_SUB_COMMANDNAME": (_ON, "an esub always gets LSB_SUB_COMMAND_LINE and LSB_SUB_COMMANDNAME"),
+    "LSB_MEMLIMIT_ENFORCE": (_ON, "a job over its memory limit is always ended"),
+    "LSB_JOB_MEMLIMIT": (_ON, "the memory limit is always that of the whole job"),
+    "LSB_JOB_CPULIMIT": (_ON, "the CPU limit is always that of the whole job"),
+    "LSB_ENABLE_HPC_ALLOCATION": (_ON, "tasks and slots are always shown apart"),
     "LSF_HPC_EXTENSIONS": (
         frozenset({"cumulative_rusage", "lsb_hclose_by_res", "short_eventfile", "short_pidlist"}),
         "usage is counted over all processes, and events are kept in a database",
@@ -117,6 +135,18 @@ WITHOUT_EFFECT_PARAMS: dict[str, str] = {
     "MBD_QUERY_CPUS": "the kernel chooses processors for the master",
     "MAX_INFO_DIRS": "scripts of jobs are kept in a database",
     "MIN_SWITCH_PERIOD": "events are kept in a database, not in files that are switched",
+    "ACCT_ARCHIVE_AGE": "gacct reads a database, which is not archived",
+    "ACCT_ARCHIVE_SIZE": "gacct reads a database, which is not archived",
+    "ACCT_ARCHIVE_TIME": "gacct reads a database, which is not archived",
+    "MAX_ACCT_ARCHIVE_FILE": "gacct reads a database, which is not archived",
+    "JOB_INFO_MEMORY_CACHE_SIZE": "scripts of jobs are kept in a database",
+    "JOB_INFO_EVENT_DUMP_INTERVAL": "scripts of jobs are kept in a database",
+    "JOB_INFO_PACK_SIZE": "answers are sent in pieces",
+    "MIN_REFRESH_TIME": "queries always see what is committed",
+    "MAX_SBD_CONNS": "each agent has one connection",
+    "SCHED_METRIC_ENABLE": _METRICS,
+    "SCHED_METRIC_SAMPLE_PERIOD": _METRICS,
+    "SCHEDULER_THREADS": "the kernel chooses processors for the master",
     "EVENT_UPDATE_INTERVAL": "events are kept in one place",
     "LOG_EVENT_LOCALLY": "events are kept in one place",
 }
@@ -125,6 +155,7 @@ AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
     "ABS_RUNLIMIT": (_ON, "run limits are never scaled by the speed of hosts"),
     "ENABLE_EVENT_STREAM": (_OFF, "that is so"),
     "CONDENSE_PENDING_REASONS": (_OFF, "that is so"),
+    "PARALLEL_SCHED_BY_SLOT": (_ON, "MXJ in lsb.hosts says how many slots a host has"),
 }
 
 REFUSED_QUEUE: dict[str, str] = _names(" ".join(lsf_names.QUEUE)) | {

@@ -91,7 +91,7 @@ def test_all_parameters_of_lsf_conf():
         ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
         ("LSF_UNIT_FOR_LIMITS=pages", "LSF_UNIT_FOR_LIMITS: 'pages' is none of KB, MB, GB, TB, PB, EB and ZB"),
         ("LSF_GPU_AUTOCONFIG=N", "LSF_GPU_AUTOCONFIG is not supported yet: agents always look for GPUs by themselves"),
-        ("LSF_DEBUG_LIM=LC_TRACE", "LSF_DEBUG_LIM is not supported yet"),
+        ("LSF_RES_RLIMIT_UNLIM=c", "LSF_RES_RLIMIT_UNLIM is not supported yet"),
         ("GSCHED_RUN_DIR=/x", "unknown parameter GSCHED_RUN_DIR in lsf.conf; did you mean GSCHED_RUNDIR?"),
         ("lsf_logdir=/x", "unknown parameter lsf_logdir in lsf.conf; did you mean LSF_LOGDIR?"),
         ("LSF_LOGDIR=/x", "LSF_LOGDIR is set twice (first at line 2)"),

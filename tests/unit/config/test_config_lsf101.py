@@ -39,6 +39,8 @@ def test_the_files_that_lsf_is_installed_with_bring_notes_alone() -> None:
         ("lsf.conf", "LSF_ENABLE_EGO=Y", "LSF_ENABLE_EGO is not supported yet"),
         ("lsf.conf", "LSF_STRICT_RESREQ=N", "LSF_STRICT_RESREQ is not supported yet: requirements are always read"),
         ("lsf.conf", 'LSF_HPC_EXTENSIONS="SHORT_EVENTFILE TASK_SWAPLIMIT"', "LSF_HPC_EXTENSIONS is not supported yet"),
+        ("lsf.conf", "LSB_MEMLIMIT_ENFORCE=n", "LSB_MEMLIMIT_ENFORCE is not supported yet"),
+        ("lsf.conf", "LSB_ENABLE_HPC_ALLOCATION=N", "LSB_ENABLE_HPC_ALLOCATION is not supported yet"),
         ("lsf.conf", "EGO_DEFINE_NCPUS=cores", "EGO_DEFINE_NCPUS is not supported yet: MXJ in lsb.hosts says"),
         ("lsf.conf", "LSF_PROXYD_HOSTS=hosta", "LSF_PROXYD_HOSTS is not supported yet"),
         ("lsf.conf", "LSB_QQQQ_OF_LATER=Y", "LSB_QQQQ_OF_LATER is not supported yet, or it is no parameter of LSF"),
@@ -49,6 +51,33 @@ def test_the_files_that_lsf_is_installed_with_bring_notes_alone() -> None:
 def test_what_would_be_otherwise_is_refused(name: str, line: str, error: str) -> None:
     errors = check(with_lines(name, line)).errors
     assert len(errors) == 1 and error in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("lsf.conf", "LSB_MEMLIMIT_ENFORCE=y"),
+        ("lsf.conf", "LSB_JOB_MEMLIMIT=Y"),
+        ("lsf.conf", "LSB_JOB_CPULIMIT=y"),
+        ("lsf.conf", "LSB_SUB_COMMANDNAME=Y"),
+        ("lsf.conf", "LSB_ENABLE_HPC_ALLOCATION=Y"),
+        ("lsf.conf", "LSF_ENABLE_EXTSCHEDULER=Y"),
+        ("lsf.conf", "LSB_QUERY_ENH=Y"),
+        ("lsf.conf", "LSF_CALL_LIM_WITH_TCP=Y"),
+        ("lsf.conf", 'LSB_DEBUG_MBD="LC_EXEC LC_TRACE"'),
+        ("lsf.conf", "LSF_TIME_LIM=1"),
+        ("lsf.conf", "LSF_ENABLE_PERF_METRICS_LOG=Y"),
+        ("lsb.params", "PARALLEL_SCHED_BY_SLOT = Y"),
+        ("lsb.params", "ACCT_ARCHIVE_AGE = 30"),
+        ("lsb.params", "JOB_INFO_MEMORY_CACHE_SIZE = 200"),
+        ("lsb.params", "SCHED_METRIC_ENABLE = Y"),
+    ],
+)
+def test_what_is_so_anyway_or_harms_nobody_is_a_note(name: str, line: str) -> None:
+    text = BASE["lsf.conf"] + line if name == "lsf.conf" else f"Begin Parameters\n{line}\nEnd Parameters\n"
+    checked = check({name: text})
+    assert checked.errors == []
+    assert [note for note in checked.notes if re.split("[ =]", line)[0] + " has no effect: " in note]
 
 
 def test_names_that_came_with_a_fix_pack_are_known() -> None:
