@@ -352,7 +352,7 @@ _EMPTY = (
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
     "eplimit_remain:16 network_req:15 plimit:10 "
     "eplimit:10 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
-    "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10"
+    "dstjobid:8 source_cluster:15:srcluster"
 )
 """Fields of what there is not here at all: no job has them."""
 
@@ -361,6 +361,8 @@ _REFUSED = {
     "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
     "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",
     "jobs that run too long, too short or idle are not marked": "exception_status:16:except_stat",
+    "the energy of whole hosts is not measured; gpu_energy is": "energy:10",
+    "what a job reads and writes is not measured": "gpfsio:10",
     "which esub programs a job went through is not kept": "esub:20",
     "only who asked for it is kept, not from where; ghist -l names the user": (
         "kill_issue_host:50 suspend_issue_host:50 resume_issue_host:50"
