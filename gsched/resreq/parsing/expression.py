@@ -124,7 +124,9 @@ class _Reader:
         if token.kind == "text":
             self._cursor.fail("a quoted value can only stand to the right of a comparison with a resource")
         if token.kind != "word":
-            self._cursor.fail(f"a resource, a number or '(' is wanted, not {token}")
+            # LSF's words, which programs look for.
+            found = "end of section" if token.text == "]" else token
+            self._cursor.fail(f'Expected number, string, name, or "(" but found {found}')
         number = read_number(token.text)
         if number is not None:
             self._cursor.take()

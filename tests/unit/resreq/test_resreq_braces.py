@@ -110,7 +110,7 @@ def test_parts_and_tasks() -> None:
         ("{a} || {b}@-1", 11, "a delay in seconds"),
         ("{a} || {b}@1h", 11, "a delay in seconds"),
         ("{{a}}", 1, "braces in braces are for a compound"),
-        ("2*{2*{a}}", 5, "a resource, a number or '(' is wanted"),
+        ("2*{2*{a}}", 5, 'Expected number, string, name, or "(" but found'),
         ("2*{rusage[a=1||b=1]}", 10, "an alternative (||) in rusage"),
         ("2*{cu[excl]}+1*{a}", 3, "cu[excl] and cu[balance] cannot stand"),
         ("{a} || {cu[balance]}", 8, "cu[excl] and cu[balance] cannot stand"),

@@ -223,7 +223,7 @@ def test_text_values() -> None:
 @pytest.mark.parametrize(
     ("text", "position", "words"),
     [
-        ("select[ngpus>]", 13, "a resource, a number or '(' is wanted, not ']'"),
+        ("select[ngpus>]", 13, 'Error in select section: Expected number, string, name, or "(" but found end of section'),
         ("select[ngpus>0", 14, "']' is wanted to close select[, not the end"),
         ("select[(a]", 9, "')' is wanted"),
         ("select[]", 7, "select[] is empty"),
@@ -410,6 +410,7 @@ def test_the_worst_texts_cost_little(text: str) -> None:
         ("rusage[mem=5,mem=6]", "Error in rusage section"),
         ("rusage[mem=5] rusage[mem=6]", "Error in rusage section"),
         ("select[", "Error in select section"),
+        ("select[(a && )]", 'Error in select section: Expected number, string, name, or "(" but found'),
         ("order[]", "Error in order section"),
         ("span[host=1]", "Error in span section"),
         ("{select[a]} || {rusage[b=]}", "Error in rusage section"),
