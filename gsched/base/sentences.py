@@ -348,7 +348,7 @@ SENTENCES: dict[str, str] = {
     "warning.no_mail_program": "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
     "warning.no_mail_time": "Warning: no mail will be sent: -u says to whom, -B, -N or -Ne when",
     "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
-    "warning.rounded_up": "rounded up to {0} minutes",
+    "warning.rounded_up": "rounded up to whole minutes: {0}",
     "warning.no_run_limit": "the job has no run limit of its own; the queue's counts",
     "warning.option": "Warning: -{0} {1}: {2}",
     "warning.not_copied": (

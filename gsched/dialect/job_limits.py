@@ -53,10 +53,11 @@ def read_minutes(text: str, what: str = "a run limit") -> tuple[int, bool]:
     """
     hours, colon, minutes = text.strip().rpartition(":")
     whole, point, fraction = minutes.partition(".")
-    is_rounded = bool(point) and fraction.isascii() and fraction.isdigit() and whole.isascii() and whole.isdigit()
-    if is_rounded and int(fraction):
+    has_fraction = bool(point) and fraction.isascii() and fraction.isdigit() and whole.isascii() and whole.isdigit()
+    is_rounded = has_fraction and int(fraction) > 0
+    if is_rounded:
         whole = str(int(whole) + 1)
-    shown = f"{hours}{colon}{whole if is_rounded else minutes}"
+    shown = f"{hours}{colon}{whole if has_fraction else minutes}"
     if _NO_TIME.fullmatch(shown):
         return 0, is_rounded
     return parse_run_limit(shown, what), is_rounded
