@@ -68,8 +68,9 @@ def read_hosts(
     egroup: GroupProgram | None = None,
 ) -> HostsFile:
     """`hosts` with what their rows say. A host's own row counts, else its group's, else the row `default`; without
-    any it has as many slots as CPUs. `users` are whom groups may have as administrators; `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
-    `unit` is the letter of LSF_UNIT_FOR_LIMITS. Members that a program lists are asked of `egroup`; None: of nobody.
+    any it has as many slots as CPUs. `users` are whom groups may have as administrators; `unit_types` are
+    COMPUTE_UNIT_TYPES, the default one first; `unit` is the letter of LSF_UNIT_FOR_LIMITS. Members that a program
+    lists are asked of `egroup`; None: of nobody.
     """
     by_kind: dict[str, list[ConfigSection]] = {"host": [], "hostgroup": [], "computeunit": []}
     for section in sections:
