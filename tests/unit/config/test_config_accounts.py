@@ -25,7 +25,9 @@ def test_names_that_are_known_are_passed_over() -> None:
                 "lab (ann bob) ([ann, 3] [others, 1]) (ann[full] lab bob[UserShares])\nEnd UserGroup\n"
                 "Begin User\nUSER_NAME MAX_JOBS\nann 3\nlab@ 2\ndefault 1\nEnd User\n"
             ),
-            lsb_hosts="Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\nfront (all) (lab adm[full])\nEnd HostGroup\n",
+            lsb_hosts=(
+                "Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\nfront (all) (lab adm[full])\nEnd HostGroup\n"
+            ),
             lsb_resources="Begin Limit\nNAME = l\nPER_USER = all ~ann\nSLOTS = 3\nEnd Limit\n",
         )
         == []

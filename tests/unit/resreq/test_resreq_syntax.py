@@ -223,7 +223,7 @@ def test_text_values() -> None:
 @pytest.mark.parametrize(
     ("text", "position", "words"),
     [
-        ("select[ngpus>]", 13, 'Error in select section: Expected number, string, name, or "(" but found end of section'),
+        ("select[ngpus>]", 13, 'select section: Expected number, string, name, or "(" but found end of section'),
         ("select[ngpus>0", 14, "']' is wanted to close select[, not the end"),
         ("select[(a]", 9, "')' is wanted"),
         ("select[]", 7, "select[] is empty"),
