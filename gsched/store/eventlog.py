@@ -6,6 +6,7 @@ returned for is on disk.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
@@ -23,12 +24,21 @@ from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.store import checkpoint_parts
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import filesystem, lineage
-from gsched.store.safeguards.continuity import StoreLost, loss_of, numbers_from
-from gsched.store.safeguards.failure import StoreDamaged, StoreFull, before_commit, error_text
+from gsched.store.safeguards.continuity import StoreFault, StoreLost, loss_of, numbers_from
+from gsched.store.safeguards.failure import StoreBroken, StoreDamaged, StoreFull, before_commit, error_text
+from gsched.store.safeguards.first_look import (
+    FirstLook,
+    has_log_at,
+    last_seq,
+    look_at,
+    note_closed,
+    note_open,
+    was_left_open,
+)
 from gsched.store.safeguards.lock import StoreLock
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.safeguards.reserve import DiskReserve
-from gsched.store.tables.migrations import check_version, migrate, read_meta, schema_version
+from gsched.store.tables.migrations import migrate, read_meta
 from gsched.store.tables.records import StoredEvent, stream_events
 from gsched.store.tables.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
 from gsched.store.tables.sqlite import reader_engine, store_path, writer_engine
@@ -74,6 +84,7 @@ class EventLog:
         self.path = store_path(url_or_path)
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
+        self._is_closed = False
         self._renew = renew
         self._reserve = DiskReserve(self.path.parent)
         self.renewed: lineage.Renewal | None = None
@@ -128,7 +139,7 @@ class EventLog:
         self._writer = Writer(engine, self.path)
         self._readers = reader_engine(self.path)
         with self._readers.connect() as connection:
-            self._last_seq = _last_seq(connection)
+            self._last_seq = last_seq(connection)
             values = read_meta(connection)
         self.cluster_id = values["cluster_id"]
         """Made with the cluster's first store, the same for ever."""
@@ -140,49 +151,41 @@ class EventLog:
         self.numbers_from = numbers_from(found, witnesses, MARK_NAME)
         """No job may get a number below this one, as far as is known outside the database."""
         self._begin_mark(msgspec.structs.replace(found, next_job_id=self.numbers_from))
+        if not was_left_open(values):  # else the file says so since that process began
+            self._begin_use()
+
+    def _begin_use(self) -> None:
+        try:
+            self._writer.transact(note_open)
+            self._writer.copy_log()
+        except StoreFull as error:  # then the mark alone tells that a log is gone
+            _log.warning("%s: cannot note that it is in use: %s", self.path, error.text)
 
     def _checked(self, witnesses: Mapping[str, StoreMark]) -> StoreMark | None:
-        """Look with a connection that cannot write, for turning on the log would already change somebody else's file.
-
-        Returns whose store it is to be, where that is to be written down; raises StoreLost.
-        """
-        log_missing = not Path(f"{self.path}-wal").exists()  # a connection makes it
-        damage = ""
+        """Returns whose store it is to be, where that is to be written down; raises StoreLost."""
+        has_log, damage = has_log_at(self.path), ""
         try:
-            found = self._found()
+            look = look_at(self.path)
         except (Conflict, DBAPIError) as error:
             if not lineage.is_unusable(error) or all(mark.is_empty for mark in witnesses.values()):
                 raise
-            found, damage = None, error_text(error) if isinstance(error, DBAPIError) else "another program's database"
-        may_lack = MARK_NAME if log_missing and self._mark_file.may_lag else ""
-        loss = loss_of(found, witnesses, may_lack=may_lack)
+            look = FirstLook(has_log=has_log)
+            damage = error_text(error) if isinstance(error, DBAPIError) else "another program's database"
+        found = look.mark
+        loss = loss_of(found, witnesses, without_log=None if look.has_log else self._without_log(look))
         if loss is None:
             return None
-        text = loss.text(str(self.path), log_missing=log_missing, damage=damage)
+        text = loss.text(str(self.path), log_missing=not look.has_log, damage=damage)
         if not self._renew:
             raise StoreLost(text, loss)
         self.renewed = lineage.renewal(self.path, text, found, witnesses, self._clock.now())
         return self.renewed.origin
 
-    def _found(self) -> StoreMark | None:
-        """How far the database has come; None: there is none."""
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            return None
-        readers = reader_engine(self.path)
-        try:
-            with readers.connect() as connection:
-                version = schema_version(connection, str(self.path))
-                check_version(version, str(self.path))
-                if not version:
-                    return None
-                values = read_meta(connection)
-                return StoreMark(
-                    cluster_id=values["cluster_id"],
-                    generation=int(values.get("generation", "1")),
-                    seq=_last_seq(connection),
-                )
-        finally:
-            readers.dispose()
+    def _without_log(self, look: FirstLook) -> StoreFault | None:
+        """Of a database that has no log, where nobody knows more than it: whether something may have been in one."""
+        if self._mark_file.mark is not None:  # it is written with each commit, and lost with the machine alone
+            return StoreFault.DOUBTFUL if self._mark_file.may_lag else None
+        return StoreFault.UNCLOSED if look.was_left_open else None
 
     def _begin_mark(self, mark: StoreMark) -> None:
         try:
@@ -255,7 +258,7 @@ class EventLog:
 
     def _read_last_seq(self) -> int:
         with self._readers.connect() as connection:
-            return _last_seq(connection)
+            return last_seq(connection)
 
     def replay(self, after_seq: int = 0) -> Iterator[StoredEvent]:
         """Stored events with a number greater than `after_seq`, in order, undecoded. Raises StoreBroken for a file that
@@ -373,6 +376,11 @@ class EventLog:
     def close(self) -> None:
         """Give the store back. May be called twice; nothing else may be called afterwards."""
         with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            with contextlib.suppress(StoreFull, StoreBroken):
+                self._writer.transact(note_closed)
             self._mark_file.close(clean=not self._writer.broken)
             self._readers.dispose()
             self._writer.close()
@@ -387,10 +395,6 @@ def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:
     names = [(row.queue, row.name, row.project) for row in rows]
     renamed = [(*given, row.job_id, *given) for row, given in zip(rows, names, strict=True)]
     connection.exec_driver_sql(_RENAME_JOB, renamed)
-
-
-def _last_seq(connection: Connection) -> int:
-    return int(connection.scalar(select(func.max(event.c.seq))) or 0)
 
 
 def _checksum(seq: int, payload: bytes) -> int:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, Dialect, Engine, Insert, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
-from gsched.store.safeguards.failure import StoreBroken, at_commit, before_commit, error_text
+from gsched.store.safeguards.failure import StoreBroken, StoreFull, at_commit, before_commit, error_text
 
 
 def insert_rows(connection: Connection, statement: Insert, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -59,6 +59,13 @@ class Writer:
         if self._identity() != self._file:
             raise self._break(StoreBroken(f"the store {self._path} was removed or replaced while in use"))
         self._commit(self._write(write), landed)
+
+    def copy_log(self) -> None:
+        """Copy what the log holds into the database file, as far as no reader needs it. Raises StoreFull."""
+        try:
+            cast(sqlite3.Connection, self._connection.connection.driver_connection).execute("PRAGMA wal_checkpoint")
+        except sqlite3.Error as error:
+            raise StoreFull(f"the log of {self._path} cannot be copied: {error_text(error)}") from error
 
     def _write(self, write: Callable[[Connection], None]) -> RootTransaction:
         transaction: RootTransaction | None = None

@@ -20,7 +20,9 @@ class StoreFault(StrEnum):
     SHORT = "short"
     """It lacks events that were acknowledged."""
     DOUBTFUL = "doubtful"
-    """It may lack some."""
+    """It may lack some: the machine went down, and there is no log."""
+    UNCLOSED = "unclosed"
+    """It may lack some: it says itself that it was not closed, and there is no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class Loss:
         if self.fault is StoreFault.SHORT:
             first, last = self.found.seq + 1, known.seq
             return f"the store {store} has lost events {first} to {last}, of which {self.witness} knows{log}"
-        return f"the store {store} may have lost its newest events: this machine went down while it was in use{log}"
+        may = f"the store {store} may have lost its newest events"
+        if self.fault is StoreFault.UNCLOSED:
+            return f"{may}: it was not closed, and its write-ahead log {store}-wal is missing"
+        return f"{may}: this machine went down while it was in use{log}"
 
 
 class StoreLost(Conflict):
@@ -62,10 +67,12 @@ class StoreLost(Conflict):
         self.loss = loss
 
 
-def loss_of(found: StoreMark | None, witnesses: Mapping[str, StoreMark], *, may_lack: str = "") -> Loss | None:
+def loss_of(
+    found: StoreMark | None, witnesses: Mapping[str, StoreMark], without_log: StoreFault | None = None
+) -> Loss | None:
     """The gravest thing that the witnesses know better than the database `found`; None: it is whole.
 
-    `may_lack`: the witness whose mark may be behind, where the log is gone besides.
+    `without_log`: why it may lack something that no witness knows, where its log is gone.
     """
     for witness, known in witnesses.items():
         if known.is_empty:
@@ -81,9 +88,7 @@ def loss_of(found: StoreMark | None, witnesses: Mapping[str, StoreMark], *, may_
             continue
         if known.seq > found.seq:
             return Loss(StoreFault.SHORT, witness, known, found)
-    if found is not None and may_lack:
-        return Loss(StoreFault.DOUBTFUL, may_lack, witnesses[may_lack], found)
-    return None
+    return Loss(without_log, "", found, found) if found is not None and without_log is not None else None
 
 
 def numbers_from(found: StoreMark, witnesses: Mapping[str, StoreMark], exact: str) -> int:

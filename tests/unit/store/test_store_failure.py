@@ -15,10 +15,11 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from store_samples import batch_of, job_row, noted, submitted
 
+from gsched.store import eventlog
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
-from gsched.store.mark import StoreMark
 from gsched.store.safeguards.failure import StoreBroken, StoreFull, at_commit, before_commit
+from gsched.store.safeguards.first_look import FirstLook, look_at
 from gsched.store.safeguards.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
 
 HERE = Path(__file__).parent
@@ -162,6 +163,7 @@ from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.failure import StoreFull
 from store_samples import batch_of, noted
 log = EventLog(sys.argv[1])
+log._writer._connection.connection.driver_connection.execute("pragma wal_checkpoint(truncate)").fetchall()
 log.append(batch_of(1))
 size = os.stat(sys.argv[1] + "-wal").st_size
 # The first frames fit, the commit frame does not.
@@ -304,19 +306,18 @@ def test_room_is_kept_for_a_start_on_a_full_disk(store_file: Path, monkeypatch: 
     log.close()
     reserve = store_file.parent / RESERVE_NAME
     assert reserve.stat().st_blocks * 512 >= RESERVED_BYTES and reserve.stat().st_mode & 0o077 == 0
-    real = EventLog._found
 
-    def short_of_room(self: EventLog) -> StoreMark | None:
+    def short_of_room(path: Path) -> FirstLook:
         """What SQLite says where it cannot make its shared index (seen on a full tmpfs)."""
         if reserve.exists():
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
             error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
             raise OperationalError("PRAGMA", None, error)
-        return real(self)
+        return look_at(path)
 
     with monkeypatch.context() as full:
-        full.setattr(EventLog, "_found", short_of_room)
+        full.setattr(eventlog, "look_at", short_of_room)
         full.setattr(DiskReserve, "keep", lambda self: None)
         log = EventLog(store_file)
         assert [event for _, event in log.read()] == [noted(1)]
