@@ -24,9 +24,9 @@ AHEAD = 200
 FIRST_HELLOS_S = 10.0
 """After the first hello to a new store, for the others: agents ask twice a second for a master that is away."""
 HOW = (
-    "nothing was changed. Put the file back with its -wal, as it was; or begin a new generation with `{command}`: jobs "
-    "that are not in the store are given up, but those of them that run go on until `gadmin orphans --end` ends them, "
-    "and no number is used again"
+    "nothing was changed. Put the file back with its -wal, as it was; or put a copy in its place with `gadmin restore "
+    "FILE`; or begin a new generation with `{command}`: jobs that are not in the store are given up, but those of them "
+    "that run go on until `gadmin orphans --end` ends them, and no number is used again"
 )
 
 

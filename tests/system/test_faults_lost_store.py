@@ -141,6 +141,55 @@ def test_a_log_that_is_gone_after_a_kill(running: Cluster):
     assert "Traceback" not in cluster.logs()
 
 
+def test_a_copy_of_the_store_is_made_and_put_back(running: Cluster):
+    """What was submitted after the copy was made is given up, what runs of it goes on, and no number is used again."""
+    cluster = running
+    pid = cluster.job(1).pid or 0
+    copy = cluster.folder / "monday"
+    said = cluster.run("gadmin", "backup", str(copy)).stdout
+    assert said.startswith(f"{copy}: a copy of the store with its ") and copy.stat().st_mode & 0o077 == 0
+    done = cluster.run("gadmin", "backup", str(copy), check=False)
+    assert (done.returncode, done.stderr) == (255, f"gadmin: {copy}: File exists\n")
+    later = cluster.submit(*ONE_GPU, "-o", "/dev/null", UNTIL_GO)
+    later_pid = cluster.starts(later).pid or 0
+    done = cluster.run("gadmin", "restore", str(copy), check=False)
+    assert done.returncode == 255 and done.stderr.endswith(": stop the master first\n"), done
+    cluster.kill("master", signal.SIGKILL)
+    remove(cluster, "gsched.db", "gsched.db-wal", "gsched.db-shm", "STORE.mark")
+    assert "`gadmin restore FILE`" in refused(cluster)
+    done = cluster.run("gadmin", "restore", "/etc/passwd", check=False)
+    assert done.returncode == 255 and done.stderr.startswith("gadmin: /etc/passwd cannot be read: "), done
+    said = cluster.run("gadmin", "restore", str(copy)).stdout
+    assert f"events of {copy}; what happened later is given up: this is generation 2 now\n" in said
+    cluster.up()
+    cluster.becomes(1, "RUN")
+    assert cluster.job(1).pid == pid
+    assert orphan_shown(cluster, "runs")[1] == f"{later}.1"
+    assert cluster.submit("true") > later
+    assert runs(cluster, later_pid)
+    (cluster.folder / "go").touch()
+    ended = cluster.wait(1)[0].result
+    assert ended is not None and ended.exit_code == 3
+    assert "Traceback" not in cluster.logs()
+
+
+def test_a_log_that_is_gone_with_the_mark_after_a_kill(running: Cluster):
+    cluster = running
+    cluster.run("gsched", "down", "--dir", str(cluster.folder))
+    cluster.up()
+    pid = cluster.job(1).pid or 0
+    for daemon in ("master", f"agent-{cluster.host}"):
+        cluster.kill(daemon, signal.SIGKILL)
+    remove(cluster, "gsched.db-wal", "gsched.db-shm", "STORE.mark")
+    (cluster.folder / "spool" / cluster.host / "store").unlink()
+    for _ in "12":
+        assert ": it was not closed, and its write-ahead log " in refused(cluster)
+    assert runs(cluster, pid)
+    assert "it goes on with the " in cluster.up("--new-store")
+    cluster.becomes(1, "RUN")
+    assert cluster.job(1).pid == pid
+
+
 def test_the_store_of_another_cluster(running: Cluster, make_cluster: Callable[..., Cluster]):
     cluster, other = running, make_cluster("--sim-gpus", "1")
     pid = cluster.job(1).pid or 0

@@ -53,6 +53,8 @@ _OF_GADMIN = {
     "drain": "fleet_words:drain",
     "startup": "fleet_words:startup",
     "shutdown": "fleet_words:shutdown",
+    "backup": "store_words:backup",
+    "restore": "store_words:restore",
     "newstore": "store_words:newstore",
     "orphans": "store_words:orphans",
     "init-ca": "certificate_words:init_ca",

@@ -1,8 +1,9 @@
-"""Words of gadmin about the store: a new generation where it is lost, and attempts that it has no record of."""
+"""Words of gadmin about the store: copies, a new generation where it is lost, attempts that it has no record of."""
 
 from __future__ import annotations
 
 import os
+import shlex
 
 import click
 
@@ -11,8 +12,57 @@ from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.configuration import load
+from gsched.model.config import ClusterConfig
 from gsched.model.views.view import OrphanView
 from gsched.wire.identity.caller_identity import user_name
+
+
+def _with_store(envdir: str | None, command: str) -> ClusterConfig:
+    """The configuration, where the caller is who the store of this machine belongs to: files that somebody else's
+    program makes beside it would be in the master's way. `command` is what to say instead."""
+    config = load(conf_of(envdir), host_name()).required()
+    state_dir = config.locations.state_dir
+    try:
+        owner = os.stat(state_dir).st_uid
+    except OSError as error:
+        where = f"{state_dir}: {error.strerror}"
+        raise BadRequest(f"{where}; the store is on the master's host, {config.master_host}") from None
+    if owner != os.geteuid():
+        name = user_name(owner)
+        words = f"sudo -u {name} {command} --envdir {conf_of(envdir)}"
+        raise PermissionDenied(f"{state_dir} belongs to {name}: {words}")
+    return config
+
+
+@click.command("backup")
+@OPTION_ENVDIR
+@click.argument("file")
+def backup(envdir: str | None, file: str) -> None:
+    """Copy the store into a new file; the master may run.
+
+    The copy has all jobs and the history up to this moment, and only its owner can read it. Run it on the master's
+    host, as the user that the master runs as.
+    """
+    config = _with_store(envdir, f"gadmin backup {shlex.quote(file)}")
+    from gsched.app.clusters.store_copies import backup_store  # the master's code, as below
+
+    backup_store(config, file, click.echo)
+
+
+@click.command("restore")
+@OPTION_ENVDIR
+@click.argument("file")
+def restore(envdir: str | None, file: str) -> None:
+    """Put a copy in the store's place, as a new generation; the master must be down.
+
+    What happened after the copy was made is given up. Jobs that were started since and still run go on, with their
+    slots and GPUs, until `gadmin orphans --end`. Job numbers are never used again. The files that lie there are
+    renamed, not removed. Run it on the master's host, as the user that the master runs as.
+    """
+    config = _with_store(envdir, f"gadmin restore {shlex.quote(file)}")
+    from gsched.app.clusters.store_copies import restore_store  # the master's code, as below
+
+    restore_store(config, file, click.echo)
 
 
 @click.command("newstore")
@@ -24,17 +74,7 @@ def newstore(envdir: str | None) -> None:
     `gadmin orphans --end`. Job numbers are never used again. Files are renamed, not removed. A store that is whole is
     left as it is. Run it on the master's host, as the user that the master runs as.
     """
-    config = load(conf_of(envdir), host_name()).required()
-    state_dir = config.locations.state_dir
-    try:
-        owner = os.stat(state_dir).st_uid
-    except OSError as error:
-        where = f"{state_dir}: {error.strerror}"
-        raise BadRequest(f"{where}; the store is on the master's host, {config.master_host}") from None
-    if owner != os.geteuid():
-        name = user_name(owner)
-        words = f"sudo -u {name} gadmin newstore --envdir {conf_of(envdir)}"
-        raise PermissionDenied(f"{state_dir} belongs to {name}: {words}")
+    config = _with_store(envdir, "gadmin newstore")
     from gsched.app.clusters.renewal import renew_store  # the master's code, which other words start faster without
 
     renew_store(config, click.echo)

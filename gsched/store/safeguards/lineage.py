@@ -49,10 +49,11 @@ def renewal(path: Path, why: str, found: StoreMark | None, witnesses: Mapping[st
     goes_on = found is not None and found.cluster_id == cluster_id
     of_cluster = [mark.generation for mark in marks if mark.cluster_id == cluster_id]
     origin = StoreMark(cluster_id=cluster_id, generation=max(of_cluster, default=1) + 1)
-    return Renewal(why, origin, goes_on, () if goes_on else _moved_away(path, now))
+    return Renewal(why, origin, goes_on, () if goes_on else moved_away(path, now))
 
 
-def _moved_away(path: Path, now: float) -> tuple[str, ...]:
+def moved_away(path: Path, now: float) -> tuple[str, ...]:
+    """Rename a database and what belongs to it; returns the new paths. `now`: UTC seconds. Raises OSError."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     kept = []
     for suffix in ("", "-wal", "-shm"):

@@ -169,12 +169,17 @@ def migrate(engine: Engine, store: str, now: float, origin: StoreMark | None = N
                 values = {"format": FORMAT, "schema_version": "1", "cluster_id": cluster_id, "created_at": repr(now)}
                 _put_meta(connection, values)
                 if origin is not None:
-                    _put_meta(connection, {"generation": str(origin.generation)})
+                    note_generation(connection, origin.generation)
             connection.execute(update(meta).where(meta.c.key == "schema_version").values(value=str(number)))
     if before and origin is not None:
         with engine.begin() as connection:
-            _put_meta(connection, {"generation": str(origin.generation)})
+            note_generation(connection, origin.generation)
     return before
+
+
+def note_generation(connection: Connection, generation: int) -> None:
+    """The store is of that generation from now on."""
+    _put_meta(connection, {"generation": str(generation)})
 
 
 def _put_meta(connection: Connection, values: Mapping[str, str]) -> None:

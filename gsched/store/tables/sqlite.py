@@ -85,6 +85,10 @@ def reader_engine(path: Path) -> Engine:
     return engine
 
 
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
 def writer_engine(path: Path) -> Engine:
     """The one connection that writes; makes the file, readable by its owner alone, when there is none.
 
@@ -113,8 +117,20 @@ def writer_engine(path: Path) -> Engine:
 
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=StaticPool)
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    event.listen(engine, "begin", _begin)
+    return engine
 
+
+def single_file_engine(path: Path) -> Engine:
+    """A connection that writes to a database without a write-ahead log, so that all of it is one file."""
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(path, "rw")
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=StaticPool)
+
+    event.listen(engine, "begin", _begin)
     return engine

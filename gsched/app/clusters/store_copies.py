@@ -1,0 +1,42 @@
+"""Copies of a cluster's store for administrators: `gadmin backup` and `gadmin restore`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gsched.base.errors import Conflict
+from gsched.master.daemon import STORE_FILE, open_store
+from gsched.model.config import ClusterConfig
+from gsched.store.mark import known_on_this_machine
+from gsched.store.safeguards.copies import copy_store, restore_copy
+from gsched.store.safeguards.failure import StoreInUse
+
+
+def backup_store(config: ClusterConfig, target: str, say: Callable[[str], None]) -> None:
+    """Copy the store into a new file, whether the master runs or not, and say what is in it. Raises GschedError."""
+    mark = copy_store(Path(config.locations.state_dir) / STORE_FILE, Path(os.path.abspath(target)))
+    say(f"{target}: a copy of the store with its {mark.seq} events until now")
+
+
+def restore_store(config: ClusterConfig, copy: str, say: Callable[[str], None]) -> None:
+    """Put a copy in the store's place and say what is given up; the master must be down. Raises GschedError."""
+    path = Path(config.locations.state_dir) / STORE_FILE
+    witnesses = known_on_this_machine(Path(config.locations.spool_dir))
+    try:
+        restored = restore_copy(Path(os.path.abspath(copy)), path, witnesses, time.time())
+    except StoreInUse as error:
+        raise Conflict(f"{error.text}: stop the master first") from None
+    for kept in restored.kept:
+        say(f"kept: {kept}")
+    if restored.may_lack:
+        say(f"{copy} was not closed when it was copied, and there is no {copy}-wal: its newest events may be missing")
+    store = open_store(config)
+    try:
+        events = f"the {store.last_seq} events of {copy}; what happened later is given up"
+        say(f"the store {path} has {events}: this is generation {store.generation} now")
+        say(f"new jobs get numbers from {store.numbers_from} on; what runs unrecorded goes on, see `gadmin orphans`")
+    finally:
+        store.close()
