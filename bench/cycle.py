@@ -1,6 +1,6 @@
 """What a scheduling cycle costs: snapshot, order, plan and reasons over many waiting jobs and many GPU hosts.
 
-The real state, outlook and policy, driven without daemons: 100,000 jobs of 1,000 users in 50 requirement classes wait
+The real state, snapshots and policy, driven without daemons: 100,000 jobs of 1,000 users in 50 requirement classes wait
 for 5,000 hosts with 8 GPUs, half the GPUs free, nearly full and full; then jobs of one class, most GPUs free. Cycles
 are warm, as a master's are: before each, one host in a hundred reports new load. Beside it a scan of all hosts job by
 job, on a sample, and how the cost grows.
@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gsched.core.dispatch.snapshot_builder import Outlook
+from gsched.core.dispatch.snapshot_builder import SnapshotBuilder
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.garbage_collection import settle_in, undisturbed
@@ -96,7 +96,7 @@ class World:
         self.state = ClusterState()
         self.planned: Mapping[int, PlannedStart] = {}
         self.observations = Observations(NOW)
-        self.outlook = Outlook(self.state, self.observations)
+        self.snapshots = SnapshotBuilder(self.state, self.observations)
         for name in self.names:
             self._host(name)
         self._hold(free)
@@ -142,10 +142,10 @@ class World:
         """One host in a hundred reports."""
         for name in self.rng.sample(self.names, max(1, len(self.names) // 100)):
             self.observations.of(name).load = load(self.rng)
-            self.outlook.forget(name)
+            self.snapshots.forget(name)
 
     def snapshot(self) -> Snapshot:
-        return self.outlook.snapshot(self.config, NOW, planned=self.planned)
+        return self.snapshots.snapshot(self.config, NOW, planned=self.planned)
 
     def cycle(self) -> Plan:
         """One cycle. Its plans are kept for the next, as the engine does; its placements are not carried out."""

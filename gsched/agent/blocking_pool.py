@@ -23,7 +23,7 @@ PATH_PATIENCE_S = 10.0
 """How long a file system may take to say what lies on it."""
 
 
-class Aside:
+class BlockingPool:
     """The pieces that are under way."""
 
     def __init__(self, most: int = MOST_EACH) -> None:

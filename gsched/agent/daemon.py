@@ -17,23 +17,23 @@ from pathlib import Path
 from gsched import __version__
 from gsched.agent import trusted_files
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
-from gsched.agent.attempts.attempt_fences import Fencing, standing_note
+from gsched.agent.attempts.attempt_fences import AttemptFences, standing_note
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.dcgm_job_mapping import JobMapping
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
 from gsched.agent.background_tasks import BackgroundTasks
-from gsched.agent.gpu.gpu_guard import GpuKeeping
+from gsched.agent.gpu.gpu_guard import GpuGuard
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
-from gsched.agent.master_link import Contact
+from gsched.agent.master_link import MasterLink
 from gsched.agent.message_handler import MessageHandler
 from gsched.agent.outbox import Outbox
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.session import MasterSessions
-from gsched.agent.store_memory import Memory
-from gsched.agent.tasks.launch_server import LaunchDoor
+from gsched.agent.store_memory import StoreMemory
+from gsched.agent.tasks.launch_server import LaunchServer
 from gsched.agent.tasks.launch_socket import listen, socket_path
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
@@ -123,14 +123,14 @@ class Agent:
         self._may_run = who_may_change if config.is_shared and os.geteuid() == 0 else None
         """Says why root's agent must not run a program; None: it may run any."""
         self._mark = mark_of(spool)
-        self._memory = Memory(spool)
+        self._memory = StoreMemory(spool)
         self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
         self._outbox = Outbox(config.timing.exchange_s)
         self._background = BackgroundTasks()
         self._listening: socket.socket | None = None
         self._attempts: Attempts
         self._reporter: HostReporter
-        self._keeping: GpuKeeping
+        self._gpu_guard: GpuGuard
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -138,14 +138,14 @@ class Agent:
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._attempts = self._make_attempts()
         relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
-        door = LaunchDoor(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
+        door = LaunchServer(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
         if self._config.dcgm_mapping_dir:
             mapping = JobMapping(self._config.dcgm_mapping_dir, lambda: self._attempts.holdings.running)
             self._attempts.holdings.on_change = mapping.write
         adopted = await self._attempts.adopt()
         self._attempts.holdings.on_change()
-        await self._keeping.adopt()
+        await self._gpu_guard.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         self._log_fence()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -168,7 +168,7 @@ class Agent:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         door.close()
-        self._keeping.close()
+        self._gpu_guard.close()
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
@@ -213,7 +213,7 @@ class Agent:
         """With those who keep the GPUs around them."""
         ground = self._ground if isinstance(self._ground, Ground) else None
         accounts = _accounts(self._config, self._host)
-        fencing = Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups)
+        fencing = AttemptFences(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups)
         mps = Mps(
             self._config.mps_control,
             self._cluster,
@@ -224,7 +224,7 @@ class Agent:
             fence=fencing.fence_of_gpus,
             may_run=self._may_run,
         )
-        self._keeping = GpuKeeping(
+        self._gpu_guard = GpuGuard(
             self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts, may_run=self._may_run
         )
         return Attempts(
@@ -236,7 +236,7 @@ class Agent:
             send=self._outbox.send,
             surroundings=self._surroundings(mps),
             fencing=fencing,
-            prolog_epilog=self._keeping.prolog_epilog,
+            prolog_epilog=self._gpu_guard.prolog_epilog,
             accounts=accounts,
             locks=self._locks,
             quota=OutputQuota(self._config.kept_output_mib),
@@ -258,24 +258,24 @@ class Agent:
         )
 
     def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:
-        contact = Contact(self._host, self._manager)
+        link = MasterLink(self._host, self._manager)
         handler = MessageHandler(
             self._attempts,
             relay,
-            contact=contact,
+            link=link,
             outbox=self._outbox,
             background=self._background,
             memory=self._memory,
             configure=self._configure,
             end=self._end,
-            open_gpu=self._keeping.open,
+            open_gpu=self._gpu_guard.open,
         )
         return MasterSessions(
             self._config,
             self._host,
             self._mark,
             self._memory,
-            contact=contact,
+            link=link,
             outbox=self._outbox,
             background=self._background,
             attempts=self._attempts,
@@ -306,7 +306,7 @@ class Agent:
             self._reporter.tell_soon()
 
     def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
-        return self._keeping.owners(pids)
+        return self._gpu_guard.owners(pids)
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
         return self._attempts.holdings.given_gmem()
@@ -322,7 +322,7 @@ class Agent:
         self._attempts.find_cpu_peak_over(settings.cpu_peak_s)
         self._attempts.gpu_use.interval_s = settings.gpu_use_s or self._attempts.gpu_use.interval_s
         self._outbox.exchange_s = settings.exchange_s
-        self._keeping.configure(settings)
+        self._gpu_guard.configure(settings)
         # Slow probes must not hold up orders.
         self._background.beside(self._reporter.configure(settings))
 

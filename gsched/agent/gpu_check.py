@@ -54,7 +54,7 @@ class CheckedGpu(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class GpuCheck:
-    """A judge of reports and a keeper of attempts. `look` looks at the GPUs now; `held()`: UUIDs of whole GPUs that
+    """A judge of reports and a hook of PrologEpilog. `look` looks at the GPUs now; `held()`: UUIDs of whole GPUs that
     attempts hold; `may_run` says why root's agent must not run a program.
     """
 
@@ -130,7 +130,7 @@ class GpuCheck:
         for task in self._running.values():
             task.cancel()
 
-    # -- a keeper (gpu_prolog_epilog) ---------------------------------------------------------------------------------
+    # -- a hook (gpu_prolog_epilog) -----------------------------------------------------------------------------------
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Waits for a run that is under way. Raises ResourceExhausted where a GPU has not passed."""

@@ -21,7 +21,7 @@ REFUSED_S = 2.0
 _REFUSALS = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
 
 
-class Contact:
+class MasterLink:
     """The contact of one host's agent with its master."""
 
     def __init__(self, host: str, manager: ServiceManager) -> None:

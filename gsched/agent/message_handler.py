@@ -11,11 +11,11 @@ from typing import Any
 
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
-from gsched.agent.master_link import Contact
+from gsched.agent.master_link import MasterLink
 from gsched.agent.outbox import Outbox
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.output_tail import answer
-from gsched.agent.store_memory import Memory
+from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.wire.v1 import agent_pb2
 
@@ -28,17 +28,17 @@ class MessageHandler:
         attempts: Attempts,
         relay: TaskQuestions,
         *,
-        contact: Contact,
+        link: MasterLink,
         outbox: Outbox,
         background: BackgroundTasks,
-        memory: Memory,
+        memory: StoreMemory,
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],
         open_gpu: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
         self._attempts = attempts
         self._relay = relay
-        self._contact = contact
+        self._link = link
         self._outbox = outbox
         self._background = background
         self._memory = memory
@@ -58,7 +58,7 @@ class MessageHandler:
             case "store":
                 self._memory.take(message.store)
             case "refusal":
-                self._contact.refused(message.refusal.text)
+                self._link.refused(message.refusal.text)
             case "start":
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)

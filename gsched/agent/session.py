@@ -18,9 +18,9 @@ import grpc.aio
 from gsched import __version__
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
-from gsched.agent.master_link import Contact
+from gsched.agent.master_link import MasterLink
 from gsched.agent.outbox import Outbox
-from gsched.agent.store_memory import Memory
+from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.errors import GschedError
 from gsched.model.config import ClusterConfig
@@ -48,9 +48,9 @@ class MasterSessions:
         config: ClusterConfig,
         host: str,
         mark: str,
-        memory: Memory,
+        memory: StoreMemory,
         *,
-        contact: Contact,
+        link: MasterLink,
         outbox: Outbox,
         background: BackgroundTasks,
         attempts: Attempts,
@@ -61,7 +61,7 @@ class MasterSessions:
         self._host = host
         self._mark = mark
         self._memory = memory
-        self._contact = contact
+        self._link = link
         self._outbox = outbox
         self._background = background
         self._attempts = attempts
@@ -71,16 +71,16 @@ class MasterSessions:
     async def keep(self) -> None:
         """One session after another, until this is cancelled."""
         while True:
-            self._contact.begin()
+            self._link.begin()
             try:
                 seen = revoked_stamp(self._config.network.tls_dir)
                 async with await self._connection() as channel:
                     await self._session(channel, seen)
             except GschedError as error:
-                self._contact.failed(grpc.StatusCode.UNAVAILABLE, error.text)
+                self._link.failed(grpc.StatusCode.UNAVAILABLE, error.text)
             except Exception:
                 log.exception("the session broke")
-            await asyncio.sleep(self._contact.pause_s())
+            await asyncio.sleep(self._link.pause_s())
 
     async def _connection(self) -> grpc.aio.Channel:
         """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
@@ -104,9 +104,9 @@ class MasterSessions:
         finally:
             self._outbox.close()
             self._relay.end()
-            self._contact.ended()
+            self._link.ended()
             if call.done():
-                self._contact.failed(await call.code(), await call.details() or "")
+                self._link.failed(await call.code(), await call.details() or "")
             call.cancel()
             for task in [*ways, *self._background.answers]:
                 task.cancel()
@@ -137,7 +137,7 @@ class MasterSessions:
 
     async def _hear(self, message: agent_pb2.MasterMessage) -> None:
         if message.WhichOneof("kind") != "refusal":
-            self._contact.heard()
+            self._link.heard()
             self._relay.begin()
         try:
             await self._handle(message)

@@ -12,7 +12,7 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 
-class Memory:
+class StoreMemory:
     """That of the agent whose spool folder this is."""
 
     def __init__(self, spool: Path) -> None:

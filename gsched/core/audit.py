@@ -137,7 +137,7 @@ def _audit_sums(state: ClusterState) -> Iterator[str]:
 def _audit_waiting(state: ClusterState) -> Iterator[str]:
     """Each pending job waits for exactly one thing; in the room, in its bucket and in order."""
     waits = state.waits
-    for bucket, line in state.waits.room.lines():
+    for bucket, line in state.waits.pending.lines():
         ranks = list(line)
         if line.is_empty() or any(first >= second for first, second in pairwise(ranks)):
             yield f"jobs {[job_id for _, job_id in ranks]} do not wait in order in {bucket}"
@@ -146,7 +146,7 @@ def _audit_waiting(state: ClusterState) -> Iterator[str]:
             item = array.template() if array is not None else state.jobs.get(job_id)
             if item is None or item.bucket() != bucket:
                 yield f"job {job_id} waits in {bucket}, where it does not belong"
-    entered = [job_id for _, line in state.waits.room.lines() for job_id in line.entries()]
+    entered = [job_id for _, line in state.waits.pending.lines() for job_id in line.entries()]
     everywhere = sorted([*entered, *waits.delayed, *waits.blocked, *waits.forced, *waits.held])
     items: list[WaitingItem] = [job for job in state.jobs.values() if job.state in PENDING]
     items += [array for array in state.arrays.values() if array.count]

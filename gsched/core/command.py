@@ -120,7 +120,7 @@ class ModifyJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeCondition:
+class EvaluateCondition:
     """Does a condition on jobs hold, as -w has them? Changes nothing."""
 
     user: str
@@ -324,7 +324,7 @@ Command = (
     Submit
     | JobCommand
     | ModifyJobs
-    | JudgeCondition
+    | EvaluateCondition
     | ControlHosts
     | ControlGpus
     | ControlQueues

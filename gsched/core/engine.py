@@ -27,11 +27,11 @@ from gsched.core.command import (
     ControlQueues,
     ControlReservations,
     EndOrphans,
+    EvaluateCondition,
     HostDisconnected,
     HostHello,
     HostReported,
     JobCommand,
-    JudgeCondition,
     ModifyJobs,
     RaiseNumbers,
     Reconfigure,
@@ -43,10 +43,10 @@ from gsched.core.control import administration, advance_reservations, gpu_closin
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
-from gsched.core.dispatch.snapshot_builder import Outlook, local_type_of
+from gsched.core.dispatch.snapshot_builder import SnapshotBuilder, local_type_of
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
-from gsched.core.hosts.host_reports import HostNews
-from gsched.core.hosts.restart_grace import Returning
+from gsched.core.hosts.host_reports import HostReports
+from gsched.core.hosts.restart_grace import RestartGrace
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.pending import pending_reasons
@@ -59,10 +59,10 @@ from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission import modify
 from gsched.core.submission.admission import AdmissionContext, admit
-from gsched.core.submission.job_making import Making, MakingProgress
+from gsched.core.submission.job_making import MakingProgress, SubmissionMaking
 from gsched.core.submission.known_resources import check_requirement
 from gsched.core.submission.requirement_check import judge_for
-from gsched.core.submission.requirement_updates import Rejudging
+from gsched.core.submission.requirement_updates import RequirementUpdates
 from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
@@ -109,18 +109,18 @@ class Engine:
         self.failure: Exception | None = None
         """Why the last scheduling cycle failed; None when it did not."""
         self._judge = judge_for(config)
-        self._outlook = Outlook(state, self.observations)
-        self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
+        self._snapshots = SnapshotBuilder(state, self.observations)
+        self._dispatcher = Dispatcher(state, self.observations, self._snapshots.forget)
         self._dependents = Dependents(state)
-        self._making = Making(state)
+        self._making = SubmissionMaking(state)
         self._settled = 0
         """Turns in which jobs of accepted submissions were made, since a cycle was asked for on their behalf."""
         self._timeouts = Timeouts(state, self.observations)
-        self._host_news = HostNews(state, self.observations, self._outlook.forget, self._timeouts)
-        self._returning = Returning(state, self.observations)
+        self._host_reports = HostReports(state, self.observations, self._snapshots.forget, self._timeouts)
+        self._restart_grace = RestartGrace(state, self.observations)
         self._unread = Unread(state.pending)
-        self._rejudging = Rejudging(state)
-        self._rejudging.begin()  # the configuration may have changed while no master was there
+        self._requirement_updates = RequirementUpdates(state)
+        self._requirement_updates.begin()  # the configuration may have changed while no master was there
         self._schedule = schedule
         self._ticked_at = now
         self._reasons_stood = False
@@ -130,7 +130,7 @@ class Engine:
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, Decision], None]] = {
-            JudgeCondition: self._judge_condition,
+            EvaluateCondition: self._judge_condition,
             ControlHosts: self._control_hosts,
             ControlGpus: self._control_gpus,
             ControlQueues: self._control_queues,
@@ -153,7 +153,7 @@ class Engine:
             **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
         """Commands that look at many jobs."""
-        self._host_news.observe_all(self.config)
+        self._host_reports.observe_all(self.config)
         state.give_back(now)
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
 
@@ -232,7 +232,7 @@ class Engine:
         """Some more jobs of an accepted submission."""
         progress = self._making.step(self.config, decision.record, steps)
         if progress is MakingProgress.OVER_UNDER_ANOTHER:
-            self._rejudging.begin()
+            self._requirement_updates.begin()
         self._settled = self._settled + 1 if progress is MakingProgress.MORE else 0
         if self._settled % TURNS_UNSEEN == 0:
             self._wake()
@@ -242,7 +242,7 @@ class Engine:
         hosts; jobs that depend on others go on, or end.
         """
         job_part_reports.settle(decision)
-        self._rejudging.note(decision.events)
+        self._requirement_updates.note(decision.events)
         before = len(decision.events)
         self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
         if len(decision.events) > before:
@@ -289,7 +289,7 @@ class Engine:
     def _control_hosts(self, command: ControlHosts, decision: Decision) -> None:
         administration.control_hosts(command, decision)
         for host in decision.reply:
-            self._outlook.forget(host)
+            self._snapshots.forget(host)
         self._wake()
 
     def _control_gpus(self, command: ControlGpus, decision: Decision) -> None:
@@ -299,14 +299,14 @@ class Engine:
     def _gpus_changed(self, hosts: Iterable[str]) -> None:
         """Which GPUs of these hosts are offered."""
         for host in hosts:
-            self._host_news.observe(self.config, host)
+            self._host_reports.observe(self.config, host)
             self._wake()
 
     def _control_queues(self, command: ControlQueues, decision: Decision) -> None:
         administration.control_queues(command, decision)
         self._wake()
 
-    def _judge_condition(self, command: JudgeCondition, decision: Decision) -> None:
+    def _judge_condition(self, command: EvaluateCondition, decision: Decision) -> None:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
     def _control_groups(self, command: ControlGroups, decision: Decision) -> None:
@@ -345,9 +345,9 @@ class Engine:
         self.config = decision.config = command.config
         forget_gpu_hosts(decision)
         self._judge = judge_for(command.config)
-        self._rejudging.begin()
+        self._requirement_updates.begin()
         self.planned = looked_at_by_nobody(self.planned)
-        self._host_news.observe_all(self.config)
+        self._host_reports.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:
                 decision.instruct(ConfigureAgent(host, self.observations.roll.reported_by(host)))
@@ -356,16 +356,16 @@ class Engine:
     # -- agents ---------------------------------------------------------------------------------------------------
 
     def _hello(self, command: HostHello, decision: Decision) -> None:
-        self._host_news.hello(command, decision)
+        self._host_reports.hello(command, decision)
         self._wake()
 
     def _reported(self, command: HostReported, decision: Decision) -> None:
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
-        if self._host_news.reported(command, decision):
+        if self._host_reports.reported(command, decision):
             self._wake()
 
     def _disconnected(self, command: HostDisconnected, decision: Decision) -> None:
-        if self._host_news.disconnected(command, decision):
+        if self._host_reports.disconnected(command, decision):
             self._wake()
 
     def _attempt_started(self, command: AttemptStarted, decision: Decision) -> None:
@@ -422,7 +422,7 @@ class Engine:
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
-        due.append(self._returning.due(self.config, now))
+        due.append(self._restart_grace.due(self.config, now))
         due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
@@ -440,10 +440,10 @@ class Engine:
         self._give_back(now)
         self.needs_cycle = False
         self.state.let_go_on(now)
-        if self._rejudging.is_due:
-            self._rejudging.step(self._judge, decision)
+        if self._requirement_updates.is_due:
+            self._requirement_updates.step(self._judge, decision)
             self._news = True
-            if self._rejudging.is_due:
+            if self._requirement_updates.is_due:
                 self.needs_cycle = True
                 return decision
         if self.state.pending and self._unread.step(local_type_of(self.config), steps):
@@ -456,7 +456,7 @@ class Engine:
             self.reasons, self.planned, self._tried = {}, {}, {}
             self.misses_own_starts = False
             return decision
-        awaited = self._returning.awaited(self.config, now)
+        awaited = self._restart_grace.awaited(self.config, now)
         if awaited:
             self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
             return decision
@@ -506,7 +506,7 @@ class Engine:
 
     def snapshot(self, now: float, leave_out: Container[WaitingClass] = ()) -> Snapshot:
         """What a cycle sees now, without the kinds of jobs to be left out."""
-        return self._outlook.snapshot(self.config, now, leave_out, self.planned)
+        return self._snapshots.snapshot(self.config, now, leave_out, self.planned)
 
     def own_reasons(self, number: int) -> tuple[PendingReason, ...]:
         """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""

@@ -24,7 +24,7 @@ from gsched.door.address import Listener
 from gsched.door.complaints import Complaints
 from gsched.wire.calls.door_relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
 from gsched.wire.channel import MESSAGE_LIMIT
-from gsched.wire.identity.identity_assertion import LOOK_S, Vouching
+from gsched.wire.identity.identity_assertion import LOOK_S, IdentityAssertion
 from gsched.wire.identity.socket_peer import peer_of
 from gsched.wire.messages.frames import HEADER, MAX_FRAME, ProtocolError, frame
 
@@ -56,9 +56,9 @@ class RelayOpening(NamedTuple):
 class CallRelay:
     """Serves one socket until `close`, in a thread of its own."""
 
-    def __init__(self, listener: Listener, vouching: Vouching) -> None:
+    def __init__(self, listener: Listener, assertion: IdentityAssertion) -> None:
         self._listener = listener
-        self._vouching = vouching
+        self._assertion = assertion
         self._calls: Counter[int] = Counter()
         self._bytes: Counter[int] = Counter()
         self._complaints = Complaints(log)
@@ -100,8 +100,8 @@ class CallRelay:
         """Whether the master that calls go on with has been revoked meanwhile, the commands' of the door too."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._vouching.look()
-            await self._vouching.aio_look()
+            self._assertion.look()
+            await self._assertion.aio_look()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection from its beginning to its end."""
@@ -136,12 +136,12 @@ class CallRelay:
             first = await _next_frame(reader)
         opening = read_opening(first)
         try:
-            metadata = self._vouching.metadata_of(uid)
-            channel = await self._vouching.aio_channel()
+            metadata = self._assertion.metadata_of(uid)
+            channel = await self._assertion.aio_channel()
         except GschedError as error:
             raise RelayRefused(grpc.StatusCode[error.status], error.text) from None
         begin: Any = channel.stream_stream(opening.method)
-        waits = opening.waits and self._vouching.aio_may_wait
+        waits = opening.waits and self._assertion.aio_may_wait
         call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
         upwards = asyncio.create_task(self._send_on(uid, reader, call))
         try:
@@ -149,7 +149,7 @@ class CallRelay:
             if self._stop.is_set():
                 raise RelayRefused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
             if await call.code() is grpc.StatusCode.UNAVAILABLE:
-                self._vouching.aio_failed(channel)
+                self._assertion.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
             return ending((await call.code()).value[0], str(await call.details() or ""), besides)
         finally:
@@ -227,8 +227,8 @@ def read_opening(found: tuple[bytes, bytes]) -> RelayOpening:
     return RelayOpening(method, timeout_s, waits == "1")
 
 
-def open_relay(path: str, vouching: Vouching) -> CallRelay:
+def open_relay(path: str, assertion: IdentityAssertion) -> CallRelay:
     """The relay at this path, begun. Raises GschedError when the socket cannot be opened."""
-    relay = CallRelay(address.listen(path, others=True), vouching)
+    relay = CallRelay(address.listen(path, others=True), assertion)
     relay.start()
     return relay

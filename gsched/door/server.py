@@ -36,7 +36,7 @@ from gsched.door.protocol import ProtocolError
 from gsched.wire.identity.socket_peer import peer_of
 
 if TYPE_CHECKING:
-    from gsched.wire.identity.identity_assertion import Vouching
+    from gsched.wire.identity.identity_assertion import IdentityAssertion
 
 log = logging.getLogger(__name__)
 
@@ -295,19 +295,19 @@ def serve(
     socket_path: str,
     *,
     configuration: Path | None = None,
-    vouching: Vouching | None = None,
+    assertion: IdentityAssertion | None = None,
     workers: int = WORKERS,
     manager: ServiceManager = NOBODY,
 ) -> None:
     """Be the door of this host until SIGTERM or SIGINT; call it from the main thread of a process of its own.
 
-    `socket_path` is absolute; when `configuration` is given, the path is announced there to the launchers. `vouching`
+    `socket_path` is absolute; when `configuration` is given, the path is announced there to the launchers. `assertion`
     opens the door to every user of the host, and a relay beside it; both speak to the master under the user's name.
     Raises GschedError when a socket cannot be opened.
     """
-    others = vouching is not None
-    if vouching is not None:
-        vouching.check()
+    others = assertion is not None
+    if assertion is not None:
+        assertion.check()
     listener = address.listen(socket_path, others=others)
     relay = None
     try:
@@ -320,8 +320,8 @@ def serve(
         sys.setswitchinterval(0.0005)
         if configuration is not None:
             _announce(configuration, socket_path, others)
-        if vouching is not None:
-            relay = _serve_others(socket_path, vouching)
+        if assertion is not None:
+            relay = _serve_others(socket_path, assertion)
         log.info("open on %s", socket_path)
         manager.ready(f"open on {socket_path}")
         door.serve()
@@ -334,15 +334,15 @@ def serve(
     log.info("closed")
 
 
-def _serve_others(socket_path: str, vouching: Vouching) -> Any:
+def _serve_others(socket_path: str, assertion: IdentityAssertion) -> Any:
     """Have commands speak for their callers, and open the relay beside the socket; returns it."""
     # The door of one user has no need of gRPC before its first command.
     from gsched.cli.session.master_links import serve_others
     from gsched.door.relay import open_relay
     from gsched.wire.calls.door_relay import SOCKET_NAME
 
-    serve_others(vouching)
-    return open_relay(str(Path(socket_path).with_name(SOCKET_NAME)), vouching)
+    serve_others(assertion)
+    return open_relay(str(Path(socket_path).with_name(SOCKET_NAME)), assertion)
 
 
 def _announce(configuration: Path, path: str, others: bool) -> None:

@@ -20,7 +20,7 @@ JOBS_AT_A_TIME = 1_000
 DROPPED_AT_A_TIME = 4
 
 
-class Checkpointing:
+class CheckpointWriter:
     """One checkpoint after another; lives in the engine's thread. `begin` makes what writes the state down."""
 
     def __init__(self, store: EventLog, begin: Callable[[], Writing]) -> None:

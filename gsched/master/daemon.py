@@ -25,12 +25,12 @@ from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
 from gsched.master.access import audit_log
 from gsched.master.access.audit_log import AuditLog
-from gsched.master.access.rate_limit import Throttle
-from gsched.master.access.request_gate import Gate, LetIn
+from gsched.master.access.rate_limit import RateLimit
+from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.order_delivery import OrderDelivery
 from gsched.master.engine_thread import EngineLoop, InboxItem
-from gsched.master.event_feed import Feed
+from gsched.master.event_feed import EventFeed
 from gsched.master.garbage_collection import settle_in, undisturbed
 from gsched.master.metrics.collection import Collection
 from gsched.master.metrics.http_server import MetricsServer
@@ -41,10 +41,10 @@ from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.rpc.end_notices import Ends
-from gsched.master.rpc.interactive_terminals import Attendance, killer
+from gsched.master.rpc.interactive_terminals import TerminalAttendance, killer
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.rpc.services import Services
-from gsched.master.store_lineage import Lineage, how_to_go_on
+from gsched.master.store_lineage import StoreLineage, how_to_go_on
 from gsched.master.timed_configuration import follow_groups, follow_time
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
@@ -60,7 +60,7 @@ from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.identity.caller_identity import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.identity.identity_assertion import check_certificate
 from gsched.wire.identity.munge import Munge
-from gsched.wire.identity.munge_credentials import ByMunge
+from gsched.wire.identity.munge_credentials import MungeCredentials
 from gsched.wire.identity.shared_callers import ByHost, ServedNames
 from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, bounded, listen, listen_tls
 
@@ -122,11 +122,11 @@ class Master:
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
         settle_in()  # what was replayed lives long
         self._board = Board(config)
-        self._feed = Feed()
+        self._feed = EventFeed()
         self._ends = Ends(self._board)
         self._sessions = AgentSessions(self._board, store)
         others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
-        self._sessions.lineage = self._lineage = Lineage(store, self._engine.state, self._disown, others)
+        self._sessions.lineage = self._lineage = StoreLineage(store, self._engine.state, self._disown, others)
         self._measurements = Measurements()
         self._loop = EngineLoop(
             self._engine,
@@ -141,7 +141,7 @@ class Master:
             self._board, self._measurements, lambda: self._sessions.connected, lambda: self._loop.problem
         )
         self._page = Page(collection.families)
-        self._attendance: Attendance | None = None
+        self._attendance: TerminalAttendance | None = None
         self._orders: OrderDelivery
         self._asyncio: asyncio.AbstractEventLoop
         self._asked = asyncio.Event()
@@ -164,9 +164,9 @@ class Master:
         reader = PastReader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
         services = ServiceContext(
-            self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number
+            self._loop, self._board, self._store, AdmittedCaller(), self._notes, self._lineage.first_number
         )
-        self._attendance = Attendance(self._board, killer(services))
+        self._attendance = TerminalAttendance(self._board, killer(services))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
             Services(
@@ -221,11 +221,11 @@ class Master:
 
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""
-        config, throttle = self._config, Throttle()
+        config, rate_limit = self._config, RateLimit()
         most = most_connections(len(config.hosts))
 
         def open_way(authenticator: Authenticator, options: Any = SERVER_OPTIONS) -> grpc.aio.Server:
-            gate = Gate(authenticator, self._config_now, audit, throttle, self._measurements)
+            gate = RequestGate(authenticator, self._config_now, audit, rate_limit, self._measurements)
             return services.added_to(grpc.aio.server(interceptors=[gate], options=options))
 
         own = open_way(OwnerOnly(agents=not config.is_shared))
@@ -237,7 +237,7 @@ class Master:
             servers.append(hosts)
         if config.network.munge_port is not None:
             munge = Munge(config.network.munge_socket)
-            by_munge = ByMunge(self._config_now, ServedNames(self._config_now), munge)
+            by_munge = MungeCredentials(self._config_now, ServedNames(self._config_now), munge)
             users = open_way(by_munge, bounded(SERVER_OPTIONS_FOR_ANYBODY, most))
             listen_tls(users, config.network.munge_port, config.network.tls_dir, config.master_host, hosts_only=False)
             servers.append(users)

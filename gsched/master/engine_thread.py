@@ -36,7 +36,7 @@ from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
-from gsched.master.checkpoint_writer import Checkpointing
+from gsched.master.checkpoint_writer import CheckpointWriter
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.views.board import Board
@@ -140,7 +140,7 @@ class EngineLoop:
         """Commands that are carried out in turns, and whose turn it is next."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
-        self._checkpoints = Checkpointing(store, lambda: Writing(engine.state))
+        self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
         self._turns = 0

@@ -12,7 +12,7 @@ FOLLOWER_LIMIT = 100_000
 """Events that a follower may be behind before it is cut off; it can come back with the last number it saw."""
 
 
-class Feed:
+class EventFeed:
     """Followers and what they have not read yet. None in a queue says that the follower was cut off."""
 
     def __init__(self) -> None:

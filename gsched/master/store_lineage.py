@@ -83,7 +83,7 @@ class FirstNumber:
             ) from None
 
 
-class Lineage:
+class StoreLineage:
     """The store of one master as agents know it. Lives in the gRPC loop's thread."""
 
     def __init__(

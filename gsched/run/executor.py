@@ -27,10 +27,10 @@ from gsched.run import attempt_files
 from gsched.run.account import UnixAccount
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
-from gsched.run.attempts.attempt_following import Following
+from gsched.run.attempts.attempt_following import AttemptFollower
 from gsched.run.attempts.lost_folders import record_again
 from gsched.run.attempts.shutdown import last_shutdown
-from gsched.run.attempts.task_orders import Tasking
+from gsched.run.attempts.task_orders import TaskOrders
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import DEFAULT_WINDOW_S
@@ -69,11 +69,11 @@ class ProcessExecutor:
         self._endings = AttemptEndings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
         self._held: dict[str, Attempt] = {}
-        self.tasking = Tasking(self._held, self._spool)
+        self.tasking = TaskOrders(self._held, self._spool)
         """What there is for tasks of these attempts."""
         self.cpu_peak_window_s = DEFAULT_WINDOW_S
         self._table: tuple[float, dict[int, process_tree.Process]] = (-1.0, {})
-        self._following = Following(
+        self._following = AttemptFollower(
             self._held,
             self._spool,
             cluster,

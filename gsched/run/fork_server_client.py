@@ -25,7 +25,7 @@ import msgspec
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run import forkserver
 from gsched.run.processes import process_tree
-from gsched.run.program import Papers, Program, ProgramEnd
+from gsched.run.program import Program, ProgramEnd, ProgramFiles
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
@@ -85,7 +85,7 @@ class ForkServer:
         """Run a program to its end. Raises OSError when it cannot be executed, or when the fork server died meanwhile;
         TimeoutError when it was killed after `limit_s`.
         """
-        token, papers = next(self._tokens), Papers(program)
+        token, papers = next(self._tokens), ProgramFiles(program)
         ended = self._programs[token] = self._loop.create_future()
         try:
             self._request(f"{forkserver.RUN}{token}", papers.fds)

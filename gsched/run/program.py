@@ -71,7 +71,7 @@ class RunsPrograms(Protocol):
         ...
 
 
-class Papers:
+class ProgramFiles:
     """The files without a name that go to the fork server with a program, in its order. Raises OSError."""
 
     def __init__(self, program: Program) -> None:

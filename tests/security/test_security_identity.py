@@ -24,7 +24,7 @@ from gsched.master.agents.agent_service import AgentServicer
 from gsched.wire.calls.client import Client
 from gsched.wire.identity.caller_identity import OwnerOnly, ProvenCaller
 from gsched.wire.identity.certificates import fingerprint
-from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.identity_assertion import IdentityAssertion
 from gsched.wire.identity.shared_callers import USER_KEY, USER_NAME
 from gsched.wire.messages.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
@@ -254,10 +254,10 @@ def test_users_of_one_door_are_never_mixed_up(master: SharedMaster, monkeypatch:
     """All of them share one connection; whose a call is, is said with each call, and only by the host."""
     names = {1001: "ann", 1002: "bob", 1003: "adm"}
     monkeypatch.setattr("gsched.wire.identity.identity_assertion.user_name", lambda uid: names.get(uid, str(uid)))
-    vouching = Vouching(master.config, "gpu1")
+    assertion = IdentityAssertion(master.config, "gpu1")
 
     def calls(uid: int) -> set[str]:
-        client = Client("x", wait_s=10.0, channel=vouching.channel_of(uid))
+        client = Client("x", wait_s=10.0, channel=assertion.channel_of(uid))
         found = {client.cluster().cluster for _ in range(60)}
         return found | {event.kind for event in client.events(follow=False)}
 
@@ -268,8 +268,8 @@ def test_users_of_one_door_are_never_mixed_up(master: SharedMaster, monkeypatch:
 
 
 def test_who_uses_a_channel_of_a_user_cannot_name_another(master: SharedMaster) -> None:
-    vouching = Vouching(master.config, "gpu1")
-    stub = scheduler_pb2_grpc.SchedulerStub(vouching.channel_of(0))
+    assertion = IdentityAssertion(master.config, "gpu1")
+    stub = scheduler_pb2_grpc.SchedulerStub(assertion.channel_of(0))
     for call in (stub.Cluster, stub.Events):
         with pytest.raises(TypeError):
             call(scheduler_pb2.ClusterRequest(), metadata=ANN)
@@ -281,7 +281,7 @@ def test_a_host_gives_no_word_for_what_is_no_name(
 ) -> None:
     monkeypatch.setattr("gsched.wire.identity.identity_assertion.user_name", lambda uid: name)
     with pytest.raises(PermissionDenied, match="uid 12345 has no name on this host"):
-        Vouching(master.config, "gpu1").channel_of(12345)
+        IdentityAssertion(master.config, "gpu1").channel_of(12345)
 
 
 @pytest.mark.parametrize("name", ["ann", "_apt", "svc$", "ann@example.org", "EXAMPLE\\ann", "j.doe-2", "1st"])

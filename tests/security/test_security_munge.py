@@ -23,7 +23,7 @@ from gsched.wire.calls.client import Client
 from gsched.wire.identity import munge as library
 from gsched.wire.identity.certificates import fingerprint
 from gsched.wire.identity.munge import Munge
-from gsched.wire.identity.munge_credentials import CREDENTIAL_KEY, ByMunge, payload, stamping_channel
+from gsched.wire.identity.munge_credentials import CREDENTIAL_KEY, MungeCredentials, payload, stamping_channel
 from gsched.wire.identity.shared_callers import USER_KEY, ServedNames
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
 from tests.support.shared_master import MASTER, SharedMaster, free_port
@@ -73,7 +73,7 @@ class StampedMaster(SharedMaster):
 
     def open(self) -> list[grpc.aio.Server]:
         self.known = ServedNames(lambda: self.config, self.accounts.get)
-        auth = ByMunge(lambda: self.config, self.known, self.munge, lambda uid: self.names.get(uid))
+        auth = MungeCredentials(lambda: self.config, self.known, self.munge, lambda uid: self.names.get(uid))
         assert self.config.network.munge_port is not None
         return [*super().open(), self.server(auth, self.config.network.munge_port, hosts_only=False)]
 

@@ -17,7 +17,7 @@ from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.calls.client import Client
 from gsched.wire.identity.certificates import BadCertificate, fingerprint, read_credentials
-from gsched.wire.identity.identity_assertion import Vouching, agent_channel
+from gsched.wire.identity.identity_assertion import IdentityAssertion, agent_channel
 from gsched.wire.identity.master_trust import Trust
 from gsched.wire.identity.trusted_channel import TrustedChannel
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
@@ -76,13 +76,13 @@ def hello(config: ClusterConfig) -> str:
     return asyncio.run(session())
 
 
-def by_relay(vouching: Vouching) -> grpc.StatusCode:
+def by_relay(assertion: IdentityAssertion) -> grpc.StatusCode:
     """How a call ends on the door's connection for the relay."""
 
     async def call() -> grpc.StatusCode:
-        channel = await vouching.aio_channel()
+        channel = await assertion.aio_channel()
         method = channel.stream_stream("/gsched.wire.v1.Waiting/Ends")
-        begun = method(metadata=vouching.metadata_of(0), timeout=60)
+        begun = method(metadata=assertion.metadata_of(0), timeout=60)
         await begun.done_writing()
         code: grpc.StatusCode = await begun.code()
         return code
@@ -93,8 +93,8 @@ def by_relay(vouching: Vouching) -> grpc.StatusCode:
 def test_a_door_says_nothing_to_a_master_whose_certificate_is_revoked(
     master: SharedMaster, host: ClusterConfig
 ) -> None:
-    vouching = Vouching(host, "gpu1")
-    client = Client("x", wait_s=60.0, channel=vouching.channel_of(0))
+    assertion = IdentityAssertion(host, "gpu1")
+    client = Client("x", wait_s=60.0, channel=assertion.channel_of(0))
     assert asked(client) == "ann/gpu1/door/user"
     revoke_master(master, host)
     with pytest.raises(PermissionDenied, match=REVOKED):  # on the connection that there was
@@ -102,35 +102,37 @@ def test_a_door_says_nothing_to_a_master_whose_certificate_is_revoked(
     with pytest.raises(PermissionDenied, match=REVOKED):
         list(client.events(follow=False))
     with pytest.raises(PermissionDenied, match=REVOKED):
-        asked(Client("x", wait_s=60.0, channel=Vouching(host, "gpu1").channel_of(0)))
+        asked(Client("x", wait_s=60.0, channel=IdentityAssertion(host, "gpu1").channel_of(0)))
     make_host(str(master.tls), master.signer, MASTER, 30, renew=True)
     assert asked(client) == "ann/gpu1/door/user"
     assert len(list(client.events(follow=False))) == 3
     make_host(str(master.tls), master.signer, MASTER, 30, renew=True)  # and once more: none is kept for ever
-    assert asked(Client("x", wait_s=60.0, channel=Vouching(host, "gpu1").channel_of(0))) == "ann/gpu1/door/user"
+    assert (
+        asked(Client("x", wait_s=60.0, channel=IdentityAssertion(host, "gpu1").channel_of(0))) == "ann/gpu1/door/user"
+    )
 
 
 def test_a_call_that_goes_on_ends_when_the_masters_certificate_is_revoked(
     master: SharedMaster, host: ClusterConfig
 ) -> None:
-    vouching = Vouching(host, "gpu1")
-    events = Client("x", wait_s=60.0, channel=vouching.channel_of(0)).events(follow=True)
+    assertion = IdentityAssertion(host, "gpu1")
+    events = Client("x", wait_s=60.0, channel=assertion.channel_of(0)).events(follow=True)
     assert [next(events).seq for _ in range(2)] == [0, 1]
     revoke_master(master, host)
-    vouching.look()
+    assertion.look()
     with pytest.raises(PermissionDenied, match=REVOKED):
         for _ in events:
             pass
 
 
 def test_the_relay_says_nothing_to_it(master: SharedMaster, host: ClusterConfig) -> None:
-    vouching = Vouching(host, "gpu1")
-    assert by_relay(vouching) is grpc.StatusCode.OK
+    assertion = IdentityAssertion(host, "gpu1")
+    assert by_relay(assertion) is grpc.StatusCode.OK
     revoke_master(master, host)
     with pytest.raises(PermissionDenied, match=REVOKED):
-        by_relay(vouching)
+        by_relay(assertion)
     make_host(str(master.tls), master.signer, MASTER, 30, renew=True)
-    assert by_relay(vouching) is grpc.StatusCode.OK
+    assert by_relay(assertion) is grpc.StatusCode.OK
 
 
 def test_an_agent_says_nothing_to_it(master: SharedMaster, host: ClusterConfig) -> None:
@@ -170,22 +172,22 @@ def test_who_proves_itself_by_munge_looks_as_well(master: SharedMaster, host: Cl
 def test_a_master_that_is_away_is_waited_for_with_a_list_too(host: ClusterConfig, master: SharedMaster) -> None:
     (tls_of(host) / "revoked").write_text("00" * 32 + "\n")
     network = msgspec.structs.replace(host.network, port=1)
-    vouching = Vouching(msgspec.structs.replace(host, network=network), "gpu1")
+    assertion = IdentityAssertion(msgspec.structs.replace(host, network=network), "gpu1")
     said: list[str] = []
-    client = Client("x", wait_s=0.3, on_wait=said.append, channel=vouching.channel_of(0))
+    client = Client("x", wait_s=0.3, on_wait=said.append, channel=assertion.channel_of(0))
     for question in (client.cluster, lambda: list(client.events(follow=False))):
         with pytest.raises(Unavailable, match="the master at x has not answered for"):
             question()
     assert said == ["the master"] * 2
     with pytest.raises(Unavailable):
-        hello(vouching.config)
-    assert asked(Client("x", wait_s=60.0, channel=Vouching(host, "gpu1").channel_of(0))).startswith("ann/")
+        hello(assertion.config)
+    assert asked(Client("x", wait_s=60.0, channel=IdentityAssertion(host, "gpu1").channel_of(0))).startswith("ann/")
 
 
 def test_a_list_that_cannot_be_understood_stops_everything(master: SharedMaster, host: ClusterConfig) -> None:
     (tls_of(host) / "revoked").write_text("rubbish\n")
     with pytest.raises(GschedError, match="is not the SHA-256 fingerprint"):
-        asked(Client("x", wait_s=60.0, channel=Vouching(host, "gpu1").channel_of(0)))
+        asked(Client("x", wait_s=60.0, channel=IdentityAssertion(host, "gpu1").channel_of(0)))
     with pytest.raises(GschedError, match="is not the SHA-256 fingerprint"):
         hello(host)
 
@@ -197,7 +199,7 @@ def test_a_daemon_does_not_begin_with_a_certificate_of_its_own_that_is_revoked(
     assert read_credentials(str(tls), "gpu1").host == "gpu1"
     shutil.copy(revoke(str(master.tls), "gpu1", "2026-01-01"), tls)
     with pytest.raises(BadCertificate) as caught:
-        Vouching(host, "gpu1").check()
+        IdentityAssertion(host, "gpu1").check()
     assert caught.value.text == (
         f"{tls}/gpu1.crt: is revoked ({tls}/revoked names it); "
         "`gadmin host-cert --renew gpu1` on the administrator's machine makes a new one"

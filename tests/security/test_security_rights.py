@@ -20,8 +20,8 @@ from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.master.access import audit_log
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.method_policy import RULES, Who
-from gsched.master.access.rate_limit import Throttle
-from gsched.master.access.request_gate import Gate, LetIn
+from gsched.master.access.rate_limit import RateLimit
+from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.views.view import JobFilter, Submission
@@ -75,13 +75,13 @@ class Answering(scheduler_pb2_grpc.SchedulerServicer):
     """A few calls of the service, without a cluster behind them."""
 
     def __init__(self) -> None:
-        self.gate: Gate
+        self.gate: RequestGate
         self.users: list[str] = []
         self.held = asyncio.Event()
 
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
-        self.users.append(LetIn().caller(context).user)
+        self.users.append(AdmittedCaller().caller(context).user)
         return scheduler_pb2.SubmitReply(jobs=[model_pb2.Submitted(job_id=number) for number in (7, 8, 9)])
 
     @answers
@@ -122,7 +122,7 @@ class Setting:
         self.audit = AuditLog(str(self.log))
         self.behind = Answering()
         self.clock = 0.0
-        self.gate = Gate(self.auth, self.config, self.audit, Throttle(lambda: self.clock))
+        self.gate = RequestGate(self.auth, self.config, self.audit, RateLimit(lambda: self.clock))
         self.socket = str(folder / "s")
         self.client: Client
 

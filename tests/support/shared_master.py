@@ -14,7 +14,7 @@ import grpc.aio
 from gsched.app.installation.authority import Authority, make_authority, make_host
 from gsched.base.errors import PermissionDenied
 from gsched.master.access.audit_log import AuditLog
-from gsched.master.access.request_gate import Gate, LetIn
+from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.hosts.host import HostConfig
 from gsched.wire.identity.caller_identity import Authenticator
@@ -36,7 +36,7 @@ HOSTS = (MASTER, "gpu1", "gpu2")
 
 def said_by(context: Any) -> str:
     """Who called, as one word."""
-    caller = LetIn().caller(context)
+    caller = AdmittedCaller().caller(context)
     return f"{caller.user}/{caller.host}/{caller.way}/{'admin' if caller.is_admin else 'user'}"
 
 
@@ -73,7 +73,7 @@ class Agents(agent_pb2_grpc.AgentServiceServicer):
         if await context.read() is grpc.aio.EOF:
             return
         try:
-            await LetIn().again(context)
+            await AdmittedCaller().again(context)
         except PermissionDenied as error:
             refusal = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=error.text))
             await context.write(agent_pb2.MasterBatch(messages=[refusal]))
@@ -132,7 +132,7 @@ class SharedMaster:
 
     def server(self, auth: Authenticator, port: int, *, hosts_only: bool) -> grpc.aio.Server:
         options = bounded(SERVER_OPTIONS if hosts_only else SERVER_OPTIONS_FOR_ANYBODY, self.connections)
-        server = grpc.aio.server(interceptors=[Gate(auth, lambda: self.config, self.audit)], options=options)
+        server = grpc.aio.server(interceptors=[RequestGate(auth, lambda: self.config, self.audit)], options=options)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)  # type: ignore[abstract]  # asked nothing else
         waiting_pb2_grpc.add_WaitingServicer_to_server(Ending(), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)

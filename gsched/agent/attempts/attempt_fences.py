@@ -25,7 +25,7 @@ _PATIENCE_S = 10.0
 """How long a job that has GPUs waits for the first look at them after the agent's start."""
 
 
-class Fencing:
+class AttemptFences:
     """What `Attempts` asks for fences. `ground` is where groups can be made, or the reason why they cannot; `others()`
     names the groups there that are not those of attempts.
     """

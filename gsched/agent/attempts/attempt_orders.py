@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.agent.attempts.attempt_fences import Fencing
+from gsched.agent.attempts.attempt_fences import AttemptFences
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
-from gsched.agent.attempts.unkillable_reports import Unkillables
-from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
+from gsched.agent.attempts.unkillable_reports import UnkillableReports
+from gsched.agent.blocking_pool import PATH_PATIENCE_S, BlockingPool
 from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
 from gsched.agent.gpu_use import use_files
@@ -29,7 +29,7 @@ from gsched.agent.output.failure_diagnosis import ErrorsOf, FailureDiagnosis, no
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
-from gsched.agent.output.report_delivery import Letters
+from gsched.agent.output.report_delivery import ReportDelivery
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
@@ -68,7 +68,7 @@ class Attempts:
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
         surroundings: HostContext,
-        fencing: Fencing | None = None,
+        fencing: AttemptFences | None = None,
         prolog_epilog: PrologEpilog | None = None,
         accounts: HostAccounts | None = None,
         locks: GpuLockFolders | None = None,
@@ -99,7 +99,7 @@ class Attempts:
             owners=gpu_owners or self.owners,
             folder=self.folder,
         )
-        self.unkillable = Unkillables(send)
+        self.unkillable = UnkillableReports(send)
         self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
         """Whose store has ordered an attempt, where that is known."""
         self._reasons: dict[AttemptKey, str] = {}
@@ -124,9 +124,9 @@ class Attempts:
         )
         self.run_program = self._executor.run_program
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
-        self._aside = Aside()
-        self._letters = Letters(self._executor, self._on_written, self._aside)
-        self._diagnosis = FailureDiagnosis(self._executor, self._aside, xids)
+        self._blocking = BlockingPool()
+        self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
+        self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, surroundings)
 
@@ -142,7 +142,7 @@ class Attempts:
             if order.is_part:
                 self._elsewhere.add(key)
             if key not in self._ended:
-                self._letters.expect(key, order)
+                self._reports.expect(key, order)
         if self._fencing is not None:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
                 log.warning("processes of attempt %s, of which nothing is known, are still there", name)
@@ -165,7 +165,7 @@ class Attempts:
         """
         if self._diagnosing:
             await asyncio.wait(list(self._diagnosing))
-        await self._letters.settle()
+        await self._reports.settle()
 
     async def limit_outputs(self) -> None:
         """For ever: keep what jobs print without -o within bounds."""
@@ -238,10 +238,10 @@ class Attempts:
         interval_s = self.terminate_interval_s
         # Where the user's paths lead is looked up in the user's name.
         start = Start(message, spec, allocation, part, login)
-        order = await self._aside.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
+        order = await self._blocking.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
         if order.any_gpu:
             self.holdings.may_use_any(key)
-        self._letters.expect(key, order)
+        self._reports.expect(key, order)
         await self._executor.start(order)
 
     def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
@@ -361,7 +361,7 @@ class Attempts:
         if not whose:
             return self._executor.read_output(*key, stream, offset, most)
         reading = partial(self._executor.read_output, *key, stream, offset, most)
-        return await self._aside.run(whose, reading, PATH_PATIENCE_S)
+        return await self._blocking.run(whose, reading, PATH_PATIENCE_S)
 
     async def read_kept(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
         """The same of what is kept here alone: nothing of a stream whose file could be opened."""
@@ -373,7 +373,7 @@ class Attempts:
         self._started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
         self.gpu_use.begin()
-        self._letters.started((job_id, attempt))
+        self._reports.started((job_id, attempt))
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
@@ -390,7 +390,7 @@ class Attempts:
             order = self._executor.order(*key)
             if order is not None:
                 part = order.holding
-                self._letters.expect(key, order)
+                self._reports.expect(key, order)
                 if order.is_part:
                     self._elsewhere.add(key)
         if part is not None and part.gpus:
@@ -421,7 +421,7 @@ class Attempts:
 
     def _write_end(self, key: AttemptKey) -> None:
         """What people get to read of the end: all that is known of it is in the result by now."""
-        if self._letters.ended(key, self._ended[key]):
+        if self._reports.ended(key, self._ended[key]):
             self._unwritten.add(key)
 
     def _on_written(self, key: AttemptKey, result: AttemptResult) -> None:

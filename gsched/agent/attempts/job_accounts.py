@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsched.agent.attempts.pam_limits import Granted, PamLimits
-from gsched.agent.blocking_pool import Aside
+from gsched.agent.blocking_pool import BlockingPool
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import Conflict, NotFound, ResourceExhausted
 from gsched.base.machine.system_users import first_ordinary, why_system
@@ -82,7 +82,7 @@ class HostAccounts:
         self._system_users = system_users
         self._first = first
         self._known: dict[str, tuple[float, FoundAccount]] = {}
-        self._aside = Aside()
+        self._blocking = BlockingPool()
         if site_user and self._uid and site_user != self._own:
             log.warning(
                 "LSB_PRE_POST_EXEC_USER=%s: the agent of %s is %s's and runs the commands before and after jobs as %s",
@@ -121,7 +121,7 @@ class HostAccounts:
         if known is not None and now - at < KEEP_S:
             return known
         try:
-            found = await self._aside.run(name, lambda: self._look_up(name), PATIENCE_S)
+            found = await self._blocking.run(name, lambda: self._look_up(name), PATIENCE_S)
         except LookupError:
             self._known.pop(name, None)
             raise NotFound(coded("account.unknown", name, self._host)) from None

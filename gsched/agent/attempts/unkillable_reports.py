@@ -13,7 +13,7 @@ from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
 
-class Unkillables:
+class UnkillableReports:
     """Those of one host. `send` puts a message to the master into the stream (or drops it)."""
 
     def __init__(self, send: Callable[[agent_pb2.AgentMessage], None]) -> None:

@@ -31,8 +31,8 @@ STUCK_S = 600.0
 """A GPU whose mode the driver would not set is left in its mode for so long."""
 
 
-class Modes:
-    """A keeper of gsched.agent.gpu.gpu_prolog_epilog and a judge of GpuWatch."""
+class ComputeModes:
+    """A hook of gsched.agent.gpu.gpu_prolog_epilog and a judge of GpuWatch."""
 
     def __init__(self, watch: GpuWatch, records: ModeRecords, clock: Clock) -> None:
         self._watch = watch
@@ -113,7 +113,7 @@ class Modes:
         finally:
             self._tidying = None
 
-    # -- the keeper -----------------------------------------------------------------------------------------------
+    # -- the hook -------------------------------------------------------------------------------------------------
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Put the attempt's GPUs into its mode. Raises GschedError when one cannot be."""

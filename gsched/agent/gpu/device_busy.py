@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class DeviceBusy:
-    """A judge of GpuWatch, and what Custody asks about attempts that have failed."""
+    """A judge of GpuWatch, and what PrologEpilog asks about attempts that have failed."""
 
     def __init__(self, watch: GpuWatch) -> None:
         self._watch = watch

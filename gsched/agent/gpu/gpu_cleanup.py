@@ -59,9 +59,11 @@ GpusOfAttempts = Callable[[], Mapping[str, frozenset[str]]]
 """Attempt (`17.1`) -> UUIDs of its GPUs on this host, of the whole ones where it has parts."""
 
 
-class GpuCare:
-    """A keeper and a judge. `running`: attempts whose processes may be there; `returning`: those that have ended and
-    whose end is not told yet.
+class GpuCleanup:
+    """A hook of PrologEpilog and a judge of GpuWatch.
+
+    `running`: attempts whose processes may be there; `returning`: those that have ended and whose end is not told
+    yet.
     """
 
     def __init__(self, watch: GpuWatch, clock: Clock, *, running: GpusOfAttempts, returning: GpusOfAttempts) -> None:
@@ -173,7 +175,7 @@ class GpuCare:
             watch.close()
         self._followed.clear()
 
-    # -- the keeper -----------------------------------------------------------------------------------------------
+    # -- the hook -------------------------------------------------------------------------------------------------
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Look at the attempt's GPUs now. Raises GpusUnfit when one of them must not be used."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.held_resources import uuids_of
 from gsched.agent.gpu.compute_mode_records import ModeRecords
-from gsched.agent.gpu.compute_modes import Modes
+from gsched.agent.gpu.compute_modes import ComputeModes
 from gsched.agent.gpu.device_busy import DeviceBusy
 from gsched.agent.gpu.foreign_processes import ForeignRules
-from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_cleanup import GpuCleanup
 from gsched.agent.gpu.gpu_condition import HealthRules
 from gsched.agent.gpu.gpu_health import GpuHealth
 from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
@@ -32,8 +32,8 @@ from gsched.run.processes.process_tree import boot_id
 from gsched.wire.v1 import agent_pb2
 
 
-class GpuKeeping:
-    """The keepers and judges of one host. `attempts()` gives what is made after them, because it needs them."""
+class GpuGuard:
+    """The hooks and judges of one host. `attempts()` gives what is made after them, because it needs them."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class GpuKeeping:
             holdings=self._holdings,
             look=watch.look,
         )
-        self._care = GpuCare(
+        self._cleanup = GpuCleanup(
             watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
         )
         self._check = GpuCheck(
@@ -66,7 +66,7 @@ class GpuKeeping:
             look=watch.look,
             may_run=may_run,
         )
-        self._modes = Modes(watch, ModeRecords(spool / "gpu-modes.json", boot_id()), clock)
+        self._modes = ComputeModes(watch, ModeRecords(spool / "gpu-modes.json", boot_id()), clock)
         self._mps = mps
         busy = self._busy = DeviceBusy(watch)
         layouts = MigLayouts(self._holdings)
@@ -76,7 +76,7 @@ class GpuKeeping:
         )
         watch.judges += [
             self._health.judge,
-            self._care.judge,
+            self._cleanup.judge,
             lost.judge,
             busy.judge,
             self._modes.judge,
@@ -88,9 +88,9 @@ class GpuKeeping:
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.
         self.prolog_epilog = PrologEpilog(
-            [self._check, self._care, self._health, self._modes, self._mps],
+            [self._check, self._cleanup, self._health, self._modes, self._mps],
             blame=self._blame,
-            returning=[self._mps, self._health, self._care, self._modes, self._check],
+            returning=[self._mps, self._health, self._cleanup, self._modes, self._check],
         )
 
     def _held_boards(self) -> set[str]:
@@ -123,7 +123,7 @@ class GpuKeeping:
 
     def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings."""
-        self._care.rules = ForeignRules(
+        self._cleanup.rules = ForeignRules(
             action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
             kill_s=settings.gpu_foreign_kill_s,
             limit_mib=settings.gpu_foreign_mib,
@@ -142,5 +142,5 @@ class GpuKeeping:
 
     def close(self) -> None:
         """Follow nobody any more."""
-        self._care.close()
+        self._cleanup.close()
         self._check.close()

@@ -148,7 +148,7 @@ class GpuHealth:
             found.append(msgspec.structs.replace(still, index=index, problem=GONE, fault=GONE))
         return found
 
-    # -- a keeper (gpu_prolog_epilog) ---------------------------------------------------------------------------------
+    # -- a hook (gpu_prolog_epilog) -----------------------------------------------------------------------------------
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Raises ResourceExhausted when a GPU of the attempt has failed."""

@@ -1,8 +1,7 @@
 """GPUs into a job's hands and back: what is seen to before an attempt gets its GPUs, and before they are offered again.
 
-Each keeper sees to one thing (foreign processes on a GPU, its compute mode …). An attempt's end is told to the master
-only when
-all keepers are through, so that no GPU is handed out before. Nothing here waits without an end.
+Each hook sees to one thing (foreign processes on a GPU, its compute mode …). An attempt's end is told to the master
+only when all hooks are through, so that no GPU is handed out before. Nothing here waits without an end.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class GpusUnfit(ResourceExhausted):
     """The GPUs of an attempt must not be used now, and the master has been told which: its job need not wait."""
 
 
-class Keeper(Protocol):
+class GpuHook(Protocol):
     """What is done about the GPUs of an attempt at both of its ends."""
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
@@ -44,20 +43,20 @@ Blame = Callable[[AttemptKey, HostAllocation], Awaitable[AnyText]]
 
 
 class PrologEpilog:
-    """All keepers of a host, in the order in which they come into play."""
+    """All hooks of a host, in the order in which they are called."""
 
     def __init__(
-        self, keepers: Sequence[Keeper] = (), blame: Blame | None = None, *, returning: Sequence[Keeper] | None = None
+        self, hooks: Sequence[GpuHook] = (), blame: Blame | None = None, *, returning: Sequence[GpuHook] | None = None
     ) -> None:
-        """`returning`: the same keepers in their order after an attempt, if that is not the other way round."""
-        self._keepers = tuple(keepers)
-        self._returning = tuple(reversed(keepers)) if returning is None else tuple(returning)
+        """`returning`: the same hooks in their order after an attempt, if that is not the other way round."""
+        self._hooks = tuple(hooks)
+        self._returning = tuple(reversed(hooks)) if returning is None else tuple(returning)
         self._blame = blame
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
-        """Raises GschedError when one keeper refuses; `after` is still to be called then."""
-        for keeper in self._keepers if part.gpus else ():
-            await keeper.before(key, part, spec)
+        """Raises GschedError when one hook refuses; `after` is still to be called then."""
+        for hook in self._hooks if part.gpus else ():
+            await hook.before(key, part, spec)
 
     async def blame(self, key: AttemptKey, part: HostAllocation) -> AnyText:
         """What of its GPUs may have made an attempt fail, whose processes are gone. Never raises."""
@@ -70,9 +69,9 @@ class PrologEpilog:
             return ""
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
-        """Never raises: a keeper that fails is logged, and the others go on."""
-        for keeper in self._returning if part.gpus else ():
+        """Never raises: a hook that fails is logged, and the others go on."""
+        for hook in self._returning if part.gpus else ():
             try:
-                await keeper.after(key, part)
+                await hook.after(key, part)
             except Exception:
                 log.exception("the GPUs of attempt %s are not seen to", attempt_name(*key))

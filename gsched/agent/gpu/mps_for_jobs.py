@@ -102,7 +102,7 @@ async def _own(user: str) -> UnixAccount | None:
 
 
 class Mps:
-    """A keeper (see Custody) and a judge of reports (see GpuWatch). `program`: the control program; `ground`: where
+    """A hook (see PrologEpilog) and a judge of reports (see GpuWatch). `program`: the control program; `ground`: where
     daemons get control groups of their own, so that they do not end with the service that the agent is.
     """
 

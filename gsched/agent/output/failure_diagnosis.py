@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gsched.agent.blocking_pool import Aside
+from gsched.agent.blocking_pool import BlockingPool
 from gsched.agent.output.failure_lines import MOST_BYTES, failure_in
 from gsched.base.ids import attempt_name
 from gsched.model.jobs.failure import judge
@@ -34,9 +34,9 @@ def no_errors(name: str) -> Sequence[int]:
 class FailureDiagnosis:
     """That of one host's attempts."""
 
-    def __init__(self, executor: ProcessExecutor, aside: Aside, xids: ErrorsOf) -> None:
+    def __init__(self, executor: ProcessExecutor, blocking: BlockingPool, xids: ErrorsOf) -> None:
         self._executor = executor
-        self._aside = aside
+        self._blocking = blocking
         self._xids = xids
 
     @staticmethod
@@ -50,7 +50,7 @@ class FailureDiagnosis:
         name = attempt_name(*key)
         said: AttemptFailure | None = None
         try:
-            said = await self._aside.run(self._executor.user_of(*key), lambda: self._read(key), PATIENCE_S)
+            said = await self._blocking.run(self._executor.user_of(*key), lambda: self._read(key), PATIENCE_S)
         except TimeoutError:
             log.warning("the output of %s is not looked at: its file system does not answer", name)
         except Exception:

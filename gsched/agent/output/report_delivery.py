@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from gsched.agent.blocking_pool import Aside
+from gsched.agent.blocking_pool import BlockingPool
 from gsched.agent.output.mail import send
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import attempt_name
@@ -32,13 +32,13 @@ MAIL_PATIENCE_S = 30.0
 """How long the end of a job waits for its mail to be handed over."""
 
 
-class Letters:
+class ReportDelivery:
     """Those of one host. `on_written(key, result)` hears when all about an attempt's end is written."""
 
     def __init__(
-        self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None], aside: Aside
+        self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None], blocking: BlockingPool
     ) -> None:
-        self._aside = aside
+        self._blocking = blocking
         self._executor = executor
         self._on_written = on_written
         self._facts: dict[AttemptKey, ReportFacts] = {}
@@ -124,7 +124,7 @@ class Letters:
                 send(mail, subject, text(), run, account)
 
         try:
-            await self._aside.run(mail.facts.user, work, MAIL_PATIENCE_S)
+            await self._blocking.run(mail.facts.user, work, MAIL_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             problem = coded("attempt.not_mailed", mail.to, str(error) or coded("attempt.mail_too_long"))
             log.warning("%s: %s", attempt_name(*key), problem)
@@ -135,7 +135,7 @@ class Letters:
         """Put the report into the output file: whoever hears that a job is done can read it."""
         writing = partial(self._executor.report, *key, facts, result)
         try:
-            await self._aside.run(facts.user, writing, REPORT_PATIENCE_S)
+            await self._blocking.run(facts.user, writing, REPORT_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             log.warning("no report in the output file of %s: %s", attempt_name(*key), error or "its file system hangs")
         self._on_written(key, result)
@@ -144,7 +144,7 @@ class Letters:
         """There is no report above the output: what is to be said there."""
         writing = partial(self._executor.say_instead, *key, facts, sentence)
         try:
-            await self._aside.run(facts.user, writing, REPORT_PATIENCE_S)
+            await self._blocking.run(facts.user, writing, REPORT_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             log.warning("nothing said in the output file of %s: %s", attempt_name(*key), error or "it hangs")
         self._on_written(key, result)

@@ -73,7 +73,7 @@ class Load:
             del self._loads[self._uid]
 
 
-class LaunchDoor:
+class LaunchServer:
     """`prove(pid, uid)` names the attempt that a process belongs to; `hosts(key)` its hosts, a name for each slot."""
 
     def __init__(self, host: str, relay: TaskQuestions, prove: Prove, hosts: Hosts) -> None:

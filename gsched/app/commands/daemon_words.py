@@ -16,7 +16,7 @@ from gsched.app.commands.command_options import OPTION_ENVDIR
 from gsched.base.machine.open_files import raise_limit
 from gsched.base.machine.service import ServiceManager
 from gsched.config.configuration import load
-from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.identity_assertion import IdentityAssertion
 
 OPTION_HOST = click.option("--host", metavar="HOST", help="Name of the host in lsf.cluster (default: this machine's).")
 
@@ -65,6 +65,6 @@ def _run_door(conf: str, host: str | None, manager: ServiceManager) -> int:
     raise_limit()
     config = load(conf).required()
     socket = str(Path(config.folder_of("door")) / "door.sock")
-    vouching = Vouching(config, host or host_name()) if config.is_shared else None
-    server.serve(socket, configuration=Path(conf), vouching=vouching, manager=manager)
+    assertion = IdentityAssertion(config, host or host_name()) if config.is_shared else None
+    server.serve(socket, configuration=Path(conf), assertion=assertion, manager=manager)
     return 0

@@ -30,7 +30,7 @@ from gsched.cli.session.master_links import serves_others
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.esub import esubs_of
-from gsched.cli.submit.interactive import Sitting
+from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
 from gsched.cli.submit.pack import submit_pack
 from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
@@ -67,7 +67,7 @@ def main(call: Call) -> int:
         job = _submit(session, asked, submission, call.token or new_token())
         _announce(call, job, spec)
         if spec.interactive:
-            sitting = Sitting(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
+            sitting = TerminalSession(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
             return sitting.to_its_end()
         if not asked.wait:
             return 0

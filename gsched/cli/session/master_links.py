@@ -19,12 +19,12 @@ from gsched.base.envdir import conf_dir
 from gsched.base.errors import PermissionDenied
 from gsched.cli.session.call import Call
 from gsched.wire.calls.transports import MasterWay, way_to_master
-from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.identity_assertion import IdentityAssertion
 
 MAX_CHANNELS = 16
 _channels: OrderedDict[MasterWay, grpc.Channel] = OrderedDict()
 _channels_lock = threading.Lock()
-_vouching: Vouching | None = None
+_assertion: IdentityAssertion | None = None
 """Set once, when the door of a shared cluster begins."""
 
 
@@ -35,22 +35,22 @@ class Link(NamedTuple):
     channel: grpc.Channel
 
 
-def serve_others(vouching: Vouching | None) -> None:
+def serve_others(assertion: IdentityAssertion | None) -> None:
     """From here on this process speaks for the users of its host, to one cluster."""
-    global _vouching
-    _vouching = vouching
+    global _assertion
+    _assertion = assertion
 
 
 def serves_others() -> bool:
     """Whether this process serves users who are not its own: nothing may be run or opened for them here."""
-    return _vouching is not None
+    return _assertion is not None
 
 
 def link_of(call: Call) -> Link:
     """The call's way to its master. Raises Unavailable when no cluster is known, PermissionDenied for strangers."""
     folder = folder_of(call)
-    if _vouching is not None:
-        return Link(_vouching.config.master_address, _vouching.channel_of(call.uid))
+    if _assertion is not None:
+        return Link(_assertion.config.master_address, _assertion.channel_of(call.uid))
     if call.uid != os.geteuid():
         # The master takes the user of this process for the caller: speaking for others would lend them its rights.
         raise PermissionDenied(f"this process cannot speak to the master for uid {call.uid}: it runs as another user")
@@ -64,9 +64,9 @@ def folder_of(call: Call) -> str:
     Raises PermissionDenied where this process serves others and has another one: it must not read what they point at.
     """
     folder = os.path.join(call.cwd, conf_dir(call.env, call.uid))
-    if _vouching is None:
+    if _assertion is None:
         return folder
-    own = _vouching.config.locations.conf_dir
+    own = _assertion.config.locations.conf_dir
     if os.path.realpath(folder) != os.path.realpath(own):
         raise PermissionDenied(f"this host's door serves the cluster of {own}, not that of {folder}")
     return own

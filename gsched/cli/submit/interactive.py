@@ -34,7 +34,7 @@ MOST_PAUSE_S = 0.5
 KILL_PATIENCE_S = 5.0
 
 
-class Sitting(Wait):
+class TerminalSession(Wait):
     """One person, or one program, at one job's terminal."""
 
     def __init__(self, call: Call, session: Session, job_id: int, kind: str, *, has_input: bool) -> None:

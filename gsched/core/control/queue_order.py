@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gsched.base.ids import array_of
 from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
-from gsched.core.state.pending_jobs import WaitingLine
+from gsched.core.state.pending_jobs import PendingLine
 from gsched.core.state.wait_index import WaitingItem, item_id
 
 
@@ -59,7 +59,7 @@ class _Others:
     def __init__(self, state: ClusterState, job: JobRecord, *, whole: bool) -> None:
         self._state, self._job, self._whole = state, job, whole
         waits, queue = state.waits, job.spec.queue
-        self._lines = [(bucket.user, line) for bucket, line in waits.room.lines() if bucket.queue == queue]
+        self._lines = [(bucket.user, line) for bucket, line in waits.pending.lines() if bucket.queue == queue]
         aside = (self._found(number) for number in chain(waits.delayed, waits.blocked, waits.forced))
         self._aside = sorted(each for each in aside if each is not None)
         """Those that wait for something else than a place."""
@@ -75,7 +75,7 @@ class _Others:
         aside = [each for each in self._aside if user in (None, each[2])]
         return merge(*runs, aside if to_top else reversed(aside), reverse=not to_top)
 
-    def _along(self, line: WaitingLine, *, to_top: bool) -> Iterator[_Found]:
+    def _along(self, line: PendingLine, *, to_top: bool) -> Iterator[_Found]:
         for number in line.entries() if to_top else line.entries_back():
             found = self._found(number)
             if found is not None:

@@ -77,7 +77,7 @@ def busy_reasons(
     return found
 
 
-class Pressure:
+class LoadControl:
     """What suspends and resumes started jobs without anybody asking."""
 
     def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:

@@ -58,7 +58,7 @@ class _Fixed:
     """Hosts that time alone may close: those with dispatch windows."""
 
 
-class Outlook:
+class SnapshotBuilder:
     """What the policy gets to see of state, configuration and observations."""
 
     def __init__(self, state: ClusterState, observations: Observations) -> None:

@@ -32,7 +32,7 @@ NOTICED_LATE = 0.5
 """So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""
 
 
-class HostNews:
+class HostReports:
     """Takes in the news of all hosts. `forget(host)`: whoever shows hosts to the policies looks at this one anew."""
 
     def __init__(

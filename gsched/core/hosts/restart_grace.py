@@ -23,7 +23,7 @@ GRACE_S = 5.0
 _ONE_HOST = "span[hosts=1]"
 
 
-class Returning:
+class RestartGrace:
     """Asked by the engine before it plans. It changes nothing."""
 
     def __init__(self, state: ClusterState, observations: Observations) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gsched.core.attempts import attempt_reports, attempt_results
 from gsched.core.control.termination import end_pending, end_waiting
 from gsched.core.decision import Decision
-from gsched.core.dispatch.load_control import Pressure
+from gsched.core.dispatch.load_control import LoadControl
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.array import JobArray
 from gsched.core.resources.observed_hosts import Observations
@@ -36,7 +36,7 @@ class Timeouts:
     def __init__(self, state: ClusterState, observations: Observations) -> None:
         self._state = state
         self._observations = observations
-        self._pressure = Pressure(state, observations.of)
+        self._load_control = LoadControl(state, observations.of)
 
     def tick(self, decision: Decision) -> None:
         """Do all that is due at `now`."""
@@ -44,7 +44,7 @@ class Timeouts:
         for name in self._silent(config):
             if now >= self._lost_at(name, config):
                 attempt_reports.host_lost(name, self._observations.of(name), decision)
-        for job_id in self._state.forgetting.forgettable(now, config.params.clean_period_s, FORGET_MOST):
+        for job_id in self._state.retention.forgettable(now, config.params.clean_period_s, FORGET_MOST):
             decision.record(JobForgotten(at=now, job_id=job_id))
         self._end_overdue(decision)
         for made in [made for made in self._state.reservations.values() if made.end <= now]:
@@ -55,7 +55,7 @@ class Timeouts:
     def relieve(self, decision: Decision, host: str = "") -> None:
         """Suspend and resume by windows and loads, where any are configured; `host`: only jobs that are there."""
         if decision.config.can_suspend or self._state.suspended:
-            self._pressure.relieve(minute_of_week(decision.now), decision, host)
+            self._load_control.relieve(minute_of_week(decision.now), decision, host)
 
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """Times at which `tick` has something to do, UTC seconds."""
@@ -70,7 +70,7 @@ class Timeouts:
             if made.start > now:
                 yield made.start
         yield from (each.until for each in self._state.closed_gpus.values() if each.until is not None)
-        ended = self._state.forgetting.first_end()
+        ended = self._state.retention.first_end()
         if ended is not None:
             yield ended + config.params.clean_period_s
         yield from self._window_changes(config, now)

@@ -246,7 +246,7 @@ def _over(state: ClusterState, job: JobRecord, event: JobFinished) -> None:
     state.accounts.ended(job.job_id, event.at, event.result.usage.cpu_s)
     array = state.arrays.get(job.array_id)
     if array is None:
-        state.forgetting.note_end(job.job_id, event.at)
+        state.retention.note_end(job.job_id, event.at)
     else:
         state.element_ended(array, event.at)
 

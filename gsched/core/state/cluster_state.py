@@ -1,6 +1,6 @@
 """The state of a cluster: jobs, who waits where, who holds what. Events build it; replay reproduces it exactly.
 
-Indexes (the waiting room, tokens, the ledger's holdings) are derived from jobs and arrays and never stored. What hosts
+Indexes (the pending jobs, tokens, the ledger's holdings) are derived from jobs and arrays and never stored. What hosts
 report (load, devices) is observation, not state: see gsched.core.resources.observed_hosts.
 """
 
@@ -23,9 +23,9 @@ from gsched.core.records.tallies import LimitTally
 from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.core.resources.gpu_job_kinds import KindsSeen
 from gsched.core.state import apply_events, checkpoint, quarantine
-from gsched.core.state.pending_jobs import WaitingRoom
-from gsched.core.state.retention import Forgetting
-from gsched.core.state.wait_index import Waits
+from gsched.core.state.pending_jobs import PendingJobs
+from gsched.core.state.retention import Retention
+from gsched.core.state.wait_index import WaitIndex
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec, JobState
@@ -67,8 +67,8 @@ class ClusterState:
         self.specs = SpecPool()
         self.ledger = Ledger()
         self.seen = KindsSeen()
-        self.forgetting = Forgetting(self.jobs, self.arrays, self._is_needed)
-        self.waits = Waits(self.forgetting.nobody_depends)
+        self.retention = Retention(self.jobs, self.arrays, self._is_needed)
+        self.waits = WaitIndex(self.retention.nobody_depends)
         """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
         """Submission token -> place in the submission -> job id, of jobs in memory."""
@@ -103,9 +103,9 @@ class ClusterState:
         """(job or array that others depend on, what of it has changed); whoever judges dependencies empties it."""
 
     @property
-    def pending(self) -> WaitingRoom:
+    def pending(self) -> PendingJobs:
         """Jobs that wait for nothing but a place."""
-        return self.waits.room
+        return self.waits.pending
 
     def _is_needed(self, job_id: int) -> bool:
         return job_id in self.waits.dependents
@@ -252,7 +252,7 @@ class ClusterState:
             self.hold(job)
             self._show_running(job)
         elif job.state in FINISHED and not index_of(job.job_id):
-            self.forgetting.note_end(job.job_id, job.finished_at or 0.0)
+            self.retention.note_end(job.job_id, job.finished_at or 0.0)
         self.leaving.enter(job)
         if job.state not in FINISHED:
             self.seen.note(job.spec)
@@ -265,7 +265,7 @@ class ClusterState:
         self.seen.note(array.spec, array.count)
         self.enqueue_array(array)
         if array.is_over():
-            self.forgetting.note_end(array.array_id, array.last_end)
+            self.retention.note_end(array.array_id, array.last_end)
         else:
             self._mind_deadline(array.array_id, array.spec.terminate_at)
 
@@ -288,7 +288,7 @@ class ClusterState:
                     self.leaving.leave(job)
                     self.touched.add(member)
         self.deadlines.pop(job_id, None)
-        self.forgetting.drop(job_id)
+        self.retention.drop(job_id)
         self.belong_no_more(job_id, item.spec)
         places = self.tokens.get(item.token)
         if places is not None:
@@ -331,7 +331,7 @@ class ClusterState:
         array.last_end = max(array.last_end, at)
         if array.is_over():
             self.deadlines.pop(array.array_id, None)
-            self.forgetting.note_end(array.array_id, array.last_end)
+            self.retention.note_end(array.array_id, array.last_end)
 
     def _mind_deadline(self, job_id: int, at: float | None) -> None:
         if at is not None:

@@ -1,4 +1,4 @@
-"""The waiting room: jobs that may start, by requirement class and bucket, each bucket in serving order.
+"""The pending jobs: those that may start, by requirement class and bucket, each bucket in serving order.
 
 Its shape is what a snapshot shows, so that taking one copies nothing. An array stands in it as one entry, however many
 of its elements wait. It never decides who may wait here: dependencies, begin times and holds are the state's.
@@ -26,7 +26,7 @@ _SPECS = 1024
 """Specifications whose lines are remembered."""
 
 
-class WaitingLine:
+class PendingLine:
     """The jobs of one bucket. Satisfies gsched.model.scheduling.snapshot.HeadLine.
 
     An entry is a rank and a number, and stands in four arrays of plain numbers, which cost a sixth of what objects
@@ -97,7 +97,7 @@ class WaitingLine:
         return entered - len(self._arrays) + sum(each.count for each in self._arrays.values())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WaitingLine) and list(self) == list(other)
+        return isinstance(other, PendingLine) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -174,25 +174,25 @@ class WaitingLine:
         return self._priorities[place], self._orders[place]
 
 
-class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
+class PendingJobs(Mapping[RequirementClass, Mapping[Bucket, PendingLine]]):
     """All lines, by class and bucket; neither is kept empty."""
 
     def __init__(self) -> None:
-        self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
+        self._classes: dict[RequirementClass, dict[Bucket, PendingLine]] = {}
         self._queues: dict[RequirementClass, dict[str, int]] = {}
         """Class -> queue -> buckets in it."""
         self._heads: dict[RequirementClass, dict[str, _Heads]] = {}
         """Class -> queue -> the first entries of its lines."""
         self._versions = count(1)
         """No two heads have the same: heaps never compare lines."""
-        self._newest: dict[int, tuple[JobSpec, WaitingLine]] = {}
+        self._newest: dict[int, tuple[JobSpec, PendingLine]] = {}
         """id(spec) -> the spec, kept so that its id stays its own, and the line of the last job with it."""
         self._shared: dict[RequirementClass, RequirementClass] = {}
         """Class -> the one object that all its buckets hold."""
         self.new_classes: deque[RequirementClass] = deque()
         """Those that have come; whoever reads them empties it (gsched.core.pending.unread_requirements)."""
 
-    def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, WaitingLine]:
+    def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, PendingLine]:
         return self._classes[requirement]
 
     def __iter__(self) -> Iterator[RequirementClass]:
@@ -215,7 +215,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         """How many lines there are."""
         return sum(map(len, self._classes.values()))
 
-    def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
+    def lines(self) -> Iterator[tuple[Bucket, PendingLine]]:
         """Every bucket with its line."""
         for buckets in self._classes.values():
             yield from buckets.items()
@@ -226,7 +226,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         if line.add(job.rank(), job.job_id, array):
             self._note_head(line)
 
-    def _line_of_equals(self, job: JobRecord) -> WaitingLine | None:
+    def _line_of_equals(self, job: JobRecord) -> PendingLine | None:
         """The line that a job of the same specification, to which nothing had happened either, was entered into."""
         if not job.is_untouched() or job.spec.array_limit:
             return None
@@ -235,7 +235,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             return None
         return line
 
-    def _line_of(self, job: JobRecord) -> WaitingLine:
+    def _line_of(self, job: JobRecord) -> PendingLine:
         """The line that the job belongs into, made if need be."""
         line = self._line_in(job.bucket())
         if job.is_untouched():
@@ -244,7 +244,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             self._newest[id(job.spec)] = (job.spec, line)
         return line
 
-    def _line_in(self, bucket: Bucket) -> WaitingLine:
+    def _line_in(self, bucket: Bucket) -> PendingLine:
         buckets = self._classes.get(bucket.requirement)
         if buckets is None:
             buckets = self._classes[bucket.requirement] = {}
@@ -255,7 +255,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         line = buckets.get(bucket)
         if line is None:
             bucket = bucket._replace(requirement=self._shared[bucket.requirement])
-            line = buckets[bucket] = WaitingLine(bucket)
+            line = buckets[bucket] = PendingLine(bucket)
             queues = self._queues[bucket.requirement]
             queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
         return line
@@ -282,7 +282,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
                 del self._heads[bucket.requirement]
                 del self._shared[bucket.requirement]
 
-    def _note_head(self, line: WaitingLine) -> None:
+    def _note_head(self, line: PendingLine) -> None:
         """Another entry of the line is the first now, or none."""
         line.version = next(self._versions)
         first = line.first()

@@ -13,7 +13,7 @@ from gsched.core.records.job import JobRecord
 from gsched.model.jobs.job import FINISHED
 
 
-class Forgetting:
+class Retention:
     """Ends of the state's jobs and arrays (of an array: when its last element was over), UTC seconds.
 
     `is_needed` says whether others depend on a job or an array; when it says so no more, `nobody_depends` is called.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gsched.core.records.array import JobArray
 from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.job import JobRecord
-from gsched.core.state.pending_jobs import WaitingRoom
+from gsched.core.state.pending_jobs import PendingJobs
 from gsched.model.jobs.job import JobState
 from gsched.resreq.judging.delays import next_delay
 
@@ -31,11 +31,11 @@ def is_held(item: WaitingItem) -> bool:
     return bool(item.stopped_by) if isinstance(item, JobArray) else item.state is JobState.PSUSP
 
 
-class Waits:
+class WaitIndex:
     """All that waits. `on_free(parent)` is called when nobody depends on a job any more."""
 
     def __init__(self, on_free: Callable[[int], None]) -> None:
-        self.room = WaitingRoom()
+        self.pending = PendingJobs()
         """Those that wait for nothing but a place."""
         self.delayed: dict[int, float] = {}
         """Those that must not start before a time -> that time."""
@@ -48,7 +48,7 @@ class Waits:
         self.unjudged: set[int] = set()
         """Those that have come to depend on others since whoever judges conditions emptied it."""
         self.changing: dict[int, float] = {}
-        """Those in the room that may use another alternative of their requirement from a time on."""
+        """Pending jobs that may use another alternative of their requirement from a time on."""
         self.forced: set[int] = set()
         """Those that grun wants started; the policies do not see them."""
         self._on_free = on_free
@@ -87,7 +87,7 @@ class Waits:
         if place is not None:
             place.discard(number)
         elif self.delayed.pop(number, None) is None:
-            self.room.remove(item.template() if isinstance(item, JobArray) else item)
+            self.pending.remove(item.template() if isinstance(item, JobArray) else item)
         item.waited_s = 0.0  # found out anew from the time when it comes back
 
     def let_go_on(self, now: float, find: Callable[[int], WaitingItem]) -> bool:
@@ -121,9 +121,9 @@ class Waits:
 
     def _admit(self, item: WaitingItem) -> None:
         if isinstance(item, JobArray):
-            self.room.add(item.template(), item)
+            self.pending.add(item.template(), item)
         else:
-            self.room.add(item)
+            self.pending.add(item)
         delay = next_delay(item.spec.combined_req, item.waited_s)
         if delay is not None:
             self.changing[item_id(item)] = item.submitted_at + delay

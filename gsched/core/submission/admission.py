@@ -17,7 +17,7 @@ from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.device_fit import Offered, never_met
-from gsched.core.submission.requirement_check import Judged, JudgeRequirement, LeastUse, lasting
+from gsched.core.submission.requirement_check import CheckedRequirement, CheckRequirement, LeastUse, lasting
 from gsched.core.submission.spec_defaults import complete, queue_names, queue_of
 from gsched.core.submission.spec_sizes import check_form
 from gsched.model.config import ClusterConfig, GpuUnrequested
@@ -52,7 +52,7 @@ class AdmissionContext:
     config: ClusterConfig
     state: ClusterState
     observed: Observed
-    judge: JudgeRequirement
+    judge: CheckRequirement
     now: float
     old: JobSpec | None = None
     """What the job was before a modification."""
@@ -142,7 +142,9 @@ def _offered(host: HostConfig, seen: Observation) -> Offered:
     return Offered(seen.gpus, None if is_unknown else affinity_processors(host, seen))
 
 
-def _check_choices(judged: Judged, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed) -> None:
+def _check_choices(
+    judged: CheckedRequirement, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed
+) -> None:
     """One of the alternatives must be one that hosts could meet; otherwise the first one's reason is raised."""
     first: BadRequest | None = None
     for choice in judged.choices:
@@ -179,7 +181,9 @@ def _usable(spec: JobSpec, queue: Queue, config: ClusterConfig) -> Iterator[Host
             yield host
 
 
-def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: Judged) -> JobSpec:
+def _check_slots(
+    spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: CheckedRequirement
+) -> JobSpec:
     """The spec with the slots that it gets; refuses what limits and hosts could never give."""
     least = judged.tasks or spec.slots
     most = max(least, spec.max_slots)
@@ -211,7 +215,7 @@ def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: O
 
 
 def _check_hosts_slots(
-    least: int, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: Judged
+    least: int, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: CheckedRequirement
 ) -> None:
     """Refuse more slots than the hosts that the job may use have: each of them for span[hosts=1], else together."""
     tile = judged.per_host

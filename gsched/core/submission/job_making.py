@@ -29,7 +29,7 @@ class MakingProgress(Enum):
     """All its jobs are there, and were judged by another configuration than the one in force."""
 
 
-class Making:
+class SubmissionMaking:
     """Makes the jobs of accepted submissions, one submission after the other."""
 
     def __init__(self, state: ClusterState) -> None:

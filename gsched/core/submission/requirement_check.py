@@ -67,7 +67,7 @@ ConsumableUses = tuple[tuple[LeastUse, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CheckedRequirement:
     """A requirement that can be scheduled by: the combined texts, and what a job reserves at the least.
 
     `choices` are the alternatives of `{..} || {..}`. `tasks` is what a compound says -n is; None when -n says it.
@@ -94,7 +94,7 @@ class Judged:
         return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
 
 
-JudgeRequirement = Callable[[str, str, str, int, str], Judged]
+CheckRequirement = Callable[[str, str, str, int, str], CheckedRequirement]
 """(requirement text, GPU requirement text, queue name, slots, application profile or "") -> Judged. Raises
 RequirementError or BadRequest."""
 
@@ -104,17 +104,19 @@ def lasting(warnings: Iterable[AnyText]) -> list[AnyText]:
     return [text for text in warnings if not is_of_requirement(text)]
 
 
-def judge_for(config: ClusterConfig) -> JudgeRequirement:
+def judge_for(config: ClusterConfig) -> CheckRequirement:
     """The judge of a configuration; it forgets what was used least recently."""
 
     @lru_cache(maxsize=REMEMBERED)
-    def judge(res_req: str, gpu_req: str, queue: str, slots: int, application: str = "") -> Judged:
+    def judge(res_req: str, gpu_req: str, queue: str, slots: int, application: str = "") -> CheckedRequirement:
         return _judge(config, res_req, gpu_req, queue, slots, application)
 
     return judge
 
 
-def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str) -> Judged:
+def _judge(
+    config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str
+) -> CheckedRequirement:
     profile, below = config.applications.get(application), config.queues[queue]
     texts = (res_req, profile.res_req if profile is not None else "", below.res_req)
     asked, of_profile, of_queue = (parse_any(text, is_increasing=is_increasing(config)) for text in texts)
@@ -137,14 +139,16 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         raise
 
 
-def _judged(combined: Combined, gpu: GpuRequirement | None, gpu_text: str, slots: int, config: ClusterConfig) -> Judged:
+def _judged(
+    combined: Combined, gpu: GpuRequirement | None, gpu_text: str, slots: int, config: ClusterConfig
+) -> CheckedRequirement:
     whole = combined.whole
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
     warnings = [coded("warning.requirement_ignored", level) for level in combined.ignored]
     warnings += [coded("warning.gpu_duration", name) for name in _gpus_for_a_time(whole)]
-    return Judged(
+    return CheckedRequirement(
         text=combined.text,
         gpu_text=gpu_text,
         choices=tuple(_choices(whole, gpu, slots)),

@@ -18,7 +18,7 @@ from gsched.base.errors import GschedError
 from gsched.core.decision import Decision
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.wait_index import WaitingItem, item_id
-from gsched.core.submission.requirement_check import Judged, JudgeRequirement, lasting
+from gsched.core.submission.requirement_check import CheckedRequirement, CheckRequirement, lasting
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.event import AnyEvent, JobModified, JobRequeued
 from gsched.model.jobs.job import JobSpec
@@ -29,7 +29,7 @@ MOST_SPECS = 500
 """Distinct texts that it combines at the most."""
 
 
-class Rejudging:
+class RequirementUpdates:
     """The jobs that are yet to be looked at."""
 
     def __init__(self, state: ClusterState) -> None:
@@ -54,7 +54,7 @@ class Rejudging:
         """Jobs that begin to wait again may have started under another configuration."""
         self._left.extend(event.job_id for event in events if isinstance(event, JobRequeued))
 
-    def step(self, judge: JudgeRequirement, decision: Decision) -> None:
+    def step(self, judge: CheckRequirement, decision: Decision) -> None:
         """Look at the next jobs and record what changes."""
         changed, known = 0, len(self._answers)
         while self._left and changed < MOST_CHANGED and len(self._answers) - known < MOST_SPECS:
@@ -79,7 +79,7 @@ class Rejudging:
         job = self._state.jobs.get(number)
         return job if job is not None and job.is_pending() else None
 
-    def _anew(self, spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> JobSpec:
+    def _anew(self, spec: JobSpec, config: ClusterConfig, judge: CheckRequirement) -> JobSpec:
         """The spec as it would be now; the same object when nothing changes."""
         known = self._answers.get(id(spec))
         if known is None:
@@ -88,7 +88,7 @@ class Rejudging:
         return known[1]
 
 
-def _combined(spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> JobSpec:
+def _combined(spec: JobSpec, config: ClusterConfig, judge: CheckRequirement) -> JobSpec:
     warnings = lasting(spec.warnings)
     try:
         judged = judge(spec.res_req, spec.gpu_req, spec.queue, spec.slots, spec.application)
@@ -104,7 +104,7 @@ def _combined(spec: JobSpec, config: ClusterConfig, judge: JudgeRequirement) -> 
     )
 
 
-def _gets_unasked(judged: Judged, config: ClusterConfig) -> bool:
+def _gets_unasked(judged: CheckedRequirement, config: ClusterConfig) -> bool:
     return not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO
 
 

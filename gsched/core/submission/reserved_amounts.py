@@ -19,7 +19,7 @@ from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.submission.admission import total_of
-from gsched.core.submission.requirement_check import JudgeRequirement, is_gpus
+from gsched.core.submission.requirement_check import CheckRequirement, is_gpus
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
@@ -56,7 +56,7 @@ class ReservedAnew(msgspec.Struct, frozen=True):
 
 
 def reserved_anew(
-    job: JobRecord, spec: JobSpec, judge: JudgeRequirement, left: UnreservedOf, now: float
+    job: JobRecord, spec: JobSpec, judge: CheckRequirement, left: UnreservedOf, now: float
 ) -> ReservedAnew:
     """The started job with what `spec.res_req` reserves; `spec` is the job's own but for that.
 

@@ -49,7 +49,7 @@ class _Usage:
     unsaid: int = 0
 
 
-class Throttle:
+class RateLimit:
     """All users who have asked of late. `monotonic` is a clock in seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -23,9 +23,9 @@ from gsched.core.authorization import ROOT, ROOT_DENIED, cluster_denied
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.audit_texts import outcome, wanted
 from gsched.master.access.method_policy import Rule, Who, rule_of
-from gsched.master.access.rate_limit import RateExceeded, Throttle
+from gsched.master.access.rate_limit import RateExceeded, RateLimit
 from gsched.master.access.request_sizes import check_sizes, is_long, most_bytes
-from gsched.master.agents.host_speakers import Refusals
+from gsched.master.agents.connected_agents import Refusals
 from gsched.master.metrics.measurements import Measurements
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
@@ -44,7 +44,7 @@ Details = grpc.HandlerCallDetails
 Continuation = Callable[[Details], Awaitable[Any]]
 
 
-class LetIn(Proven):
+class AdmittedCaller(Proven):
     """For those behind a gate: who was let in with the call that is being answered."""
 
     def caller(self, context: Any) -> ProvenCaller:
@@ -62,10 +62,10 @@ class LetIn(Proven):
         await prove()
 
 
-class Gate(grpc.aio.ServerInterceptor):
+class RequestGate(grpc.aio.ServerInterceptor):
     """One for each server, that is for each way to the master, with the one authenticator of that way.
 
-    `config` gives the configuration in force; `throttle` is one for all gates, for a user may come by several ways.
+    `config` gives the configuration in force; `rate_limit` is one for all gates, for a user may come by several ways.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Gate(grpc.aio.ServerInterceptor):
         auth: Authenticator,
         config: Callable[[], ClusterConfig],
         audit: AuditLog,
-        throttle: Throttle | None = None,
+        rate_limit: RateLimit | None = None,
         measurements: Measurements | None = None,
     ) -> None:
         self._measurements = measurements or Measurements()
         self._auth = auth
         self._config = config
         self._audit = audit
-        self._throttle = throttle or Throttle()
+        self._rate_limit = rate_limit or RateLimit()
         self._refusals = Refusals()
         self._handlers: dict[str, Any] = {}
 
@@ -244,7 +244,7 @@ class Gate(grpc.aio.ServerInterceptor):
             await self._refuse(name, caller, request, context, error)
         try:
             if _is_measured(caller):
-                self._throttle.enter(_purse(caller), self._rate(), load=rule.load)
+                self._rate_limit.enter(_purse(caller), self._rate(), load=rule.load)
         except RateExceeded as error:
             if error.to_be_said:
                 self._write(name, caller, request, {"outcome": "refused", "why": _why(error)})
@@ -258,8 +258,8 @@ class Gate(grpc.aio.ServerInterceptor):
         """Say so, to him and in the log; but a flood of refusals does not become a flood of lines."""
         purse = _purse(caller)
         try:
-            self._throttle.enter(purse, self._rate())
-            self._throttle.leave(purse)
+            self._rate_limit.enter(purse, self._rate())
+            self._rate_limit.leave(purse)
             self._write(name, caller, request, {"outcome": "refused", "why": error.text})
         except RateExceeded as too_much:
             if too_much.to_be_said:
@@ -269,7 +269,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _let_out(self, caller: ProvenCaller, rule: Rule) -> None:
         if _is_measured(caller):
-            self._throttle.leave(_purse(caller), load=rule.load)
+            self._rate_limit.leave(_purse(caller), load=rule.load)
 
     def _rate(self) -> int:
         return self._config().params.max_requests_per_s

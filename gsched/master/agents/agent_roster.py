@@ -24,7 +24,7 @@ RIVAL_S = 15.0
 """A machine that is refused its name asks again every few seconds: one that has not asked for so long has given up."""
 
 
-class Roster:
+class AgentRoster:
     """By host name."""
 
     def __init__(self) -> None:

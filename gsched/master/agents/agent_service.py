@@ -25,11 +25,11 @@ from gsched.core.command import (
     HostReported,
 )
 from gsched.master.agents.agent_sessions import AgentSessions
-from gsched.master.agents.host_speakers import Refusals, Speaker
+from gsched.master.agents.connected_agents import ConnectedAgent, Refusals
 from gsched.master.agents.message_checks import check, checked_gpus
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
-from gsched.master.store_lineage import Lineage
+from gsched.master.store_lineage import StoreLineage
 from gsched.model.hosts.host import LoadReport
 from gsched.model.hosts.topology import Topology, checked
 from gsched.model.jobs.job import AttemptResult, Usage
@@ -78,19 +78,19 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if opening is grpc.aio.EOF:
             return
         first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
-        speaker = _speaker(first.hello, context.peer())
-        refusal = self._refuse(first, self._auth.caller(context)) or self._rival(first.hello, speaker)
+        agent = _agent_of(first.hello, context.peer())
+        refusal = self._refuse(first, self._auth.caller(context)) or self._rival(first.hello, agent)
         if not refusal and self._sessions.lineage is not None:
             refusal = self._sessions.lineage.contradicts(first.hello.host, first.hello.store)
         if refusal:
             refusal = str(refusal)
             if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
-                log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
+                log.warning("an agent connected from %s is refused: %s", agent.address or "this machine", refusal)
             message = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal))
             await context.write(agent_pb2.MasterBatch(messages=[message]))
             return
         host = first.hello.host
-        session, outgoing = self._sessions.open(host, speaker)
+        session, outgoing = self._sessions.open(host, agent)
         self._sessions.roster.came(first.hello, session)
         ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
@@ -133,11 +133,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
         return ""
 
-    def _rival(self, hello: agent_pb2.Hello, speaker: Speaker) -> AnyText:
+    def _rival(self, hello: agent_pb2.Hello, agent: ConnectedAgent) -> AnyText:
         """Why another machine than the host's own is sent away, as people are shown it while it asks; else empty."""
-        problem = self._sessions.rival(hello.host, speaker)
+        problem = self._sessions.rival(hello.host, agent)
         if problem:
-            place = speaker.address or coded("agent.same_machine")
+            place = agent.address or coded("agent.same_machine")
             self._sessions.roster.rivalled(hello, coded("agent.second_from", problem, place))
         return problem
 
@@ -218,8 +218,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._loop.put(InboxItem(command))
 
 
-def _speaker(hello: agent_pb2.Hello, peer: str) -> Speaker:
-    return Speaker(hello.journal, hello.boot_id, address_of(peer), time.time())
+def _agent_of(hello: agent_pb2.Hello, peer: str) -> ConnectedAgent:
+    return ConnectedAgent(hello.journal, hello.boot_id, address_of(peer), time.time())
 
 
 def _note_failure(way: asyncio.Task[None]) -> None:
@@ -279,7 +279,7 @@ def _topology(message: bytes) -> Topology:
     return checked(from_proto(model_pb2.Topology.FromString(message), Topology))
 
 
-def _hello(message: agent_pb2.Hello, session: int, lineage: Lineage | None = None) -> HostHello:
+def _hello(message: agent_pb2.Hello, session: int, lineage: StoreLineage | None = None) -> HostHello:
     host = message.host
 
     def is_foreign(item: agent_pb2.HeldAttempt | agent_pb2.Ended) -> bool:

@@ -23,10 +23,10 @@ from gsched.core.instruction import (
     SuspendAttempt,
     TerminateAttempt,
 )
-from gsched.master.agents.agent_roster import Roster
-from gsched.master.agents.host_speakers import Speaker
+from gsched.master.agents.agent_roster import AgentRoster
+from gsched.master.agents.connected_agents import ConnectedAgent
 from gsched.master.agents.task_relay import TaskRelay
-from gsched.master.store_lineage import Lineage
+from gsched.master.store_lineage import StoreLineage
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.resource import ResourceType
@@ -79,14 +79,14 @@ class AgentSessions:
         self._board = board
         self._store = store
         self._outgoing: dict[str, tuple[int, Outgoing]] = {}
-        self._speakers: dict[str, Speaker] = {}
+        self._agents: dict[str, ConnectedAgent] = {}
         self._questions: dict[int, _Question] = {}
         self._last_question = 0
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
         self.tasks = TaskRelay(board, self.post)
-        self.roster = Roster()
-        self.lineage: Lineage | None = None
+        self.roster = AgentRoster()
+        self.lineage: StoreLineage | None = None
         """What agents are told of the store; None: nothing."""
 
     @property
@@ -103,12 +103,12 @@ class AgentSessions:
         """Whether the host is in the configuration, or still holds jobs of when it was."""
         return host in self._board.config.hosts or host in self._board.leaving
 
-    def rival(self, host: str, speaker: Speaker) -> AnyText:
+    def rival(self, host: str, agent: ConnectedAgent) -> AnyText:
         """Why this agent may not speak for the host now: another one does; empty when it may."""
-        present = self._speakers.get(host)
-        return "" if present is None or present.is_same(speaker) else present.refuses(host)
+        present = self._agents.get(host)
+        return "" if present is None or present.is_same(agent) else present.refuses(host)
 
-    def open(self, host: str, speaker: Speaker) -> tuple[int, Outgoing]:
+    def open(self, host: str, agent: ConnectedAgent) -> tuple[int, Outgoing]:
         """A new session of the host's agent; an older one of the same host is ended (by a None in its queue)."""
         older = self._outgoing.get(host)
         if older is not None:
@@ -117,7 +117,7 @@ class AgentSessions:
         self._last_session += 1
         outgoing: Outgoing = asyncio.Queue()
         self._outgoing[host] = (self._last_session, outgoing)
-        self._speakers[host] = speaker
+        self._agents[host] = agent
         return self._last_session, outgoing
 
     def close(self, host: str, session: int) -> None:
@@ -126,7 +126,7 @@ class AgentSessions:
         if current is None or current[0] != session:
             return
         del self._outgoing[host]
-        del self._speakers[host]
+        del self._agents[host]
         self.roster.left(host)
         for question in self._questions.values():
             if question.host == host:

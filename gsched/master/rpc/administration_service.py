@@ -20,7 +20,7 @@ from gsched.core.command import (
     ControlQueues,
     ControlReservations,
     EndOrphans,
-    JudgeCondition,
+    EvaluateCondition,
     ModifyJobs,
 )
 from gsched.master.metrics.page import Form, Page
@@ -73,7 +73,7 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     async def Condition(self, request: Any, context: Any) -> Any:
         caller = self._services.auth.caller(context)
         seq = self._services.store.last_seq
-        answer = await self._services.ask(JudgeCondition(caller.user, caller.is_admin, request.text))
+        answer = await self._services.ask(EvaluateCondition(caller.user, caller.is_admin, request.text))
         return to_proto(msgspec.structs.replace(answer, seq=seq), model_pb2.ConditionView)
 
     @answers

@@ -38,7 +38,7 @@ TYPED_LIMIT = 64 * 1024
 Kill = Callable[[JobView], Coroutine[Any, Any, object]]
 
 
-class Attendance:
+class TerminalAttendance:
     """Who is there. `kill` has a job ended that nobody attends to."""
 
     def __init__(self, board: Board, kill: Kill) -> None:
@@ -108,7 +108,7 @@ def killer(services: ServiceContext) -> Kill:
 class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
     """The Terminal service; one per master."""
 
-    def __init__(self, board: Board, sessions: AgentSessions, attendance: Attendance, auth: Proven) -> None:
+    def __init__(self, board: Board, sessions: AgentSessions, attendance: TerminalAttendance, auth: Proven) -> None:
         self._board = board
         self._auth = auth
         self._sessions = sessions

@@ -22,7 +22,7 @@ from gsched.core.command import Command, ControlHosts, Reconfigure, Submit
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.engine_thread import EngineLoop, refusal
-from gsched.master.event_feed import Feed
+from gsched.master.event_feed import EventFeed
 from gsched.master.past.finished import Finished
 from gsched.master.past.job_histories import is_followed
 from gsched.master.past.reader import PastReader
@@ -109,7 +109,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     """One per master; all methods run in the gRPC loop."""
 
     def __init__(
-        self, services: ServiceContext, history: History, reader: PastReader, sessions: AgentSessions, feed: Feed
+        self, services: ServiceContext, history: History, reader: PastReader, sessions: AgentSessions, feed: EventFeed
     ) -> None:
         self._services = services
         self._loop = services.loop

@@ -10,7 +10,7 @@ import grpc.aio
 from gsched.master.agents.agent_service import AgentServicer
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.fleet import FleetServicer
-from gsched.master.event_feed import Feed
+from gsched.master.event_feed import EventFeed
 from gsched.master.metrics.page import Page
 from gsched.master.past.finished import Finished
 from gsched.master.past.reader import PastReader
@@ -18,7 +18,7 @@ from gsched.master.past.service import PastServicer
 from gsched.master.rpc.administration_service import AdministrationServicer
 from gsched.master.rpc.catalogue_service import CatalogueServicer
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
-from gsched.master.rpc.interactive_terminals import Attendance, TerminalServicer
+from gsched.master.rpc.interactive_terminals import TerminalAttendance, TerminalServicer
 from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
 from gsched.store.history_queries import History
 from gsched.wire.v1 import (
@@ -40,9 +40,9 @@ class Services:
     history: History
     reader: PastReader
     sessions: AgentSessions
-    feed: Feed
+    feed: EventFeed
     ends: Ends
-    attendance: Attendance
+    attendance: TerminalAttendance
     leave: Callable[[bool], None]
     """Ends the master; True: it is to begin anew."""
     page: Page

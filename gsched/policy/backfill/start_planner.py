@@ -28,7 +28,7 @@ from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
 from gsched.policy.backfill.started_later import of_all
 from gsched.policy.match.value_conditions import UNSATISFIED
-from gsched.policy.order.dispatch_windows import Hours
+from gsched.policy.order.dispatch_windows import DispatchWindows
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
 
@@ -109,7 +109,7 @@ class Planner:
         self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
         self._snapshot = future.snapshot
         self._trial = trial
-        self._hours = Hours(future.snapshot, future.now)
+        self._hours = DispatchWindows(future.snapshot, future.now)
         self._known: Releases | None = None
         self.searches = 0
 

@@ -16,7 +16,7 @@ _MOST_EDGES = 16
 """Times at which windows open or close that are looked at: a queue that is open beyond them is taken to close then."""
 
 
-class Hours:
+class DispatchWindows:
     """For one cycle."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:

@@ -33,7 +33,7 @@ _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
 
 
-class Following:
+class AttemptFollower:
     """Of the attempts in `held`, by name; who puts one there calls `request` or `take_up`."""
 
     def __init__(  # noqa: PLR0913 - all that it works with

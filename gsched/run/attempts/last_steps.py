@@ -15,7 +15,7 @@ from gsched.run.fence.group import FenceGroup, make_fenced
 from gsched.run.order import JobStep, Order
 from gsched.run.program import Program, RunsPrograms
 from gsched.run.supervisor import steps
-from gsched.run.supervisor.job_rights import Rights
+from gsched.run.supervisor.job_rights import JobRights
 
 
 async def run_last(
@@ -48,7 +48,7 @@ async def run_last(
 
 def _program(step: JobStep, order: Order) -> Program:
     """The shell that runs it: as whom, where and with which environment."""
-    rights = Rights(order)
+    rights = JobRights(order)
     account, granted, umask = rights.for_step(step, order.umask)
     environment = rights.environment_of(step, order.environment)
     if step.is_site:

@@ -18,7 +18,7 @@ from gsched.run.spool import Spool
 from gsched.run.supervisor import supervisor_signals
 
 
-class Tasking:
+class TaskOrders:
     """Of the attempts in `held`, by name."""
 
     def __init__(self, held: Mapping[str, Attempt], spool: Spool) -> None:

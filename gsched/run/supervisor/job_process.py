@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gsched.base.coded_text import AnyText
     from gsched.run.order import JobStep, Order
-    from gsched.run.supervisor.job_rights import Rights
+    from gsched.run.supervisor.job_rights import JobRights
     from gsched.run.task_files import TaskOrder
 
 GO = b"g"
@@ -86,7 +86,7 @@ class JobProgram:
 
     __slots__ = ("environment", "limits", "nice", "programs", "rights", "umask")
 
-    def __init__(self, order: Order | TaskOrder, programs: list[list[str]], rights: Rights, job: Order) -> None:
+    def __init__(self, order: Order | TaskOrder, programs: list[list[str]], rights: JobRights, job: Order) -> None:
         """`order` has environment and umask, `job` the rest: the same but for a task."""
         self.programs = programs
         self.environment = order.environment
@@ -137,7 +137,7 @@ def become_job(
         os._exit(code)
 
 
-def execute(programs: list[list[str]], environment: dict[str, str], limits: dict[str, float], rights: Rights) -> int:
+def execute(programs: list[list[str]], environment: dict[str, str], limits: dict[str, float], rights: JobRights) -> int:
     """Take the job's rights and limits and execute the first of the programs that can be; else an exit code."""
     try:
         rights.take()

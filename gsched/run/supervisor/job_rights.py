@@ -26,7 +26,7 @@ _TOLD = ("LS_JOBPID", "LSB_JOBRES_PID", "LSB_JOBEXIT_STAT", "LSB_JOBPEND")
 """What only a supervisor knows; never what was submitted, for it sets these itself."""
 
 
-class Rights:
+class JobRights:
     """Of one order."""
 
     __slots__ = ("_granted", "_site", "_site_environment", "user")

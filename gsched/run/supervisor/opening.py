@@ -20,7 +20,7 @@ from gsched.run.processes.procfs import is_of_proc
 from gsched.run.shell_line import plain_words
 from gsched.run.supervisor import steps
 from gsched.run.supervisor.job_process import Nowhere, Output, interpreter, why
-from gsched.run.supervisor.job_rights import Rights
+from gsched.run.supervisor.job_rights import JobRights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class AttemptOpening:
         self._folder = folder
         self._settings = settings
         self._note = note
-        self.rights: Rights
+        self.rights: JobRights
         self.locks: list[int] = []
         self.group: FenceGroup | None = None
         self.terminal: Terminal | None = None
@@ -98,7 +98,7 @@ class AttemptOpening:
     def prepare(self, order: Order) -> None:
         """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""
         self._order = order
-        self.rights = Rights(order)
+        self.rights = JobRights(order)
         self._lock()
         self._bind()
         if order.is_part:

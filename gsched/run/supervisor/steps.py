@@ -13,7 +13,7 @@ from collections.abc import Callable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gsched.run.order import JobStep
-    from gsched.run.supervisor.job_rights import Rights
+    from gsched.run.supervisor.job_rights import JobRights
 
 ABORT = 99
 """Exit code of a pre-execution command after which the job is not tried again (LSB_EXIT_PRE_ABORT)."""
@@ -42,7 +42,7 @@ def default_signals() -> None:
 def fork_step(
     step: JobStep,
     environment: dict[str, str],
-    rights: Rights,
+    rights: JobRights,
     umask: int,
     enter: Callable[[int], object] | None = None,
 ) -> int:
@@ -70,7 +70,7 @@ def fork_step(
         os._exit(126)
 
 
-def run_step(step: JobStep, environment: dict[str, str], rights: Rights, umask: int) -> int:
+def run_step(step: JobStep, environment: dict[str, str], rights: JobRights, umask: int) -> int:
     """Run it to its end; its exit code as a shell would tell it."""
     _, status = os.waitpid(fork_step(step, environment, rights, umask), 0)
     return shell_code(status)

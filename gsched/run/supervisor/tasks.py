@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gsched.run.fence.group import FenceGroup
     from gsched.run.order import Order
-    from gsched.run.supervisor.job_rights import Rights
+    from gsched.run.supervisor.job_rights import JobRights
     from gsched.run.task_files import TaskOrder
 
 UNTAKEN_S = 600.0
@@ -53,7 +53,7 @@ class Tasks:
         folder: str,
         children: Children,
         group: FenceGroup | None,
-        rights: Rights,
+        rights: JobRights,
         tell: Callable[[], None],
     ) -> None:
         self._folder = folder
@@ -161,7 +161,7 @@ class Tasks:
         self._tell()
 
 
-def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], gate: int, rights: Rights) -> None:
+def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], gate: int, rights: JobRights) -> None:
     """In the forked child: become the task. Never returns."""
     try:
         try:

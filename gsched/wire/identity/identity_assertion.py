@@ -48,7 +48,7 @@ async def until_revoked_changes(tls_dir: str, seen: tuple[int, ...]) -> None:
         await asyncio.sleep(LOOK_S)  # a file that somebody copies here tells nobody
 
 
-class Vouching:
+class IdentityAssertion:
     """This host's word for its users. One connection serves them all; each call names its user. For any thread, but
     what begins with `aio_` for one event loop alone.
     """

@@ -21,7 +21,7 @@ MOST_BYTES = 4096
 """A credential of ours has a few hundred."""
 
 
-class Stamped(NamedTuple):
+class CredentialContent(NamedTuple):
     """What a credential says: who had it made, and what was to be said."""
 
     uid: int
@@ -48,7 +48,7 @@ class Munge:
             self._free(found)
             self._library.munge_ctx_destroy(context)
 
-    def decode(self, credential: str) -> Stamped:
+    def decode(self, credential: str) -> CredentialContent:
         """What a credential says. Raises PermissionDenied for one that is used again, too old, changed or none at all,
         Unavailable when munged does not answer.
         """
@@ -61,7 +61,7 @@ class Munge:
         try:
             self._check(context, self._library.munge_decode(credential.encode(), context, *answers))
             data = ctypes.string_at(payload, length.value) if payload and length.value > 0 else b""
-            return Stamped(uid.value, gid.value, data)
+            return CredentialContent(uid.value, gid.value, data)
         finally:
             self._free(payload)
             self._library.munge_ctx_destroy(context)

@@ -56,7 +56,7 @@ def stamping_channel(address: str, tls_dir: str, munge: Munge, tried: str = "") 
     return ProvingChannel(channel, proof)
 
 
-class ByMunge:
+class MungeCredentials:
     """The port for munge: a credential proves the user, by number; nobody else is known there, and no host."""
 
     def __init__(

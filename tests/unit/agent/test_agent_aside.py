@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gsched.agent import blocking_pool as module
-from gsched.agent.blocking_pool import Aside
+from gsched.agent.blocking_pool import BlockingPool
 from gsched.base.errors import ResourceExhausted
 from gsched.run.account import UnixAccount
 
@@ -20,7 +20,7 @@ NOBODY = UnixAccount(name="ann", uid=54321, gid=54321)
 
 def test_results_and_errors_come_back() -> None:
     async def story() -> None:
-        aside = Aside()
+        aside = BlockingPool()
         assert await aside.run("ann", lambda: 7, 5) == 7
         with pytest.raises(ZeroDivisionError):
             await aside.run("ann", lambda: 1 // 0, 5)
@@ -42,7 +42,7 @@ def test_many_pieces_wait_for_each_other_and_all_are_done() -> None:
             busy -= 1
 
     async def story() -> None:
-        aside = Aside(3)
+        aside = BlockingPool(3)
         await asyncio.gather(*(aside.run("ann", work, 60) for _ in range(40)))
 
     asyncio.run(story())
@@ -53,7 +53,7 @@ def test_what_hangs_keeps_nobody_else_waiting_nor_the_end() -> None:
     hangs = threading.Event()
 
     async def story() -> None:
-        aside = Aside(2)
+        aside = BlockingPool(2)
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 await aside.run("ann", lambda: hangs.wait(120), 0.05)
@@ -72,7 +72,7 @@ def test_a_users_paths_are_looked_up_in_that_users_name(tmp_path: Path, monkeypa
     tmp_path.chmod(0o700)
 
     async def story() -> None:
-        aside = Aside()
+        aside = BlockingPool()
         assert not await aside.as_user(NOBODY, lambda: os.path.isdir(tmp_path / "inside"))
         assert await aside.as_user(None, lambda: os.path.isdir(tmp_path / "inside"))
         monkeypatch.setattr(module, "PATH_PATIENCE_S", 0.05)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gsched.agent.attempts.attempt_fences import Fencing
+from gsched.agent.attempts.attempt_fences import AttemptFences
 from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.wire.v1 import agent_pb2
@@ -25,7 +25,7 @@ def attempts_end() -> Wait:
 
 def gpus_are_seen() -> Wait:
     seen = asyncio.Event()
-    fencing = Fencing.__new__(Fencing)
+    fencing = AttemptFences.__new__(AttemptFences)
     fencing._watch = SimpleNamespace(first_gpus=seen.wait)  # type: ignore[assignment]
     return fencing._first_report(), seen.set
 

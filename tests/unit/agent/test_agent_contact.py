@@ -7,17 +7,19 @@ import logging
 import grpc
 import pytest
 
-from gsched.agent.master_link import REFUSED_S, Contact
+from gsched.agent.master_link import REFUSED_S, MasterLink
 from gsched.base.machine.service import ServiceManager
 
 
 @pytest.fixture
-def contact(caplog: pytest.LogCaptureFixture) -> Contact:
+def contact(caplog: pytest.LogCaptureFixture) -> MasterLink:
     caplog.set_level(logging.INFO, "gsched.agent.master_link")
-    return Contact("h1", ServiceManager())
+    return MasterLink("h1", ServiceManager())
 
 
-def test_an_absent_master_is_told_of_once_until_it_is_back(contact: Contact, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_absent_master_is_told_of_once_until_it_is_back(
+    contact: MasterLink, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
         contact.begin()
         contact.failed(grpc.StatusCode.UNAVAILABLE, "connection\nrefused")
@@ -35,7 +37,7 @@ def test_an_absent_master_is_told_of_once_until_it_is_back(contact: Contact, cap
     ]
 
 
-def test_a_refusal_is_told_once_and_another_one_too(contact: Contact, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_told_once_and_another_one_too(contact: MasterLink, caplog: pytest.LogCaptureFixture) -> None:
     for text in ("no", "no", "never", "never"):
         contact.begin()
         contact.failed(grpc.StatusCode.PERMISSION_DENIED, text)
@@ -46,7 +48,7 @@ def test_a_refusal_is_told_once_and_another_one_too(contact: Contact, caplog: py
     ]
 
 
-def test_the_next_try_comes_soon_but_not_after_a_refusal(contact: Contact) -> None:
+def test_the_next_try_comes_soon_but_not_after_a_refusal(contact: MasterLink) -> None:
     pauses = [contact.pause_s() for _ in range(10)]
     assert pauses[0] < 0.2 and max(pauses) < 1.0
     contact.refused("no")

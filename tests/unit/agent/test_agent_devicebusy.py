@@ -16,7 +16,7 @@ import pytest
 from gsched.agent.gpu import gpu_watch
 from gsched.agent.gpu.device_busy import DeviceBusy
 from gsched.agent.gpu.foreign_processes import ForeignRules
-from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_cleanup import GpuCleanup
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
@@ -52,7 +52,7 @@ class Machine:
         self.running = {"17.1": frozenset({"GPU-0"})}
         self.watch = GpuWatch("h", "c", GpuOwners(lambda pids: {pid: "17.1" for pid in pids if pid == OWN.pid}))
         self.busy = DeviceBusy(self.watch)
-        self.care = GpuCare(self.watch, ManualClock(), running=lambda: self.running, returning=dict)
+        self.care = GpuCleanup(self.watch, ManualClock(), running=lambda: self.running, returning=dict)
         self.watch.judges[:] = [self.care.judge, self.busy.judge]
 
     async def sample(self) -> GpuReport:

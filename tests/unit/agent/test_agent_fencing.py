@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gsched.agent.attempts import attempt_fences
-from gsched.agent.attempts.attempt_fences import Fencing, standing_note
+from gsched.agent.attempts.attempt_fences import AttemptFences, standing_note
 from gsched.base.coded_text import sentence
 from gsched.base.errors import ResourceExhausted
 from gsched.model.config import GpuFence
@@ -44,7 +44,7 @@ def fence(
         return later
 
     watch: Any = SimpleNamespace(gpus=report, first_gpus=first_gpus)
-    return asyncio.run(Fencing(wanted, ground, watch).fence_of("7.1", held, gpu_unrequested))
+    return asyncio.run(AttemptFences(wanted, ground, watch).fence_of("7.1", held, gpu_unrequested))
 
 
 def test_minors_count_and_not_indexes():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gsched.agent.gpu import gpu_cleanup, gpu_watch
-from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_cleanup import GpuCleanup
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
 from gsched.agent.gpu.gpu_watch import GpuWatch
@@ -54,9 +54,9 @@ class Machine:
         )
         self.care = self.new_care()
 
-    def new_care(self) -> GpuCare:
+    def new_care(self) -> GpuCleanup:
         """As after a restart of the agent."""
-        care = GpuCare(self.watch, ManualClock(), running=lambda: self.running, returning=lambda: self.returning)
+        care = GpuCleanup(self.watch, ManualClock(), running=lambda: self.running, returning=lambda: self.returning)
         self.watch.judges[:] = [care.judge]
         return care
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
-from gsched.agent.attempts.unkillable_reports import Unkillables
+from gsched.agent.attempts.unkillable_reports import UnkillableReports
 from gsched.base.coded_text import sentence
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -47,7 +47,7 @@ def test_gpus_of_attempts_by_name() -> None:
 
 def test_who_cannot_be_killed_is_told_once_more_to_a_new_master_until_the_attempt_is_over() -> None:
     told: list[agent_pb2.AgentMessage] = []
-    unkillable = Unkillables(told.append)
+    unkillable = UnkillableReports(told.append)
     unkillable.found(7, 1, [(31, "dd")])
     unkillable.found(7, 1, [(30, "cp")])
     assert tuple(map(sentence, unkillable.remarks())) == (

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.agent.gpu.compute_mode_records import ModeRecords
-from gsched.agent.gpu.compute_modes import Modes
+from gsched.agent.gpu.compute_modes import ComputeModes
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.coded_text import sentence
@@ -52,7 +52,7 @@ class Host:
             GpuOwners(lambda pids: {pid: self.owners[pid] for pid in pids if pid in self.owners}),
             on_look=self.reports.append,
         )
-        self.modes = Modes(self.watch, self.book, self.clock)
+        self.modes = ComputeModes(self.watch, self.book, self.clock)
         self.watch.judges.append(self.modes.judge)
         self.watch.may_be_set = self.modes.may_be_set
 

@@ -64,12 +64,12 @@ class Host:
         self.cluster = cluster
         shutil.copytree(STAND_IN, self.bin)
         self.program = str(self.bin / "nvidia-cuda-mps-control")
-        self.keeper = self.agent()
+        self.hook = self.agent()
 
     def agent(self) -> Mps:
         """A new one, as after a restart."""
-        self.keeper = Mps(self.program, self.cluster, self.spool, run=run_program)
-        return self.keeper
+        self.hook = Mps(self.program, self.cluster, self.spool, run=run_program)
+        return self.hook
 
     def log(self) -> list[str]:
         log = self.bin / "log"
@@ -77,7 +77,7 @@ class Host:
 
     def pid(self, held: HostAllocation) -> int | None:
         """The daemon's that serves a job with these GPUs."""
-        pipes = self.keeper.variables(spec(), held)["CUDA_MPS_PIPE_DIRECTORY"]
+        pipes = self.hook.variables(spec(), held)["CUDA_MPS_PIPE_DIRECTORY"]
         assert pipes is not None
         return MpsDaemon(Path(pipes).parent).pid()
 
@@ -104,24 +104,24 @@ def run(*turns: object) -> None:
 
 def test_pains_24_one_daemon_for_all_jobs_of_a_gpu_until_the_last_has_ended(host: Host) -> None:
     """pains 24."""
-    keeper = host.keeper
-    run(keeper.before(FIRST, part(3), spec()))
+    hook = host.hook
+    run(hook.before(FIRST, part(3), spec()))
     pid = host.pid(part(3))
     assert pid is not None and host.log() == ["start GPU-3"]
-    run(keeper.before(SECOND, part(3), spec()), keeper.before(THIRD, part(4), spec("mps=per_gpu,shared")))
+    run(hook.before(SECOND, part(3), spec()), hook.before(THIRD, part(4), spec("mps=per_gpu,shared")))
     assert host.pid(part(3)) == pid and host.pid(part(4)) not in (None, pid)
-    run(keeper.after(FIRST, part(3)), keeper.after(FIRST, part(3)))
+    run(hook.after(FIRST, part(3)), hook.after(FIRST, part(3)))
     assert host.pid(part(3)) == pid and host.log() == ["start GPU-3", "start GPU-4"]
-    run(keeper.after(SECOND, part(3)))
+    run(hook.after(SECOND, part(3)))
     assert host.pid(part(3)) is None and pipes_of(pid) == ""
     assert host.log()[2:] == ["quit GPU-3"] and host.pid(part(4)) is not None
-    run(keeper.after(THIRD, part(4)))
+    run(hook.after(THIRD, part(4)))
     assert host.log()[3:] == ["quit GPU-4"] and not (host.spool / "mps").exists()
 
 
 def test_its_folders_are_its_users_alone(host: Host) -> None:
-    run(host.keeper.before(FIRST, part(0), spec()))
-    said = host.keeper.variables(spec(), part(0))
+    run(host.hook.before(FIRST, part(0), spec()))
+    said = host.hook.variables(spec(), part(0))
     for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
         folder = Path(said[name] or "")
         assert folder.is_dir() and folder.stat().st_mode & 0o777 == 0o700
@@ -131,10 +131,10 @@ def test_its_folders_are_its_users_alone(host: Host) -> None:
 def test_a_long_spool_is_no_place_for_sockets(host: Host) -> None:
     host.spool = host.spool / ("x" * 60)
     run(host.agent().before(FIRST, part(0), spec()))
-    pipes = Path(host.keeper.variables(spec(), part(0))["CUDA_MPS_PIPE_DIRECTORY"] or "")
+    pipes = Path(host.hook.variables(spec(), part(0))["CUDA_MPS_PIPE_DIRECTORY"] or "")
     private = pipes.parents[2]
     assert (private.parent, private.stat().st_mode & 0o777) == (Path("/tmp"), 0o700) and host.pid(part(0)) is not None
-    run(host.keeper.after(FIRST, part(0)))
+    run(host.hook.after(FIRST, part(0)))
     assert not pipes.parents[1].exists()
 
 
@@ -142,12 +142,12 @@ def test_a_folder_of_others_is_not_used(host: Host) -> None:
     (host.spool / "mps").mkdir(parents=True)
     (host.spool / "mps").chmod(0o777)
     with pytest.raises(ResourceExhausted, match="that this user alone may change"):
-        run(host.keeper.before(FIRST, part(0), spec()))
+        run(host.hook.before(FIRST, part(0), spec()))
     (host.spool / "mps").chmod(0o700)
 
 
 def test_daemons_outlive_the_agent_and_are_found_again(host: Host) -> None:
-    run(host.keeper.before(FIRST, part(0), spec()), host.keeper.before(SECOND, part(1), spec()))
+    run(host.hook.before(FIRST, part(0), spec()), host.hook.before(SECOND, part(1), spec()))
     pids = host.pid(part(0)), host.pid(part(1))
     later = host.agent()
     run(later.adopt({FIRST}))
@@ -168,24 +168,24 @@ def test_the_daemon_counts_its_gpus_as_the_job_is_told_them(host: Host) -> None:
         for index in range(2)
     ]
     held = HostAllocation(host="a", slots=1, gpus=tuple(gpus))
-    run(host.keeper.before(FIRST, held, spec()))
+    run(host.hook.before(FIRST, held, spec()))
     assert host.log() == ["start GPU-1,GPU-0"]
-    assert host.keeper.variables(spec(), held)["CUDA_VISIBLE_DEVICES"] == "0,1"
-    run(host.keeper.after(FIRST, held))
+    assert host.hook.variables(spec(), held)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    run(host.hook.after(FIRST, held))
 
 
 @pytest.mark.parametrize("gpu_req", ["num=1", "", "num=1:mps=no", "rubbish"])
 def test_other_jobs_have_nothing_of_it(host: Host, gpu_req: str) -> None:
-    run(host.keeper.before(FIRST, part(0), spec(gpu_req)), host.keeper.after(FIRST, part(0)))
+    run(host.hook.before(FIRST, part(0), spec(gpu_req)), host.hook.after(FIRST, part(0)))
     assert host.log() == [] and wish_of(spec(gpu_req)) is None
-    assert host.keeper.variables(spec(gpu_req), part(0)) == {}
+    assert host.hook.variables(spec(gpu_req), part(0)) == {}
 
 
 def test_what_a_job_is_told(host: Host) -> None:
     """pains 15: memory of a GPU is limited where MPS can do it, and nobody says that it is more."""
 
     def told(gpu_req: str, held: HostAllocation) -> dict[str, str | None]:
-        said = dict(host.keeper.variables(spec(gpu_req), held))
+        said = dict(host.hook.variables(spec(gpu_req), held))
         assert said.pop("CUDA_MPS_PIPE_DIRECTORY") and said.pop("CUDA_MPS_LOG_DIRECTORY")
         return said
 
@@ -201,60 +201,60 @@ def test_what_a_job_is_told(host: Host) -> None:
 
 
 def test_without_the_program_or_where_it_fails_the_job_waits(host: Host) -> None:
-    keeper = Mps(str(host.bin / "nothing"), "test", host.spool, run=run_program)
+    hook = Mps(str(host.bin / "nothing"), "test", host.spool, run=run_program)
     with pytest.raises(ResourceExhausted, match=r"MPS cannot be had: there is no .*/nothing on this host"):
-        run(keeper.before(FIRST, part(0), spec()))
-    run(keeper.after(FIRST, part(0)))
+        run(hook.before(FIRST, part(0), spec()))
+    run(hook.after(FIRST, part(0)))
     (host.bin / "broken").touch()
     with pytest.raises(ResourceExhausted, match="GPU-0 does not start: An instance of this daemon is already running"):
-        run(host.keeper.before(FIRST, part(0), spec()))
-    run(host.keeper.after(FIRST, part(0)))
+        run(host.hook.before(FIRST, part(0), spec()))
+    run(host.hook.after(FIRST, part(0)))
     assert not (host.spool / "mps").exists()
 
 
 def test_two_daemons_are_never_on_one_gpu(host: Host) -> None:
-    run(host.keeper.before(FIRST, part(0, 1), spec()))
+    run(host.hook.before(FIRST, part(0, 1), spec()))
     with pytest.raises(ResourceExhausted, match="MPS serves GPU-0, GPU-1 together to job 1, which is not the same"):
-        run(host.keeper.before(SECOND, part(1), spec()))
-    run(host.keeper.after(SECOND, part(1)), host.keeper.before(THIRD, part(0, 1), spec()))
+        run(host.hook.before(SECOND, part(1), spec()))
+    run(host.hook.after(SECOND, part(1)), host.hook.before(THIRD, part(0, 1), spec()))
     assert host.log() == ["start GPU-0,GPU-1"]
 
 
-def lost(keeper: Mps) -> list[tuple[str, ...]]:
+def lost(hook: Mps) -> list[tuple[str, ...]]:
     """What is told of GPU 0 and of a GPU with a part."""
     split = Gpu(uuid="GPU-9", index=9, mig=True, mig_devices=(MigDevice(uuid="MIG-9"),))
-    return [gpu.mps_lost for gpu in keeper(GpuReport(gpus=(Gpu(uuid="GPU-0", index=0), split))).gpus]
+    return [gpu.mps_lost for gpu in hook(GpuReport(gpus=(Gpu(uuid="GPU-0", index=0), split))).gpus]
 
 
 def test_a_daemon_that_ends_by_itself_is_told_of_its_jobs_alone(host: Host) -> None:
     piece = HeldGpu(uuid="MIG-9", index=9, claim="mig_shared", parent="GPU-9")
     on_part = HostAllocation(host="a", slots=1, gpus=(piece,))
-    run(host.keeper.before(FIRST, part(0), spec()), host.keeper.before(SECOND, on_part, spec("mps=yes:mig=1")))
-    assert lost(host.keeper) == [(), ()]
+    run(host.hook.before(FIRST, part(0), spec()), host.hook.before(SECOND, on_part, spec("mps=yes:mig=1")))
+    assert lost(host.hook) == [(), ()]
     for held in (part(0), on_part):
         pid = host.pid(held)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         while host.pid(held) is not None:
             pass
-    assert lost(host.keeper) == [("1.1",), ("2.1",)]
-    run(host.keeper.before(THIRD, part(0), spec()))
+    assert lost(host.hook) == [("1.1",), ("2.1",)]
+    run(host.hook.before(THIRD, part(0), spec()))
     assert host.pid(part(0)) is not None, "the next job has a new one"
-    assert lost(host.keeper) == [("1.1",), ("2.1",)]
+    assert lost(host.hook) == [("1.1",), ("2.1",)]
     assert lost(host.agent()) == [(), ("2.1",)]
-    run(host.keeper.after(FIRST, part(0)), host.keeper.after(SECOND, on_part))
-    assert lost(host.keeper) == [(), ()]
+    run(host.hook.after(FIRST, part(0)), host.hook.after(SECOND, on_part))
+    assert lost(host.hook) == [(), ()]
 
 
 def test_a_daemon_that_does_not_quit_is_killed_with_its_server(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon, "QUIT_S", 0.1)
     (host.bin / "server").touch()
     (host.bin / "deaf").touch()
-    run(host.keeper.before(FIRST, part(0), spec()))
+    run(host.hook.before(FIRST, part(0), spec()))
     pids = [host.pid(part(0)), int((host.bin / "server").read_text())]
     assert all(pid is not None and pipes_of(pid) for pid in pids)
-    assert host.keeper.owners([*filter(None, pids), os.getpid()]) == dict.fromkeys(filter(None, pids), "1.1")
-    run(host.keeper.after(FIRST, part(0)))
+    assert host.hook.owners([*filter(None, pids), os.getpid()]) == dict.fromkeys(filter(None, pids), "1.1")
+    run(host.hook.after(FIRST, part(0)))
     assert not any(pipes_of(pid or 0) for pid in pids)
 
 
@@ -277,7 +277,7 @@ def test_who_has_got_the_number_of_a_daemon_that_ended_is_not_killed(
 
 
 def test_a_number_that_is_another_process_by_now_is_no_daemon(host: Host) -> None:
-    run(host.keeper.before(FIRST, part(0), spec()))
+    run(host.hook.before(FIRST, part(0), spec()))
     pid = host.pid(part(0))
     (file,) = (host.spool / "mps").glob("*/p/nvidia-cuda-mps-control.pid")
     file.write_text(f"{os.getpid()}\n")
@@ -292,17 +292,17 @@ def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
     if not isinstance(ground, Ground):
         pytest.skip(ground)
     (host.bin / "server").touch()
-    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground, run=run_program)
-    run(keeper.before(FIRST, part(0), spec()))
-    (name,) = keeper.groups
+    hook = host.hook = Mps(host.program, host.cluster, host.spool, ground, run=run_program)
+    run(hook.before(FIRST, part(0), spec()))
+    (name,) = hook.groups
     pid, server = host.pid(part(0)), int((host.bin / "server").read_text())
     assert {pid, server} <= set(ground.group(name).pids()), "and what the stand-in runs at this moment"
     os.kill(pid, signal.SIGKILL)
     while host.pid(part(0)) is not None:
         pass
-    run(keeper.before(SECOND, part(0), spec()))
+    run(hook.before(SECOND, part(0), spec()))
     assert host.pid(part(0)) in ground.group(name).pids() and pipes_of(server), "whom the old server serves goes on"
-    run(keeper.after(FIRST, part(0)), keeper.after(SECOND, part(0)))
+    run(hook.after(FIRST, part(0)), hook.after(SECOND, part(0)))
     assert ground.group(name).pids() == [] and not any(Path(folder).exists() for folder in ground.folders(name))
     ground.leave()
 
@@ -330,9 +330,9 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
         asked.append((name, held))
         return Fence(kind=ground.kind, folders=ground.folders(name), minors=(3,))
 
-    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground, account, run=run_program, fence=fence)
-    run(keeper.before(FIRST, part(3), spec()))
-    (name,) = keeper.groups
+    hook = host.hook = Mps(host.program, host.cluster, host.spool, ground, account, run=run_program, fence=fence)
+    run(hook.before(FIRST, part(3), spec()))
+    (name,) = hook.groups
     assert asked == [(name, part(3))]
     pids = ground.group(name).pids()
     server = int((host.bin / "server").read_text())
@@ -345,7 +345,7 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
             said = (await run_program(Program(words=words, fence=inside))).last_line
             assert ("Operation not permitted" in said) == bool(told), said
 
-    run(opened_there(), keeper.after(FIRST, part(3)))
+    run(opened_there(), hook.after(FIRST, part(3)))
     assert not any(Path(folder).exists() for folder in ground.folders(name))
     ground.leave()
 
@@ -358,23 +358,23 @@ def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -
         return accounts[user]
 
     def agent() -> Mps:
-        host.keeper = Mps(host.program, host.cluster, host.spool, None, account, run=run_program)
-        return host.keeper
+        host.hook = Mps(host.program, host.cluster, host.spool, None, account, run=run_program)
+        return host.hook
 
     host.bin.parent.chmod(0o755)
     host.bin.chmod(0o777)
-    keeper = agent()
-    run(keeper.before(FIRST, part(3), spec()))
-    pipes = Path(keeper.variables(spec(), part(3))["CUDA_MPS_PIPE_DIRECTORY"] or "")
+    hook = agent()
+    run(hook.before(FIRST, part(3), spec()))
+    pipes = Path(hook.variables(spec(), part(3))["CUDA_MPS_PIPE_DIRECTORY"] or "")
     assert (pipes.stat().st_uid, pipes.stat().st_mode & 0o777) == (54321, 0o700)
     assert pipes.parent.stat().st_uid == 0 and pipes.parent.stat().st_mode & 0o777 == 0o711
     pid = MpsDaemon(pipes.parent, accounts["ann"]).pid()
     assert pid is not None and process_tree.owner_of(pid) == 54321
     assert MpsDaemon(pipes.parent, accounts["bob"]).pid() is None
     with pytest.raises(ResourceExhausted, match="MPS serves GPU-3 to job 1 of user ann, and one user at a time"):
-        run(keeper.before(SECOND, part(3), msgspec.structs.replace(spec(), user="bob")))
-    keeper = agent()  # as after a restart
-    run(keeper.before(THIRD, part(3), spec()))
-    assert host.log() == ["start GPU-3"] and keeper.owners([pid]) == {pid: "1.1"}
-    run(keeper.after(FIRST, part(3)), keeper.after(THIRD, part(3)))
+        run(hook.before(SECOND, part(3), msgspec.structs.replace(spec(), user="bob")))
+    hook = agent()  # as after a restart
+    run(hook.before(THIRD, part(3), spec()))
+    assert host.log() == ["start GPU-3"] and hook.owners([pid]) == {pid: "1.1"}
+    run(hook.after(FIRST, part(3)), hook.after(THIRD, part(3)))
     assert host.log() == ["start GPU-3", "quit GPU-3"] and not pipes.exists()

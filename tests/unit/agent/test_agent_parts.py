@@ -64,8 +64,8 @@ def message() -> agent_pb2.StartAttempt:
     return start
 
 
-def agent(folder: Path, told: Told, *keepers: object) -> Attempts:
-    prolog_epilog = PrologEpilog(keepers)  # type: ignore[arg-type]
+def agent(folder: Path, told: Told, *hooks: object) -> Attempts:
+    prolog_epilog = PrologEpilog(hooks)  # type: ignore[arg-type]
     surroundings = HostContext(locks_gpus=lambda: False, places={})
     return Attempts(
         "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog

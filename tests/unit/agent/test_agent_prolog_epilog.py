@@ -24,7 +24,7 @@ GPU = HeldGpu(uuid="GPU-0", index=0, claim="ngpus_shared")
 KEY = (7, 1)
 
 
-class Gate:
+class RequestGate:
     """A keeper that lets through when it is told to."""
 
     def __init__(self, refusal: str = "") -> None:
@@ -47,7 +47,7 @@ class Gate:
         await self._pass("after")
 
 
-class Broken(Gate):
+class Broken(RequestGate):
     async def after(self, key: Any, part: Any) -> None:
         raise RuntimeError("no luck")
 
@@ -76,7 +76,7 @@ def test_what_is_being_given_out_or_back_is_held(tmp_path: Path) -> None:
     told: list[agent_pb2.AgentMessage] = []
 
     async def story() -> None:
-        gate = Gate(refusal="a stranger is on it")
+        gate = RequestGate(refusal="a stranger is on it")
         attempts = attempts_of(tmp_path, PrologEpilog([gate]), told)
         start = asyncio.create_task(attempts.start(order_of(GPU)))
         await gate.reached["before"].wait()
@@ -99,7 +99,7 @@ def test_what_is_being_given_out_or_back_is_held(tmp_path: Path) -> None:
 
 def test_a_job_without_gpus_is_nobodys_care_and_a_keeper_that_fails_holds_nothing_up() -> None:
     async def story() -> None:
-        first, last = Gate(), Broken()
+        first, last = RequestGate(), Broken()
         first.opened["after"].set()
         prolog_epilog = PrologEpilog([first, last])
         part = HostAllocation(host="h", slots=1)

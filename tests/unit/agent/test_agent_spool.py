@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
-from gsched.agent.store_memory import Memory
+from gsched.agent.store_memory import StoreMemory
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict
 from gsched.store.mark import StoreMark, remembered
@@ -26,7 +26,7 @@ class Agent:
         self.spool = spool
         self.running = ["7.1", "8.2"]
         self.mark = mark_of(spool)
-        self.memory = Memory(spool)
+        self.memory = StoreMemory(spool)
         self.memory.take(KNOWN)
         self.folder = SpoolFolder(spool, self.mark, lambda: self.running, self.memory.write)
 

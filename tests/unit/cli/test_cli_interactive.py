@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gsched.cli.session.call import Cancelled
-from gsched.cli.submit.interactive import Keyboard, Sitting
+from gsched.cli.submit.interactive import Keyboard, TerminalSession
 from gsched.cli.submit.time_left import TimeLeft
 
 HANG_S = 60.0
@@ -58,7 +58,7 @@ def test_the_presence_at_a_terminal_of_a_call_that_was_cancelled_ends_without_a_
     client, cancelled = BrokenOff(), threading.Event()
     cancelled.set()
     call = SimpleNamespace(stdin_is_tty=False, own_streams=True, cancelled=cancelled)
-    sitting = Sitting(cast(Any, call), cast(Any, SimpleNamespace(client=client)), 1, "I", has_input=False)
+    sitting = TerminalSession(cast(Any, call), cast(Any, SimpleNamespace(client=client)), 1, "I", has_input=False)
     sitting._be_there()
     assert client.is_asked.is_set() and uncaught == []
 

@@ -111,4 +111,4 @@ def test_what_a_caller_may_run_only_the_caller_knows(conf: Path, door: Vouched) 
 def test_without_a_door_a_shared_cluster_cannot_be_reached(conf: Path) -> None:
     with pytest.raises(Unavailable, match="no door is open on this host"):
         link_of(call(conf, os.geteuid()))
-    assert master_links._vouching is None
+    assert master_links._assertion is None

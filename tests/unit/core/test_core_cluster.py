@@ -40,7 +40,7 @@ def test_a_checkpoint_gives_back_all_that_is_derived_from_it(road: str) -> None:
     assert {host: host_ledger.held for host, host_ledger in again.ledger.hosts.items() if host_ledger.held} == {
         host: host_ledger.held for host, host_ledger in state.ledger.hosts.items() if host_ledger.held
     }
-    assert again.forgetting.first_end() == state.forgetting.first_end()
+    assert again.retention.first_end() == state.retention.first_end()
     assert audit(again) == []
 
 
@@ -94,14 +94,14 @@ def test_finished_jobs_come_up_in_order_of_their_ends() -> None:
         state.apply(JobSubmitted(at=1.0, job_id=job_id, spec=SPEC))
         state.apply(JobDispatched(at=2.0, job_id=job_id, attempt=1, allocation=PLACE, effective_req="r"))
         state.apply(JobFinished(at=end, job_id=job_id, attempt=1, result=DONE))
-    assert state.forgetting.first_end() == 10.0
-    assert state.forgetting.forgettable(25.0, 5.0, 9) == [2, 3]
-    assert state.forgetting.forgettable(25.0, 5.0, 1) == [2]  # asking changes nothing
-    assert state.forgetting.forgettable(14.9, 5.0, 9) == []
+    assert state.retention.first_end() == 10.0
+    assert state.retention.forgettable(25.0, 5.0, 9) == [2, 3]
+    assert state.retention.forgettable(25.0, 5.0, 1) == [2]  # asking changes nothing
+    assert state.retention.forgettable(14.9, 5.0, 9) == []
     state.apply(JobForgotten(at=40.0, job_id=2))
-    assert state.forgetting.forgettable(100.0, 5.0, 9) == [3, 1]
+    assert state.retention.forgettable(100.0, 5.0, 9) == [3, 1]
     state.set_aside(3, "broken")
-    assert state.forgetting.first_end() == 30.0
+    assert state.retention.first_end() == 30.0
 
 
 def test_tokens_go_with_the_last_job_of_a_submission() -> None:

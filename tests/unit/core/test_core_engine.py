@@ -108,7 +108,7 @@ def test_finished_jobs_are_forgotten_after_the_clean_period() -> None:
     world.wait(41)
     assert set(world.engine.state.jobs) == {second}
     world.wait(3600)
-    assert world.engine.state.jobs == {} and world.engine.state.forgetting.first_end() is None
+    assert world.engine.state.jobs == {} and world.engine.state.retention.first_end() is None
     world.check_replay()
 
 

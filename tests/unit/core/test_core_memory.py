@@ -15,7 +15,7 @@ from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.spec_interning import REMEMBERED, SpecPool
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState, replay
-from gsched.core.state.pending_jobs import WaitingLine, WaitingRoom
+from gsched.core.state.pending_jobs import PendingJobs, PendingLine
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
@@ -82,7 +82,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), RANKS, st.integers(1, 9)), max_siz
 
 @given(STEPS)
 def test_a_line_is_a_sorted_list(steps: list[tuple[int, tuple[float, int, int], int]]) -> None:
-    line = WaitingLine(Bucket("q", "ann", RequirementClass("")))
+    line = PendingLine(Bucket("q", "ann", RequirementClass("")))
     plain: list[tuple[Rank, int]] = []
     for what, (priority, order, element), number in steps:
         entry = (Rank(priority, float(order), element), number)
@@ -107,7 +107,7 @@ def test_each_job_waits_in_the_line_of_its_bucket(steps: list[tuple[int, int, bo
         JobSpec(command="true", user="ann", queue="normal", combined_req=req, array_limit=limit)
         for req, limit in (("", 0), ("rusage[mem=1]", 0), ("", 2))
     ]
-    room, waiting = WaitingRoom(), []
+    room, waiting = PendingJobs(), []
     for number, (what, kind, is_touched) in enumerate(steps, 1):
         if what or not waiting:
             job = JobRecord(job_id=number, spec=specs[what if kind else 0], state=JobState.PEND, submitted_at=0.0)

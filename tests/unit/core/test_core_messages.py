@@ -10,7 +10,7 @@ from core_world import World, first_words, job_command, spec
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.command import JudgeCondition
+from gsched.core.command import EvaluateCondition
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobNoted
 
@@ -97,7 +97,7 @@ def test_a_condition_is_judged_without_a_job() -> None:
     (job_id,) = world.run(spec(name="prep"))
 
     def asked(text: str):
-        return world.do(JudgeCondition("ann", False, text))
+        return world.do(EvaluateCondition("ann", False, text))
 
     answer = asked("done(prep)")
     assert (answer.holds, answer.is_final, answer.job_ids) == (False, False, (job_id,))

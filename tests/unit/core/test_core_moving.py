@@ -144,7 +144,7 @@ def by_looking_at_all(
     state: ClusterState, job: JobRecord, position: int, *, to_top: bool, everybody: bool
 ) -> QueuePlace:
     """The place as it is defined: all others of the queue and priority in order."""
-    numbers = [entry for bucket, line in state.waits.room.lines() for entry in line.entries()]
+    numbers = [entry for bucket, line in state.waits.pending.lines() for entry in line.entries()]
     numbers += [*state.waits.delayed, *state.waits.blocked]
     others = []
     for number in numbers:

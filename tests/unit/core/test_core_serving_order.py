@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
-from gsched.core.state.pending_jobs import WaitingRoom
+from gsched.core.state.pending_jobs import PendingJobs
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Snapshot
@@ -74,7 +74,7 @@ def served(pending: Any, drops: dict[int, str]) -> Iterator[int]:
     st.dictionaries(st.integers(0, 30), st.sampled_from(["bucket", "another", "class"]), max_size=3),
 )
 def test_it_is_that_of_all_lines_whatever_came_and_went(steps: list[Any], drops: dict[int, str]) -> None:
-    room = WaitingRoom()
+    room = PendingJobs()
     entered: list[tuple[Any, Any]] = []
     for number, step in enumerate(steps, 1):
         if isinstance(step, int):  # one of them leaves

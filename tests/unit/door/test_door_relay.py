@@ -22,7 +22,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.views.view import Submission
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.door_relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
-from gsched.wire.identity.identity_assertion import Vouching
+from gsched.wire.identity.identity_assertion import IdentityAssertion
 from gsched.wire.identity.socket_peer import Peer
 from gsched.wire.messages.frames import Decoder, frame
 from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
@@ -57,7 +57,7 @@ def caller(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def path(master: SharedMaster, caller: object, tmp_path: Path) -> Iterator[str]:
     (tmp_path / "door").mkdir(mode=0o755)
     place = str(tmp_path / "door" / "relay.sock")
-    relay = open_relay(place, Vouching(master.config, "gpu1"))
+    relay = open_relay(place, IdentityAssertion(master.config, "gpu1"))
     yield place
     relay.close()
     assert not os.path.exists(place)
@@ -128,7 +128,7 @@ def test_a_stream_that_is_waited_in_can_be_broken_off(path: str) -> None:
 
 def test_who_goes_away_leaves_nothing_behind(path: str, master: SharedMaster, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir(mode=0o755)
-    relay = open_relay(str(tmp_path / "own" / "relay.sock"), Vouching(master.config, "gpu1"))
+    relay = open_relay(str(tmp_path / "own" / "relay.sock"), IdentityAssertion(master.config, "gpu1"))
     try:
         calls = [
             scheduler_pb2_grpc.SchedulerStub(RelayChannel(str(tmp_path / "own" / "relay.sock"))).Events(
@@ -270,7 +270,7 @@ def test_without_a_relay_the_master_is_away(tmp_path: Path) -> None:
 def test_a_relay_that_ends_says_so(master: SharedMaster, caller: object, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir(mode=0o755)
     place = str(tmp_path / "own" / "relay.sock")
-    relay: CallRelay = open_relay(place, Vouching(master.config, MASTER))
+    relay: CallRelay = open_relay(place, IdentityAssertion(master.config, MASTER))
     call = scheduler_pb2_grpc.SchedulerStub(RelayChannel(place)).Events(scheduler_pb2.EventsRequest(follow=True))
     next(call)
     relay.close()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gsched.master import event_feed
-from gsched.master.event_feed import Feed
+from gsched.master.event_feed import EventFeed
 from gsched.master.rpc.scheduler_service import MOST_PAGING, SchedulerServicer
 from gsched.model.event import HostOpened, JobGpuCurves
 from gsched.model.views.view import EventRecord
@@ -20,7 +20,7 @@ def test_a_follower_that_never_reads_is_cut_off_and_the_others_read_on(monkeypat
     monkeypatch.setattr(event_feed, "FOLLOWER_LIMIT", 100)
 
     async def main() -> None:
-        news = Feed()
+        news = EventFeed()
         idle, busy = news.follow(), news.follow()
         read = 0
         for number in range(1, 301):
@@ -39,7 +39,7 @@ def test_a_follower_that_never_reads_is_cut_off_and_the_others_read_on(monkeypat
 
 def test_a_record_is_made_once_for_all_followers() -> None:
     async def main() -> None:
-        news = Feed()
+        news = EventFeed()
         first, second = news.follow(), news.follow()
         news.publish(1, [HostOpened(at=0.0, host="a", by="boss")])
         assert first.get_nowait() is second.get_nowait()
@@ -49,7 +49,7 @@ def test_a_record_is_made_once_for_all_followers() -> None:
 
 def test_the_use_of_gpus_over_time_is_for_the_history_alone() -> None:
     async def main() -> None:
-        news = Feed()
+        news = EventFeed()
         follower = news.follow()
         curves = JobGpuCurves(at=0.0, job_id=7, attempt=1, host="a", data=b"x")
         news.publish(8, [curves, HostOpened(at=0.0, host="a", by="boss")])
@@ -76,7 +76,7 @@ def test_readers_of_old_events_leave_the_threads_to_others() -> None:
     async def main() -> None:
         store = Store()
         services = SimpleNamespace(loop=None, board=None, store=SimpleNamespace(last_seq=3), auth=None)
-        servicer = SchedulerServicer(services, store, None, None, Feed())  # type: ignore[arg-type]
+        servicer = SchedulerServicer(services, store, None, None, EventFeed())  # type: ignore[arg-type]
 
         async def read() -> int:
             request = scheduler_pb2.EventsRequest(after_seq=0)

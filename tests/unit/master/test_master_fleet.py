@@ -11,7 +11,7 @@ import pytest
 from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.master.agents import fleet
-from gsched.master.agents.agent_roster import MOST_REFUSED, RIVAL_S, Roster
+from gsched.master.agents.agent_roster import MOST_REFUSED, RIVAL_S, AgentRoster
 from gsched.master.agents.fleet import FleetServicer
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.hosts.fleet import DaemonView
@@ -39,7 +39,7 @@ class FakeSessions:
 
     def __init__(self, obey: Callable[[FakeSessions, str, str], None]) -> None:
         self.config = CONFIG
-        self.roster = Roster()
+        self.roster = AgentRoster()
         self._obey = obey
 
     def post(self, host: str, message: agent_pb2.MasterMessage) -> bool:
@@ -182,7 +182,7 @@ def test_a_second_machine_of_the_same_name_is_shown_while_it_asks(monkeypatch: p
 
 def test_a_roster_remembers_since_when_and_no_more_than_it_must() -> None:
     async def run() -> None:
-        roster = Roster()
+        roster = AgentRoster()
         assert roster.view("a") == DaemonView(kind="agent", host="a")
         roster.refused(hello("a"), "no")
         since = roster.view("a").since

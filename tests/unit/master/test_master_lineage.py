@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.store_memory import Memory
+from gsched.agent.store_memory import StoreMemory
 from gsched.base.errors import Conflict
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.store_lineage import AHEAD, BLOCK, FirstNumber, Lineage, to_message
+from gsched.master.store_lineage import AHEAD, BLOCK, FirstNumber, StoreLineage, to_message
 from gsched.model.event import ConfigApplied
 from gsched.store.eventlog import EventLog
 from gsched.store.mark import StoreMark, remembered
@@ -30,7 +30,7 @@ class Master:
         self.store.append([ConfigApplied(at=1.0, digest="d", by="")])
         self.state = ClusterState()
         self.disowned: list[str] = []
-        self.lineage = Lineage(self.store, self.state, self.disowned.append)
+        self.lineage = StoreLineage(self.store, self.state, self.disowned.append)
 
     def mark(self, **changes: int | str) -> agent_pb2.StoreMark:
         values = {"cluster_id": self.store.cluster_id, "generation": 1, "seq": 1, "next_job_id": 1001}
@@ -130,7 +130,7 @@ def test_a_store_in_use_waits_too_but_not_for_hosts_that_are_all_away(master: Ma
     master.state.next_job_id = 2
 
     async def story() -> None:
-        used = Lineage(master.store, master.state, master.disowned.append, ("a", "b")).first_number
+        used = StoreLineage(master.store, master.state, master.disowned.append, ("a", "b")).first_number
         assert not await _is_free(used)
         first = FirstNumber(("a",), is_new=False, patience_s=0.01)
         await first.wait()
@@ -144,17 +144,17 @@ def test_a_store_in_use_waits_too_but_not_for_hosts_that_are_all_away(master: Ma
 
 
 def test_an_agent_remembers_what_it_was_told(tmp_path: Path) -> None:
-    memory = Memory(tmp_path)
+    memory = StoreMemory(tmp_path)
     assert memory.message() == agent_pb2.StoreMark(generation=1, next_job_id=1)
     memory.take(agent_pb2.StoreMark())  # a master of before there were marks
     assert remembered(tmp_path) is None
     memory.take(OLD)
-    assert Memory(tmp_path).message() == OLD
+    assert StoreMemory(tmp_path).message() == OLD
     memory.take(to_message(StoreMark(cluster_id="an older one", seq=8, next_job_id=1001)))
     # An older copy of the store, with the mark of its time, is known by this, though daemons are killed.
     known = remembered(tmp_path)
     assert known is not None and known.seq == 8
-    assert Memory(tmp_path).message().seq == 8
+    assert StoreMemory(tmp_path).message().seq == 8
     (tmp_path / "store").write_text(
         '{"cluster_id":"an older one","seq":8,"next_job_id":1001}\n'
     )  # by an earlier version

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.master.agents.host_speakers import MOST_REFUSALS, SAY_AGAIN_S, Refusals, Speaker
+from gsched.master.agents.connected_agents import MOST_REFUSALS, SAY_AGAIN_S, ConnectedAgent, Refusals
 from gsched.wire.address import address_of
 
-FIRST = Speaker("journal1", "boot1", "10.0.0.1", 1_700_000_000.0)
+FIRST = ConnectedAgent("journal1", "boot1", "10.0.0.1", 1_700_000_000.0)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ FIRST = Speaker("journal1", "boot1", "10.0.0.1", 1_700_000_000.0)
     ],
 )
 def test_only_the_same_agent_takes_its_place(newcomer: tuple[str, str, str], is_same: bool) -> None:
-    assert FIRST.is_same(Speaker(*newcomer, 1_700_000_100.0)) is is_same
+    assert FIRST.is_same(ConnectedAgent(*newcomer, 1_700_000_100.0)) is is_same
 
 
 def test_what_a_second_agent_is_told_names_the_first() -> None:

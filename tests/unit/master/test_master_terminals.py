@@ -10,7 +10,7 @@ import pytest
 
 from gsched.base.errors import ResourceExhausted
 from gsched.master.rpc import interactive_terminals
-from gsched.master.rpc.interactive_terminals import Attendance
+from gsched.master.rpc.interactive_terminals import TerminalAttendance
 from gsched.master.views.board import Board
 from gsched.model.event import JobSubmitted
 from gsched.model.jobs.job import JobSpec
@@ -26,7 +26,7 @@ class House:
         self.state = "RUN"
         self.killed: list[int] = []
         self.problem: Exception | None = None
-        self.attendance = Attendance(cast("Board", self), self.kill)
+        self.attendance = TerminalAttendance(cast("Board", self), self.kill)
 
     def job(self, job_id: int) -> JobView | None:
         return JobView(job_id=7, spec=SPEC, state=self.state, submitted_at=0.0) if job_id == 7 else None

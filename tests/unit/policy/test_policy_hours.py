@@ -13,7 +13,7 @@ from gsched.base.coded_text import sentence
 from gsched.model.queues.queue import Queue
 from gsched.model.queues.window import Window
 from gsched.model.scheduling.snapshot import Snapshot
-from gsched.policy.order.dispatch_windows import Hours
+from gsched.policy.order.dispatch_windows import DispatchWindows
 
 ANY = Queue(name="r", backfill=True)
 
@@ -36,7 +36,7 @@ def opened(*windows: tuple[int, int]) -> tuple[Window, ...]:
 def test_a_queue_closes_when_its_windows_are_over(queue: Queue, closes: float) -> None:
     cluster = TimedCluster(queues=[queue])
     snapshot: Snapshot = cluster.snapshot(30.0)
-    assert Hours(snapshot, 30.0).closes("q") == closes
+    assert DispatchWindows(snapshot, 30.0).closes("q") == closes
 
 
 def test_no_start_is_planned_for_a_time_at_which_the_queue_is_closed() -> None:

@@ -19,7 +19,7 @@ SAY_AGAIN_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class ConnectedAgent:
     """The agent at the other end of a session. `since` is UTC seconds."""
 
     journal: str
@@ -29,7 +29,7 @@ class Speaker:
     """Where it connected from, without the port."""
     since: float
 
-    def is_same(self, newcomer: Speaker) -> bool:
+    def is_same(self, newcomer: ConnectedAgent) -> bool:
         """Whether the newcomer is this agent, come back. A machine copied with its disks boots elsewhere."""
         if not self.journal or not newcomer.journal:
             return True
