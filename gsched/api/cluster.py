@@ -12,14 +12,16 @@ from datetime import datetime
 from typing import Unpack, cast
 
 from gsched.api.job import Job
-from gsched.api.named import NamesJob, number_of
+from gsched.api.named import NamesJob, number_of, numbers_of
+from gsched.api.options import refuses_unknown_options
 from gsched.api.request import JobRequest, RequestReader, SubmitOptions
-from gsched.api.values import members, texts
+from gsched.api.values import members, nearest, one_text, path, seconds, texts, truth, whole
 from gsched.api.waiting import Waiting
 from gsched.base.coded_text import sentence
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
+from gsched.model.jobs.job import JobState
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.calls.client import Client
@@ -38,7 +40,8 @@ class Cluster:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> None:
-        self.folder = os.path.abspath(conf_dir(os.environ) if folder is None else os.fspath(folder))
+        self.folder = os.path.abspath(conf_dir(os.environ) if folder is None else path("folder", folder))
+        wait = seconds("wait", wait)
         way = way_to_master(self.folder)
         self.address = way.address
         if wait is None:
@@ -131,10 +134,11 @@ class Cluster:
         """
         return Job(self, number_of(job))
 
+    @refuses_unknown_options
     def jobs(  # noqa: PLR0913 - the options of a call that people write
         self,
         *,
-        ids: Iterable[NamesJob] = (),
+        ids: Iterable[NamesJob] | NamesJob = (),
         user: str = "",
         queue: str = "",
         name: str = "",
@@ -147,24 +151,25 @@ class Cluster:
         """Jobs as of now, in the order gjobs shows them, read while they arrive. Without `user` one's own; "all" means
         everybody's. `name` may hold `*`; `finished`: also those that ended within CLEAN_PERIOD.
         """
-        numbers = tuple(number_of(each) for each in ids)
+        numbers = tuple(numbers_of("ids", ids))
         wanted = JobFilter(
             ids=numbers,
-            user=user or ("all" if numbers else user_name(os.getuid())),
-            queue=queue,
-            name=name,
-            project=project,
-            group=group,
-            host=host,
-            states=tuple(texts("states", states)),
-            finished=finished or bool(numbers),
+            user=one_text("user", user) or ("all" if numbers else user_name(os.getuid())),
+            queue=one_text("queue", queue),
+            name=one_text("name", name),
+            project=one_text("project", project),
+            group=one_text("group", group),
+            host=one_text("host", host),
+            states=_states(states),
+            finished=truth("finished", finished) or bool(numbers),
         )
         return self.client().jobs(wanted)
 
+    @refuses_unknown_options
     def history(
         self,
         *,
-        ids: Iterable[NamesJob] = (),
+        ids: Iterable[NamesJob] | NamesJob = (),
         user: str = "",
         queue: str = "",
         project: str = "",
@@ -175,31 +180,33 @@ class Cluster:
         """Finished jobs by number, however long ago that was, read while they arrive. Without `user` one's own, "all"
         means everybody's; `since` and `until`: those that ended in that time. See also `Job.history`.
         """
-        numbers = tuple(number_of(each) for each in ids)
-        owner = user or ("all" if numbers else user_name(os.getuid()))
+        numbers = tuple(numbers_of("ids", ids))
+        owner = one_text("user", user) or ("all" if numbers else user_name(os.getuid()))
+        chosen_queues, projects = texts("queue", queue or ()), texts("project", project or ())
         ended = TimeSpan(since=_timestamp(since, "since"), until=_timestamp(until, "until"))
         client = self.client()
         for start in range(0, len(numbers) or 1, MOST_NAMED):
             wanted = AccountFilter(
                 ids=numbers[start : start + MOST_NAMED],
                 users=() if owner == "all" else (owner,),
-                queues=(queue,) if queue else (),
-                projects=(project,) if project else (),
-                states=tuple(texts("states", states)),
+                queues=tuple(chosen_queues),
+                projects=tuple(projects),
+                states=_states(states),
                 completed=ended,
             )
             yield from (each.job for each in client.catalogue.accounts(wanted, jobs=True) if each.job is not None)
 
     def hosts(self, *names: str) -> list[HostView]:
         """All hosts, or the named ones. Raises NotFound."""
-        return self.client().hosts(names)
+        return self.client().hosts([one_text("a host", name) for name in names])
 
     def queues(self, *names: str) -> list[QueueView]:
         """All queues by descending priority, or the named ones. Raises NotFound."""
-        return self.client().queues(names)
+        return self.client().queues([one_text("a queue", name) for name in names])
 
+    @refuses_unknown_options
     def events(
-        self, *, follow: bool = True, after: int | None = None, jobs: Iterable[NamesJob] = ()
+        self, *, follow: bool = True, after: int | None = None, jobs: Iterable[NamesJob] | NamesJob = ()
     ) -> Iterator[EventRecord]:
         """What happens, as it is committed: `kind`, `at`, `job_id`, and `payload`, JSON with the rest.
 
@@ -207,24 +214,27 @@ class Cluster:
         this `seq` on (0: from the first). Nothing is left out, also when the master restarts.
         """
         client = self.client()
-        numbers = [number_of(each) for each in jobs]
+        numbers = numbers_of("jobs", jobs)
+        follows = truth("follow", follow)
         if after is None:
-            after = client.last_event() if follow else 0
-        return client.events(after, follow=follow, job_ids=numbers)
+            after = client.last_event() if follows else 0
+        return client.events(whole("after", after), follow=follows, job_ids=numbers)
 
     # Waiting
 
-    def futures(self, jobs: Iterable[NamesJob]) -> list[Future[JobEnd]]:
+    @refuses_unknown_options
+    def futures(self, jobs: Iterable[NamesJob] | NamesJob) -> list[Future[JobEnd]]:
         """A future of each job's end."""
         self.client()
-        return self._waiting.futures([number_of(each) for each in jobs])
+        return self._waiting.futures(numbers_of("jobs", jobs))
 
-    def wait(self, jobs: Iterable[NamesJob], timeout: float | None = None) -> list[JobEnd]:
+    @refuses_unknown_options
+    def wait(self, jobs: Iterable[NamesJob] | NamesJob, timeout: float | None = None) -> list[JobEnd]:
         """Wait until all have finished, whether well or not; returns their ends in that order.
 
         Raises TimeoutError that names jobs which have not, NotFound.
         """
-        numbers = [number_of(each) for each in jobs]
+        numbers, timeout = numbers_of("jobs", jobs), seconds("timeout", timeout)
         futures = self.futures(numbers)
         done, still = wait(futures, timeout)
         if still:
@@ -233,9 +243,14 @@ class Cluster:
             raise TimeoutError(f"jobs {names} have not finished within {timeout:g} s")
         return [future.result() for future in futures]
 
-    def as_completed(self, jobs: Iterable[NamesJob], timeout: float | None = None) -> Iterator[tuple[Job, JobEnd]]:
+    @refuses_unknown_options
+    def as_completed(
+        self, jobs: Iterable[NamesJob] | NamesJob, timeout: float | None = None
+    ) -> Iterator[tuple[Job, JobEnd]]:
         """Each job with its end, in the order in which they finish. Raises TimeoutError, NotFound."""
-        handles = [each if isinstance(each, Job) else self.job(each) for each in jobs]
+        timeout = seconds("timeout", timeout)
+        many = [jobs] if isinstance(jobs, Job) else members("jobs", jobs, "a list of jobs")
+        handles = [each if isinstance(each, Job) else self.job(each) for each in many]
         by_future = dict(zip(self.futures(handles), handles, strict=True))
         try:
             for future in as_completed(by_future, timeout):
@@ -246,24 +261,35 @@ class Cluster:
 
     # Doing something to many
 
-    def kill(self, jobs: Iterable[NamesJob], signal: int = 0) -> dict[int, str]:
+    @refuses_unknown_options
+    def kill(self, jobs: Iterable[NamesJob] | NamesJob, signal: int = 0) -> dict[int, str]:
         """End the jobs, or send them a signal; returns those it could not be done to, with the reason."""
         return self._control("kill" if not signal else "signal", jobs, signal)
 
-    def stop(self, jobs: Iterable[NamesJob]) -> dict[int, str]:
+    @refuses_unknown_options
+    def stop(self, jobs: Iterable[NamesJob] | NamesJob) -> dict[int, str]:
         """Suspend the jobs; returns those it could not be done to, with the reason."""
         return self._control("stop", jobs)
 
-    def resume(self, jobs: Iterable[NamesJob]) -> dict[int, str]:
+    @refuses_unknown_options
+    def resume(self, jobs: Iterable[NamesJob] | NamesJob) -> dict[int, str]:
         """Let the jobs go on; returns those it could not be done to, with the reason."""
         return self._control("resume", jobs)
 
-    def _control(self, action: str, jobs: Iterable[NamesJob], signal: int = 0) -> dict[int, str]:
-        numbers = [number_of(each) for each in jobs]
+    def _control(self, action: str, jobs: Iterable[NamesJob] | NamesJob, signal: int = 0) -> dict[int, str]:
+        numbers = numbers_of("jobs", jobs)
         if not numbers:
             return {}  # without numbers the master would take them all
-        answers = self.client().control(ControlAction(action=action, signal=signal), numbers)
+        answers = self.client().control(ControlAction(action=action, signal=whole("signal", signal)), numbers)
         return {answer.job_id: answer.error for answer in answers if answer.error}
+
+
+def _states(states: str | Iterable[str]) -> tuple[str, ...]:
+    found, known = tuple(texts("states", states)), [str(state) for state in JobState]
+    for state in found:
+        if state not in known:
+            raise BadRequest(f"states={state!r} is no state of a job{nearest(state, known)}")
+    return found
 
 
 def _timestamp(at: datetime | None, name: str) -> float | None:

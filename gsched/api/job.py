@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.api.failure import JobFailed
+from gsched.api.options import refuses_unknown_options
+from gsched.api.values import seconds, whole
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
@@ -123,16 +125,19 @@ class Job:
         """A future of its end. Cancelling it does nothing to the job, and is not possible."""
         return self.cluster.futures([self.id])[0]
 
+    @refuses_unknown_options
     def wait(self, timeout: float | None = None) -> JobEnd:
         """Wait until it has finished, whether well or not; an array: all its elements.
 
         Raises TimeoutError after `timeout` seconds, NotFound, Unavailable when the master stays away.
         """
+        timeout = seconds("timeout", timeout)
         try:
             return self.future().result(timeout)
         except TimeoutError:
             raise TimeoutError(f"Job <{self}> has not finished within {timeout:g} s") from None
 
+    @refuses_unknown_options
     def result(self, timeout: float | None = None) -> JobEnd:
         """The same; raises JobFailed unless it is DONE."""
         end = self.wait(timeout)
@@ -142,6 +147,7 @@ class Job:
 
     # Doing something to it
 
+    @refuses_unknown_options
     def kill(self, signal: int = 0) -> None:
         """End it (INT, TERM, KILL with LSF's intervals), or send it a signal. Raises NotFound, Conflict."""
         self._control("kill" if not signal else "signal", signal)
@@ -155,7 +161,8 @@ class Job:
         self._control("resume")
 
     def _control(self, action: str, signal: int = 0) -> None:
-        for answer in self.cluster.client().control(ControlAction(action=action, signal=signal), [self.id]):
+        wanted = ControlAction(action=action, signal=whole("signal", signal))
+        for answer in self.cluster.client().control(wanted, [self.id]):
             if answer.error and array_of(answer.job_id) == array_of(self.id):
                 kind = NotFound if answer.error == NO_SUCH_JOB else Conflict
                 raise kind(f"Job <{show_job(answer.job_id)}>: {answer.error}")

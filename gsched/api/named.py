@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
-from gsched.api.values import whole_or_none
+from gsched.api.values import members, whole_or_none
 from gsched.base.errors import BadRequest
 
 
@@ -33,3 +34,11 @@ def number_of(job: NamesJob) -> int:
     if number is None or number <= 0:
         raise BadRequest(f"{job!r} names no job: give a number, a Job or a JobView")
     return number
+
+
+def numbers_of(name: str, jobs: NamesJob | Iterable[NamesJob]) -> list[int]:
+    """The numbers of jobs, or of the one job. Raises BadRequest naming the option for what names none."""
+    one: Any = jobs
+    if whole_or_none(one) is not None or hasattr(one, "id") or hasattr(one, "job_id"):
+        return [number_of(one)]
+    return [number_of(each) for each in members(name, jobs, "a job or a list of jobs")]

@@ -156,7 +156,7 @@ def _whole(name: str, value: object) -> Sequence[str]:
 
 def _gpus(name: str, value: object) -> Sequence[str]:
     if isinstance(value, str):
-        return (value,)
+        return (values.plain(value),)
     count = values.whole(name, value, " or a text such as 'num=2:mode=shared'")
     return (f"num={count}",) if count else ()
 
@@ -170,7 +170,7 @@ def _slots(name: str, value: object) -> Sequence[str]:
 
 def _conditions(name: str, after: object) -> Sequence[str]:
     if isinstance(after, str):
-        return (after,)
+        return (values.plain(after),)
     is_one = values.whole_or_none(after) is not None or not isinstance(after, Iterable)
     jobs: list[Any] = [after] if is_one else values.members(name, after, "a job")
     return (" && ".join(f"done({show_job(number_of(job))})" for job in jobs),) if jobs else ()
@@ -178,7 +178,7 @@ def _conditions(name: str, after: object) -> Sequence[str]:
 
 def _minutes(name: str, limit: object) -> Sequence[str]:
     if isinstance(limit, str):
-        return (limit,)
+        return (values.plain(limit),)
     if values.whole_or_none(limit) is not None or isinstance(limit, float):
         raise BadRequest(f"{name}={limit!r}: is that minutes or seconds? Give timedelta(minutes=...) or '1:30'")
     return (str(ceil(values.duration(name, limit).total_seconds() / 60)),)
@@ -198,7 +198,7 @@ def _array(array: object) -> str:
         if not indices:
             raise BadRequest(f"array={array!r}: there is at least one index")
         array = ",".join(str(values.whole("array", index)) for index in indices)
-    text, percent, limit = array.partition("%")
+    text, percent, limit = values.plain(array).partition("%")
     return f"[{text.strip().removeprefix('[').removesuffix(']')}]{percent}{limit}"
 
 
@@ -267,7 +267,9 @@ def _command(request: JobRequest) -> tuple[str, ...]:
     command: object = request.get("command", ())
     if isinstance(command, os.PathLike):
         command = (command,)
-    if not isinstance(command, str):
+    if isinstance(command, str):
+        command = values.plain(command)
+    else:
         parts = values.members("command", command, "a line for the shell, a path or a list of words")
         command = shlex.join(values.word("command", part) for part in parts)
     if not command and "script" not in request:

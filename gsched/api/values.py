@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from numbers import Number
+from threading import TIMEOUT_MAX
 from typing import Any
 
 from gsched.base.errors import BadRequest
@@ -26,7 +27,7 @@ def wrong(name: str, value: object, wanted: str) -> BadRequest:
 
 def nearest(name: object, known: Iterable[str]) -> str:
     """`; did you mean 'gpus'?`, or nothing."""
-    found = get_close_matches(str(name), list(known), 1, 0.5)
+    found = get_close_matches(str(name), list(known), 1)
     return f"; did you mean '{found[0]}'?" if found else ""
 
 
@@ -55,10 +56,15 @@ def whole(name: str, value: Any, besides: str = "") -> int:
     return number
 
 
+def plain(value: str) -> str:
+    """The text itself of a text of another library, or of an enumeration: messages of the master hold nothing else."""
+    return str.__str__(value)
+
+
 def text(name: str, value: Any) -> str:
     """A text, a path, or a whole number in digits. Raises BadRequest for anything else."""
     if isinstance(value, str):
-        return value
+        return plain(value)
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(whole(name, value, " or a text"))
@@ -68,20 +74,21 @@ def path(name: str, value: Any) -> str:
     """A path as a text. Raises BadRequest for anything else."""
     if not isinstance(value, str | os.PathLike):
         raise wrong(name, value, "a path")
-    return os.fsdecode(value)
+    return plain(os.fsdecode(value))
 
 
 def texts(name: str, value: Any) -> list[str]:
     """One text, or each of several. Raises BadRequest for anything else."""
     if isinstance(value, str):
-        return [value]
-    return [_a_text(name, each) for each in members(name, value, "a text or a list of texts")]
+        return [plain(value)]
+    return [one_text(name, each) for each in members(name, value, "a text or a list of texts")]
 
 
-def _a_text(name: str, value: Any) -> str:
+def one_text(name: str, value: Any) -> str:
+    """A text. Raises BadRequest for anything else."""
     if not isinstance(value, str):
         raise wrong(name, value, "a text")
-    return str(value)
+    return plain(value)
 
 
 def members(name: str, value: Any, wanted: str) -> list[Any]:
@@ -97,7 +104,7 @@ def members(name: str, value: Any, wanted: str) -> list[Any]:
 def word(name: str, value: Any) -> str:
     """A word of a command: a text, a path or a number as Python prints it. Raises BadRequest for anything else."""
     if isinstance(value, str):
-        return value
+        return plain(value)
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     if isinstance(value, bool) or not isinstance(value, Number):
@@ -110,6 +117,19 @@ def truth(name: str, value: Any) -> bool:
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
     raise wrong(name, value, "True or False")
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """A number of seconds, at least 0; None stays None. Raises BadRequest for anything else."""
+    if value is None:
+        return None
+    try:
+        number = -1.0 if isinstance(value, bool | str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if not number >= 0:
+        raise wrong(name, value, "a number of seconds, at least 0,")
+    return min(number, TIMEOUT_MAX)
 
 
 def duration(name: str, value: Any) -> timedelta:
@@ -129,5 +149,5 @@ def environment(value: Any) -> dict[str, str]:
     for key, each in value.items():
         if not isinstance(key, str):
             raise wrong("env", key, "a name of a variable")
-        found[key] = text(f"env[{key!r}]", each)
+        found[plain(key)] = text(f"env[{plain(key)!r}]", each)
     return found

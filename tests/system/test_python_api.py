@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from live_cluster import PATIENCE_S
 from live_cluster import Cluster as Live
@@ -132,6 +133,48 @@ def test_the_line_of_a_script_that_the_master_finds_wrong_is_named(cluster: gsch
         cluster.submit(script=script)
     with pytest.raises(gsched.GschedError, match=r"^elsewhere: No such queue$"):
         cluster.submit(script=script, queue="elsewhere")
+
+
+QUESTIONS: list[tuple[str, tuple[object, ...], dict[str, object], str]] = [
+    ("jobs", (), {"user": 3}, "user=3: a text is wanted"),
+    ("jobs", (), {"queue": Path("normal")}, "queue="),
+    ("jobs", (), {"states": "PENDING"}, "states='PENDING' is no state of a job; did you mean 'PEND'?"),
+    ("jobs", (), {"finished": "yes"}, "finished='yes': True or False"),
+    ("jobs", (), {"ids": "12"}, "ids='12': a job or a list of jobs"),
+    ("jobs", (), {"usr": "ann"}, "jobs has no option 'usr'; did you mean 'user'?"),
+    ("history", (), {"user": 3}, "user=3: a text is wanted"),
+    ("history", (), {"sinse": 3}, "history has no option 'sinse'; did you mean 'since'?"),
+    ("hosts", (3,), {}, "a host=3: a text is wanted"),
+    ("queues", (None,), {}, "a queue=None: a text is wanted"),
+    ("events", (), {"after": "x", "follow": False}, "after='x': a whole number"),
+    ("events", (), {"jobs": "12"}, "jobs='12': a job or a list of jobs"),
+    ("wait", ([],), {"timeout": "x"}, "timeout='x': a number of seconds"),
+    ("as_completed", (3,), {}, "jobs=3: a list of jobs"),
+    ("kill", ([],), {"sig": 9}, "kill has no option 'sig'; did you mean 'signal'?"),
+    ("kill", ([12],), {"signal": "KILL"}, "signal='KILL': a whole number"),
+    ("stop", ("12",), {}, "jobs='12': a job or a list of jobs"),
+]
+
+
+@pytest.mark.parametrize(("call", "args", "options", "text"), QUESTIONS, ids=lambda value: str(value)[:30])
+def test_what_is_wrong_in_a_question_is_named(
+    cluster: gsched.Cluster, call: str, args: tuple[object, ...], options: dict[str, object], text: str
+) -> None:
+    with pytest.raises(gsched.GschedError, match=re.escape(text)):
+        list(getattr(cluster, call)(*args, **options) or ())
+
+
+def test_one_job_is_as_good_as_a_list_of_it(cluster: gsched.Cluster) -> None:
+    job = cluster.submit("sleep 600", hold=True)
+    assert cluster.kill(job) == {}
+    (end,) = cluster.wait(job, timeout=np.float64(PATIENCE_S))
+    assert (end.job_id, end.state) == (job.id, "EXIT")
+    assert [each.job_id for each in cluster.jobs(ids=job, user=np.str_("all"))] == [job.id]
+    assert job.id in cluster.kill(job.id)  # it has finished already
+    with pytest.raises(gsched.GschedError, match="timeout='x': a number of seconds"):
+        job.wait(timeout="x")  # type: ignore[arg-type]
+    with pytest.raises(gsched.GschedError, match="wait has no option 'time_out'; did you mean 'timeout'"):
+        job.wait(time_out=3)
 
 
 def test_jobs_that_are_not_there(cluster: gsched.Cluster) -> None:

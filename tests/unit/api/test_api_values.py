@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from gsched.api.named import number_of
+from gsched.api import values
+from gsched.api.named import number_of, numbers_of
+from gsched.api.options import refuses_unknown_options
 from gsched.api.request import RequestReader
 from gsched.base.errors import GschedError
 from gsched.model.views.view import Submission
@@ -63,6 +69,61 @@ def test_sequences_and_paths_count(desk: RequestReader, tmp_path: Path) -> None:
     assert asked(desk, run_limit=np.timedelta64(90, "s")).spec.run_limit_s == 120
     block = asked(desk, env={"N": np.int64(4), "WHERE": tmp_path}).environment
     assert b"N=4\0" in block and f"WHERE={tmp_path}\0".encode() in block
+
+
+class Word(str, Enum):  # noqa: UP042 - programs have such enumerations
+    ALPHA = "alpha"
+
+
+@pytest.mark.parametrize("word", [np.str_("alpha"), Word.ALPHA], ids=["numpy", "enumeration"])
+def test_texts_of_other_kinds_become_plain_ones(desk: RequestReader, word: Any) -> None:
+    made = asked(
+        desk, command=word, name=word, project=word, queue=[word], hosts=word, output=word, cwd=word, env={word: word}
+    )
+    spec = made.spec
+    assert (spec.command, spec.name, spec.project, spec.queue, spec.output_file) == (*["alpha"] * 4, "alpha")
+    assert msgspec.json.encode(spec)  # a text of another kind could not be sent
+    assert b"alpha=alpha\0" in made.environment
+    made = asked(desk, command=["echo", word], run_limit=np.str_("1:30"), gpus=np.str_("num=2"), array=np.str_("1-3"))
+    assert msgspec.json.encode(made.spec) and made.spec.command == "echo alpha"
+    assert desk.submission({"script": np.str_("echo alpha\n")}).script == b"echo alpha\n"
+
+
+def test_several_jobs_or_the_one_job() -> None:
+    one = SimpleNamespace(id=7)
+    assert numbers_of("jobs", one) == numbers_of("jobs", 7.0) == numbers_of("jobs", [np.int64(7)]) == [7]
+    assert numbers_of("jobs", np.array([7, 8])) == numbers_of("jobs", range(7, 9)) == [7, 8]
+    assert numbers_of("jobs", ()) == []
+    for wrong, told in (
+        ("17", "jobs='17': a job or a list of jobs is wanted"),
+        (None, "jobs=None: a job or"),
+        ([1.5], "1.5 names"),
+    ):
+        with pytest.raises(GschedError, match=re.escape(told)):
+            numbers_of("jobs", wrong)  # type: ignore[arg-type]
+
+
+def test_seconds_to_wait() -> None:
+    assert [values.seconds("timeout", each) for each in (None, 0, np.float64(1.5), Decimal(3))] == [None, 0.0, 1.5, 3.0]
+    assert values.seconds("timeout", float("inf")) == TIMEOUT_MAX  # what a thread can wait at the most
+    for wrong in ("3", True, -1, float("nan"), [], 2j):
+        with pytest.raises(GschedError, match="a number of seconds, at least 0, is wanted"):
+            values.seconds("timeout", wrong)
+
+
+def test_an_unknown_option_of_a_method_has_the_nearest_name() -> None:
+    class Asked:
+        @refuses_unknown_options
+        def jobs(self, names: str, *, queue: str = "") -> str:
+            return names + queue
+
+    assert Asked().jobs("a", queue="b") == Asked().jobs(names="a", queue="b") == "ab"
+    for option, told in {
+        "quee": "jobs has no option 'quee'; did you mean 'queue'?",
+        "self": "no option 'self'$",
+    }.items():
+        with pytest.raises(GschedError, match=re.sub(r"[?]", r"\\?", told)):
+            Asked().jobs("a", **{option: "b"})  # type: ignore[arg-type]
 
 
 def test_words_of_a_command(desk: RequestReader) -> None:
