@@ -12,7 +12,7 @@ import posix
 import select
 import time
 
-from gsched.app.launch import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
+from gsched.app.launch_streams import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
 
 # The values of gsched.wire.messages.launch_protocol, which is not imported here; a test compares them.
 GREETING = b"gsched-tasks 1"

@@ -1,9 +1,9 @@
 """What a command's script runs: takes the command to the door, or runs it in this process when there is no door.
 
-It is started with `python -I -S` and imports nothing but C modules of the interpreter and the table of commands, for
-its start-up is most of what a person waits for. It must never send anything to a door that is not its own user's,
-root's, or one that root has named, and never report a request as failed that the door may have carried out without
-saying just that.
+It is started with `python -I -S` and imports nothing but C modules of the interpreter, the table of commands and what
+it shares with `glaunch`, for its start-up is most of what a person waits for. It must never send anything to a door
+that is not its own user's, root's, or one that root has named, and never report a request as failed that the door may
+have carried out without saying just that.
 
 The door's socket is named by the file `.door` in the configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else
 ~/.gsched/conf when there is one, else /etc/gsched (as gsched.wire.address says). GSCHED_DOOR=off leaves the door alone;
@@ -16,6 +16,7 @@ import posix
 import sys
 
 from gsched import command_table
+from gsched.app.launch_streams import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
 
 TYPE_CHECKING = False  # as typing says it, which is not imported here
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ PIECE = 1 << 16
 SOON_S = 0.1  # most answers are there by then
 FAILURE = 255
 
-TOKEN_VARIABLE = b"GSCHED_SUBMISSION="
 NICENESS = 10  # of what lays out a large answer in this process
 
 
@@ -49,10 +49,6 @@ class NoDoor(Exception):
 
 class DoorBrokenOff(Exception):
     """The door ended in the middle of a command that may be asked again; the argument is the Relay."""
-
-
-class OutputFault(Exception):
-    """Standard output or error cannot be written; the argument is the OSError."""
 
 
 class DoorConnection:
@@ -208,32 +204,6 @@ class DoorConnection:
             self._send(DATA, data)
 
 
-def write(stream: int, data: bytes) -> None:
-    """Write all of it. Raises OSError; BrokenPipeError when nobody reads."""
-    while data:
-        try:
-            data = data[posix.write(stream, data) :]
-        except BlockingIOError:  # a parent left it non-blocking
-            import select  # hardly ever needed
-
-            waiting = select.poll()
-            waiting.register(stream, select.POLLOUT)
-            waiting.poll()
-
-
-def say(text: str) -> None:
-    """One line on standard error, if it can be had."""
-    try:
-        write(2, (text + "\n").encode("utf-8", "surrogateescape"))
-    except OSError:
-        pass
-
-
-def to_bytes(text: str) -> bytes:
-    """An argument as the kernel gave it."""
-    return text.encode(sys.getfilesystemencoding(), "surrogateescape")
-
-
 def home() -> bytes:
     """What the host knows of this user's home, for an environment that does not say."""
     import pwd  # only here: nearly everybody has HOME
@@ -278,21 +248,6 @@ def connect() -> _socket.socket:
     if owner not in (0, posix.getuid()) and not is_roots:
         raise NoDoor(f"it belongs to uid {owner}")
     return connection
-
-
-def surroundings(token: bytes = b"") -> tuple[bytes, bytes, list[bytes]]:
-    """Working directory, umask in octal digits, and variables, as they are sent with a request; the token of a
-    submission is one of them, and no other command's is passed on."""
-    try:
-        folder = posix.getcwdb()
-    except OSError:  # removed under our feet: its last name is the best there is
-        folder = posix.environ.get(b"PWD", b"/")
-    umask = posix.umask(0o077)
-    posix.umask(umask)
-    variables = [name + b"=" + value for name, value in posix.environ.items() if name + b"=" != TOKEN_VARIABLE]
-    if token:
-        variables.append(TOKEN_VARIABLE + token)
-    return folder, b"%o" % umask, variables
 
 
 def describe(arguments: list[bytes], token: bytes = b"") -> bytes:
@@ -348,13 +303,6 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
             raise DoorBrokenOff(relay) from None
         say("gsched: the door closed the connection; the request may or may not have been carried out")
         return FAILURE
-
-
-def end_of_pipe() -> int:
-    """Nobody reads the output any more: end as any program does then."""
-    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
-    posix.kill(posix.getpid(), _signal.SIGPIPE)
-    return 141  # the signal is blocked
 
 
 def occupy_standard_streams() -> None:

@@ -486,9 +486,9 @@ def test_through_the_door_next_to_nothing_is_imported(house: Installation) -> No
 import sys
 before = set(sys.modules)
 sys.path.insert(0, {str(packages)!r})
-from gsched.app import launch
+from gsched.app import launch, launch_streams
 code = launch.main(["noop"])
-launch.write(1, " ".join(sorted(set(sys.modules) - before)).encode())
+launch_streams.write(1, " ".join(sorted(set(sys.modules) - before)).encode())
 sys.exit(code)
 """
     done = subprocess.run(
@@ -496,7 +496,8 @@ sys.exit(code)
     )
     assert (done.stderr, done.returncode) == (b"", 0)
     assert done.stdout.decode().split() == [
-        *("_socket", "gsched", "gsched.app", "gsched.app.launch", "gsched.command_table"),
+        *("_socket", "gsched", "gsched.app", "gsched.app.launch", "gsched.app.launch_streams"),
+        "gsched.command_table",
     ]
 
 
