@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.resreq.ast import Expression
-from gsched.resreq.judging.compiler import Compiler
+from gsched.resreq.judging.compiler import OPERATORS, RELATIONS, Compiler
 
 Booleans: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]
@@ -26,20 +26,8 @@ Numbers: TypeAlias = NDArray[np.float64]
 MOST_COMPARISONS_KEPT = 1024
 """Comparisons with a literal that one column of text remembers."""
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
+    **RELATIONS,
     "names": lambda names, word: word in names.split(" "),
     "does not name": lambda names, word: word not in names.split(" "),
 }
@@ -179,7 +167,7 @@ class _AllHosts:
         return lambda columns: None if (value := _numbers(operand(columns))) is None else -value
 
     def arithmetic(self, op: str, left: _Compute, right: _Compute) -> _Compute:
-        combine = _OPERATORS[op]
+        combine = OPERATORS[op]
 
         def compute(columns: ValueColumns) -> _Value:
             first, second = _numbers(left(columns)), _numbers(right(columns))

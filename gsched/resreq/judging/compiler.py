@@ -6,7 +6,9 @@ gsched.resreq.judging.columns those of all hosts. It never looks at a value.
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+import operator
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
 from gsched.resreq.ast import (
     AllOf,
@@ -28,6 +30,23 @@ from gsched.resreq.parsing.names import canonical
 WILDCARD_NAMES = frozenset({"type", "model", "status"})
 """Resources of which `any` names every value."""
 _EQUALITIES = frozenset({"==", "=", "!="})
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+"""On numbers, and on columns of them."""
+RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+"""Between numbers or texts, and between columns of them."""
 
 V = TypeVar("V")
 """What computes a value: a number, text, or unknown."""

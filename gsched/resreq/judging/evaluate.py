@@ -8,7 +8,6 @@ It must never raise for any host's values: what cannot be computed is unknown, w
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,7 +21,7 @@ from gsched.resreq.ast import (
     Parenthesized,
     StringValue,
 )
-from gsched.resreq.judging.compiler import Compiler
+from gsched.resreq.judging.compiler import OPERATORS, RELATIONS, Compiler
 from gsched.resreq.parsing.names import select_names, walk
 from gsched.resreq.parsing.printer import print_expression
 
@@ -56,22 +55,6 @@ class Verdict:
 
 HOLDS = Verdict(True)
 _Judge: TypeAlias = Callable[[Values], Verdict]
-
-_OPERATORS: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
-_RELATIONS: dict[str, Callable[[float | str, float | str], bool]] = {
-    "==": operator.eq,
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
 
 
 def compile_select(expression: Expression | None, *, local_type: str | None = None) -> Callable[[Values], Verdict]:
@@ -117,7 +100,7 @@ class _OneHost:
         return lambda values: None if isinstance(number := operand(values), str) or number is None else -number
 
     def arithmetic(self, op: str, left: _Compute, right: _Compute) -> _Compute:
-        combine = _OPERATORS[op]
+        combine = OPERATORS[op]
 
         def compute(values: Values) -> Value:
             first, second = left(values), right(values)
@@ -155,7 +138,7 @@ class _OneHost:
     def compared(
         self, op: str, left: _Compute, right: _Compute, word: _Compute, type_names: _Compute | None
     ) -> _Condition:
-        relation = _RELATIONS[op]
+        relation: Callable[[float | str, float | str], bool] = RELATIONS[op]
 
         def judge(values: Values) -> bool | None:
             if type_names is not None:
