@@ -13,6 +13,7 @@ import msgspec
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, Unavailable
 from gsched.base.ids import array_of, show_job
+from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import program
@@ -78,7 +79,7 @@ def do_to_jobs(
     job_ids = parse_job_ids(words)
     if not job_ids and not options.has(*FILTER_OPTIONS):
         raise BadRequest(f"{program(call)}: name a job, or 0 for all of yours (-h lists the options)")
-    wanted = job_filter(call, options, states)
+    wanted = asked_jobs(call, options, states=states)
     with connected(call) as session, _told_when_broken_off(call, said) as done:
         if job_ids and EVERY not in job_ids:
             results = act(session, job_ids, None, done)
@@ -114,19 +115,6 @@ def _told_when_broken_off(call: Call, said: Said) -> Iterator[list[Control]]:
 def _so_far(done: Sequence[Control]) -> str:
     succeeded = sum(not each.error for each in done)
     return f"{succeeded} {'job has' if succeeded == 1 else 'jobs have'} been done so far"
-
-
-def job_filter(call: Call, options: Parsed, states: tuple[str, ...] = ()) -> JobFilter:
-    """The filter that -u, -q, -m, -J, -g and -app make."""
-    return JobFilter(
-        user=options.last("u", call.user),
-        queue=options.last("q"),
-        host=options.last("m"),
-        name=options.last("J"),
-        group=options.last("g"),
-        application=options.last("app"),
-        states=states,
-    )
 
 
 def _listed(session: Session, wanted: JobFilter, *, finished: bool, newest: bool) -> list[int]:

@@ -14,6 +14,7 @@ from gsched.base.ids import array_of, show_job
 from gsched.cli.answers.attempt_use import attempts_of
 from gsched.cli.answers.history_view import history_record
 from gsched.cli.answers.known_gpus import known_gpus
+from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import energy_of, gpu_records, named_record
@@ -31,7 +32,7 @@ from gsched.dialect.spans import parse_span
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.catalogue import TimeSpan
 from gsched.model.views.past_query import HistoryQuery, JobTimes
-from gsched.model.views.view import JobFilter, JobHistory
+from gsched.model.views.view import JobHistory
 from gsched.wire.calls.past_calls import PastAnswer, PastCalls
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 
@@ -192,18 +193,7 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQue
     active = (
         span("T") if options.has("T") else TimeSpan(since=now - WEEK_S, until=now) if options.has("t") else TimeSpan()
     )
-    jobs = JobFilter(
-        ids=job_ids,
-        user=options.last("u", "all" if job_ids else call.user),
-        queue=options.last("q"),
-        host=options.last("m"),
-        name=options.last("J"),
-        project=options.last("P"),
-        group=options.last("g"),
-        application=options.last("app"),
-        states=states,
-        finished=bool(job_ids) or options.has("a", "d", "e", "t", "S", "D", "C"),
-    )
+    jobs = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d", "e", "t", "S", "D", "C"))
     brief = not options.has("l", "UF", "t")
     return HistoryQuery(
         jobs=jobs,

@@ -17,7 +17,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.answers.job_thresholds import JobThresholds
 from gsched.cli.answers.known_gpus import known_gpus
-from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, chosen_filter
+from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs, chosen_filter
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import job_record
@@ -345,17 +345,8 @@ def _chosen(options: Parsed) -> list[str]:
 def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
     chosen = _chosen(options)
     states = () if options.has("a") else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
-    return JobFilter(
-        ids=job_ids,
-        user=options.last("u", "all" if job_ids else call.user),
-        queue=options.last("q"),
-        host=options.last("m"),
-        name=options.last("J"),
-        project=options.last("P"),
-        group=options.last("g"),
-        states=states,
-        finished=bool(job_ids) or options.has("a", "d"),
-    )
+    asked = asked_jobs(call, options, job_ids, states=states, finished=options.has("a", "d"))
+    return msgspec.structs.replace(asked, application="")  # looked at here: a job of another profile is not missing
 
 
 def _level(call: Call, options: Parsed) -> int:

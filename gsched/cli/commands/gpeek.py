@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, NotFound
+from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import not_found, parse_job_ids
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
@@ -36,16 +37,7 @@ def main(call: Call) -> int:
     if len(job_ids) > 1 or 0 in job_ids:
         raise BadRequest(f"{program(call)}: name one job")
     with connected(call) as session:
-        wanted = JobFilter(
-            ids=job_ids,
-            user="all" if job_ids else options.last("u", call.user),
-            queue=options.last("q"),
-            host=options.last("m"),
-            name=options.last("J"),
-            group=options.last("g"),
-            states=() if job_ids else tuple(STARTED),
-            finished=bool(job_ids),
-        )
+        wanted = asked_jobs(call, options, job_ids, states=() if job_ids else tuple(STARTED))
         job = max(session.client.jobs(wanted), key=lambda each: each.job_id, default=None)
         if job is None and not job_ids:
             call.error("No matching job found\n")

@@ -8,6 +8,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.job_actions import FILTER_OPTIONS
 from gsched.cli.commands.gpost import box_number
+from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import not_found, parse_job_ids
 from gsched.cli.render.jobs.jobs_long import message_table
 from gsched.cli.session.call import Call
@@ -16,7 +17,6 @@ from gsched.cli.session.master_links import serves_others
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, unsupported
-from gsched.model.views.view import JobFilter
 
 TABLE = OptionTable(
     summary="show the messages in a job's message boxes",
@@ -44,17 +44,8 @@ def main(call: Call) -> int:
     if len(job_ids) > 1 or 0 in job_ids or (not job_ids and not options.has(*FILTER_OPTIONS)):
         raise BadRequest(f"{program(call)}: name one job")
     box = box_number(program(call), options.last("i", "0")) if options.has("i") or options.has("a") else None
-    wanted = JobFilter(
-        ids=job_ids,
-        user="all" if job_ids else options.last("u", call.user),
-        queue=options.last("q"),
-        host=options.last("m"),
-        name=options.last("J"),
-        group=options.last("g"),
-        finished=bool(job_ids),
-    )
     with connected(call) as session:
-        view = max(session.client.jobs(wanted), key=lambda each: each.job_id, default=None)
+        view = max(session.client.jobs(asked_jobs(call, options, job_ids)), key=lambda each: each.job_id, default=None)
         if view is not None and box is not None and options.has("a"):
             _write(call, options.last("a"), session.client.attachment(view.job_id, box))
     if view is None:

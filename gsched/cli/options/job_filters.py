@@ -1,6 +1,6 @@
-"""The filters of `gjobs` that the master does not know: it answers with more jobs, the rest is dropped here.
+"""Which jobs the filters of a command line mean: what the master is asked for, and what is dropped of its answer here.
 
-Each looks at one job's view; none asks anything.
+Nothing here asks the master; the filters that it does not know look at one job's view each.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable
 
+from gsched.cli.session.call import Call
 from gsched.dialect.options import Option, Parsed
-from gsched.model.views.view import JobView
+from gsched.model.views.view import JobFilter, JobView
 
 NARROWING = (
     Option("app", "PROFILE", "only jobs of this application profile", "-app training"),
@@ -20,6 +21,26 @@ NARROWING = (
 )
 ONLY_HERE = ("G", "Jd", "U", "rusage")
 """Those of them that no question to the master can say."""
+
+
+def asked_jobs(
+    call: Call, options: Parsed, job_ids: tuple[int, ...] = (), *, states: tuple[str, ...] = (), finished: bool = False
+) -> JobFilter:
+    """What -u, -q, -m, -J, -P, -g and -app ask the master for. Without -u: anybody's of the jobs that are named, else
+    the caller's. Named jobs may have ended, others only with `finished`.
+    """
+    return JobFilter(
+        ids=job_ids,
+        user=options.last("u", "all" if job_ids else call.user),
+        queue=options.last("q"),
+        host=options.last("m"),
+        name=options.last("J"),
+        project=options.last("P"),
+        group=options.last("g"),
+        application=options.last("app"),
+        states=states,
+        finished=bool(job_ids) or finished,
+    )
 
 
 def chosen_filter(options: Parsed) -> Callable[[JobView], bool]:
