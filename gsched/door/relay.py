@@ -27,6 +27,7 @@ from gsched.wire.channel import MESSAGE_LIMIT
 from gsched.wire.identity.identity_assertion import LOOK_S, IdentityAssertion
 from gsched.wire.identity.socket_peer import peer_of
 from gsched.wire.messages.frames import HEADER, MAX_FRAME, ProtocolError, frame
+from gsched.wire.stream_end import end_stream
 
 log = logging.getLogger(__name__)
 SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal", "Fleet", "Past")
@@ -39,6 +40,8 @@ MOST_BYTES_PER_USER = 2 * MESSAGE_LIMIT
 """Of requests that are not complete yet."""
 OPENING_S = 10.0
 LONGEST_S = 1e6
+CLOSE_S = 3.0
+"""How long what was said last may wait to be taken; less than `CallRelay.close` waits for all of them."""
 
 
 class RelayRefused(Exception):
@@ -128,7 +131,7 @@ class CallRelay:
             with contextlib.suppress(OSError, RuntimeError):
                 if said:
                     writer.write(frame(STATUS, said))
-                writer.close()
+                await end_stream(writer, CLOSE_S)
 
     async def _carry(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         """The call; returns how it ended."""

@@ -21,6 +21,7 @@ from gsched.wire.identity.socket_peer import peer_of
 from gsched.wire.messages import launch_protocol
 from gsched.wire.messages.frames import ProtocolError, frame
 from gsched.wire.messages.launch_protocol import LaunchRequest
+from gsched.wire.stream_end import end_stream
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ class LaunchServer:
             if not self._users[uid]:
                 del self._users[uid]
             self._launches.discard(this)
-            await _close(writer)
+            await end_stream(writer, CLOSE_S)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int, load: Load
@@ -166,15 +167,6 @@ async def _end_tasks(launch: TaskLaunch, load: Load) -> None:
         await asyncio.gather(*(launch.end_task(task) for task in launch.unended()))
     finally:
         load.end()
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    """When what was said last has been taken, or nobody has taken it for CLOSE_S."""
-    writer.close()
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(CLOSE_S):
-            await writer.wait_closed()
-    writer.transport.abort()
 
 
 async def _refuse(writer: asyncio.StreamWriter, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pwd
@@ -277,3 +278,31 @@ def test_a_relay_that_ends_says_so(master: SharedMaster, caller: object, tmp_pat
     with pytest.raises(grpc.RpcError) as found:
         list(call)
     assert found.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_relay_that_ends_says_so_behind_what_is_not_yet_read(
+    master: SharedMaster, caller: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir(mode=0o755)
+    place = str(tmp_path / "own" / "relay.sock")
+    relay: CallRelay = open_relay(place, IdentityAssertion(master.config, MASTER))
+    answer, written = frame(PIECE, b"x" * (1 << 19)) * 8, threading.Event()
+
+    async def carry(uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(answer)
+        written.set()
+        await asyncio.Event().wait()
+        return b""
+
+    monkeypatch.setattr(relay, "_carry", carry)
+    decoder, found = Decoder(), []
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(place)
+        assert written.wait(60)
+        closing = threading.Thread(target=relay.close)
+        closing.start()
+        while data := connection.recv(1 << 16):
+            found += decoder.feed(data)
+        closing.join()
+    assert [kind for kind, _ in found] == [PIECE] * 8 + [STATUS]
