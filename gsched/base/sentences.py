@@ -372,7 +372,7 @@ SENTENCES: dict[str, str] = {
         "Warning: {0} is not expanded on the execution host: only in a command that is one word are variables"
     ),
     "numbers.threshold_on": "threshold {0:.10g}, {1} is {2} on {3}",
-    # Why one of a job's queues does not take it; the queue is the first parameter.
+    # Why one of a job's queues does not take it; the queue is the first parameter, of refusal.profile_* the profile.
     "refusal.queue_closed": "{0}: Queue has been closed",
     "refusal.user": "{0}: User cannot use the queue: for {1} and {2}",
     "refusal.run_limit": "Cannot exceed queue's hard limit(s): -W {1} minutes, queue {0} allows {2}",

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gsched.base.coded_text import AnyText, coded, has_code, listed
+from gsched.base.coded_text import AnyText, CodedText, coded, listed
 from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.resources.observed_hosts import Observation, Observed
 from gsched.core.resources.resource_values import affinity_processors, slot_limit
@@ -36,12 +36,6 @@ _MODE_WORDS = {
     "gpu_jexcl": (ComputeMode.DEFAULT, "Default"),
     "gpu_shared": (ComputeMode.DEFAULT, "Default"),
 }
-
-
-_NAME_THEIR_QUEUE = (
-    *("refusal.queue_closed", "refusal.user", "refusal.run_limit", "refusal.limit", "refusal.exclusive"),
-    *("refusal.interactive", "refusal.not_interactive", "refusal.most_tasks", "refusal.fewest_tasks", "refusal.slots"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,9 @@ def first_that_accepts(names: Sequence[str], enter: Callable[[str], Accepted]) -
 
 def _of_queue(name: str, refusal: AnyText) -> AnyText:
     """A refusal that says which queue it is of."""
-    return refusal if has_code(refusal, *_NAME_THEIR_QUEUE) else coded("refusal.queues", name, refusal)
+    code = refusal.code if isinstance(refusal, CodedText) else ""
+    names_it = code.startswith("refusal.") and not code.startswith("refusal.profile_")
+    return refusal if names_it else coded("refusal.queues", name, refusal)
 
 
 def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:

@@ -6,6 +6,7 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.sentences import SENTENCES
 from gsched.core.command import Submit
 from gsched.model.config import Params
 from gsched.model.hosts.host import HostConfig
@@ -79,6 +80,16 @@ def test_a_refusal_names_its_queue_whatever_that_is_called() -> None:
         here.submit(gpu_spec(99, slots=4, queue="host narrow"))
     assert caught.value.text.startswith("host: No host can ever provide ")
     assert caught.value.text.endswith("; Too many processors requested: -n 4, queue narrow allows 2")
+
+
+def test_a_refusal_is_said_to_be_of_its_queue_by_its_code() -> None:
+    """Whatever a queue refuses names it first, so that no list of such texts is kept."""
+    codes = [code for code in SENTENCES if code.startswith("refusal.") and code != "refusal.queues"]
+    of_profiles = [code for code in codes if code.startswith("refusal.profile_")]
+    of_queues = [code for code in codes if code not in of_profiles]
+    assert of_profiles and of_queues
+    assert not [code for code in of_queues if "{0}" not in SENTENCES[code] or "ueue" not in SENTENCES[code]]
+    assert not [code for code in of_profiles if "profile {0}" not in SENTENCES[code]]
 
 
 def test_an_unknown_queue_is_refused_wherever_it_stands() -> None:
