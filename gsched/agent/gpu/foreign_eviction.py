@@ -16,6 +16,7 @@ from gsched.base.coded_text import has_code
 from gsched.model.hosts.host import Gpu
 from gsched.run.account import FIRST_PERSON
 from gsched.run.processes import process_tree
+from gsched.run.processes.attempt_marks import is_job_of_any
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def spared(process: process_tree.Process) -> str:
         return "it belongs to the system"
     if any(process.pid == each.pid for each in process_tree.ancestors(os.getpid())) or process.ppid == os.getpid():
         return "it belongs to the agent"
-    if process_tree.mark_of(process.pid):
+    if is_job_of_any(process.pid):
         return "it is a job's of another cluster"
     if process.name in DISPLAYS:
         return "it draws a screen"

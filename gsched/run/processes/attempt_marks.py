@@ -17,6 +17,7 @@ from gsched.run.fence.ground import tag_of
 from gsched.run.processes import process_tree
 
 _NAME = r"([0-9]+\.[0-9]+)"
+_ANY_GROUP = re.compile(f"/{tree.FOLDER}/[^/]+/{_NAME}")
 
 
 def left_by(pids: Iterable[int], cluster: str, uid_of: Callable[[str], int | None]) -> dict[int, str]:
@@ -36,6 +37,16 @@ def left_by(pids: Iterable[int], cluster: str, uid_of: Callable[[str], int | Non
         if name:
             found[pid] = name
     return found
+
+
+def is_job_of_any(pid: int) -> bool:
+    """Whether the process is a job's of some cluster on this machine.
+
+    Its control group says so for certain: root alone makes groups there. A mark is believed of processes of this
+    process's own user, whose clusters have no groups.
+    """
+    in_group = any(_ANY_GROUP.fullmatch(place) is not None for place in tree.places_of(pid))
+    return in_group or (bool(process_tree.mark_of(pid)) and _is_of(pid, None))
 
 
 def _is_of(pid: int, uid: int | None) -> bool:

@@ -16,10 +16,17 @@ from gsched.agent.gpu import foreign_eviction
 from gsched.agent.gpu.foreign_eviction import Eviction, spared
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.hosts.host import Gpu, GpuProcess
-from gsched.run.processes import process_tree
+from gsched.run.processes import attempt_marks, process_tree
 
 STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; read end")
 """It keeps its name, which the log tells. Not this test's interpreter: other users may be unable to execute that."""
+
+
+def await_environment(pid: int) -> None:
+    """It is empty for a moment after execve."""
+    deadline = time.monotonic() + 60
+    while not Path(f"/proc/{pid}/environ").read_bytes():
+        assert time.monotonic() < deadline
 
 
 @pytest.fixture
@@ -43,9 +50,7 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
         children.append(child)
         if not words:
             assert child.stdout is not None and child.stdout.readline()
-        deadline = time.monotonic() + 60
-        while not Path(f"/proc/{child.pid}/environ").read_bytes():  # it is empty for a moment after execve
-            assert time.monotonic() < deadline
+        await_environment(child.pid)
         return child
 
     yield start
@@ -94,8 +99,12 @@ def test_who_goes_in_between_begins_anew(
     assert caplog.records == []
 
 
-def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) -> None:
-    job = stranger("sleep", "60", GSCHED_ATTEMPT_ID="elsewhere/1.1")
+def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    places: dict[int, str] = {}
+    monkeypatch.setattr(attempt_marks.tree, "places_of", lambda pid: [places.get(pid, "/init.scope")])
+    jobs = [stranger("sleep", "60", GSCHED_ATTEMPT_ID="elsewhere/1.1") for _ in "12"]
+    places[jobs[0].pid] = "/gsched/0123456789abcdef/1.1"
+    places[jobs[1].pid] = "/user.slice/gsched/0123456789abcdef/1.1"
 
     def why(pid: int) -> str:
         process = process_tree.read_process(pid)
@@ -103,8 +112,29 @@ def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) ->
         return spared(process)
 
     assert why(1) == "it belongs to the system"
-    assert why(job.pid) == "it is a job's of another cluster"
+    assert why(jobs[0].pid) == "it is a job's of another cluster"
+    # What it says of itself, and a group that its user may have made, prove nothing where it is another user's.
+    assert why(jobs[1].pid) == ("" if os.getuid() == 0 else "it is a job's of another cluster")
     assert why(stranger().pid) == ""
+
+
+@pytest.mark.needs_root
+def test_a_mark_keeps_nobody_else_on_a_gpu(stranger: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Anybody can put GSCHED_ATTEMPT_ID into the environment of a program of his own."""
+    child, act = stranger(*STAYS, GSCHED_ATTEMPT_ID="elsewhere/1.1"), Eviction()
+    act.consider([gpu(child.pid)], 30.0, 100.0)
+    act.consider([gpu(child.pid)], 30.0, 140.0)
+    assert child.wait(60) == -signal.SIGKILL
+
+
+def test_a_job_of_another_cluster_of_the_agents_own_user_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign_eviction.os, "getpid", lambda: 1)
+    monkeypatch.setattr(foreign_eviction, "FIRST_PERSON", os.getuid())
+    with subprocess.Popen(["sleep", "60"], env={"GSCHED_ATTEMPT_ID": "elsewhere/1.1"}) as child:
+        await_environment(child.pid)
+        process = process_tree.read_process(child.pid)
+        assert process is not None and spared(process) == "it is a job's of another cluster"
+        child.kill()
 
 
 def test_the_agent_and_its_like(monkeypatch: pytest.MonkeyPatch) -> None:
