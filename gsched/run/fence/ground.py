@@ -91,20 +91,11 @@ def find_ground(key: str, scratch: Path) -> Ground | AnyText:
 
 def _candidates(tag: str) -> list[tuple[str, tuple[str, ...]]]:
     """Where this host's groups would lie, for each version that is mounted."""
-    places: dict[str, str] = {}
     own = _own_paths(tree.read("/proc/self/cgroup"))
-    for line in tree.read("/proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        root, mount = before.split()[3:5]
-        kind, _, options = after.split(" ", 2)
-        if kind == "cgroup2":
-            names = [""]
-        elif kind == "cgroup":
-            names = [name for name in ("devices", "freezer") if name in options.split()[-1].split(",")]
-        else:
-            continue
-        for name in names:
-            places.setdefault(name, f"{mount}{_inside(own.get(name, '/'), root)}/{tree.FOLDER}/{tag}")
+    places = {
+        name: f"{mount}{_inside(own.get(name, '/'), root)}/{tree.FOLDER}/{tag}"
+        for name, (mount, root) in tree.hierarchies().items()
+    }
     found: list[tuple[str, tuple[str, ...]]] = []
     if "" in places:
         found.append((V2, (places[""],)))

@@ -81,13 +81,48 @@ def place_of(folder: str) -> str:
     return "/" + "/".join(folder.split("/")[-3:])
 
 
+def hierarchies() -> dict[str, tuple[str, str]]:
+    """ "" for version 2, and the controllers of version 1 that we use -> where it is mounted, and which group that is.
+
+    What is mounted first counts. Source: proc_pid_mountinfo(5), cgroups(7).
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for line in read("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        root, mount = before.split()[3:5]
+        kind, _, options = after.split(" ", 2)
+        names = options.split()[-1].split(",") if kind == "cgroup" else [""] if kind == "cgroup2" else []
+        for name in names:
+            if name in ("", "devices", "freezer"):
+                found.setdefault(name, (mount, root))
+    return found
+
+
 def places_of(pid: int) -> list[str]:
-    """The places of those of our groups that a process is in, one that lies inside of another behind it."""
+    """The places of those of our groups that a process is in, one that lies inside of another behind it.
+
+    Only of groups below our folder at the top of a hierarchy, where root alone makes any: further below a user may have
+    a part of it (systemd gives one to each login), whose groups have names of the user's choice.
+    """
     found = []
+    tops = _tops()
     for line in read(f"/proc/{pid}/cgroup").splitlines():
-        steps = line.split(":", 2)[-1].split("/")
-        found += [place_of("/".join(steps[: at + 3])) for at, step in enumerate(steps) if step == FOLDER]
+        _, controllers, path = line.split(":", 2)
+        for top in {tops[name] for name in controllers.split(",") if name in tops}:
+            steps = path.removeprefix(top).split("/")
+            if path.startswith(f"{top}/{FOLDER}/"):
+                found += [place_of("/".join(steps[: at + 3])) for at, step in enumerate(steps) if step == FOLDER]
     return list(dict.fromkeys(found))
+
+
+_known_tops: dict[str, str] = {}
+
+
+def _tops() -> dict[str, str]:
+    """Controller -> the path, in /proc/PID/cgroup, of what is mounted; read once."""
+    if not _known_tops:
+        _known_tops.update((name, root.rstrip("/")) for name, (_, root) in hierarchies().items())
+    return _known_tops
 
 
 def make(folder: str) -> None:

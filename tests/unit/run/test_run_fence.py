@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,25 @@ def test_own_place_is_left_only_outside_of_a_fence():
     assert grounds._inside("/gsched/ab/1.1", "/gsched/ab") == "/1.1"
 
 
+def test_groups_that_a_user_may_have_made_prove_nothing(monkeypatch):
+    """systemd gives each login a part of the hierarchy: its user can make groups there, of any name, and enter them."""
+    inside = "/gsched/ab/1.1/gsched/cd/2.1/x"
+    told = {
+        "/proc/1/cgroup": f"5:devices:{inside}\n3:memory:/gsched/ab/7.1\n0::/gsched/ab/1.1\n",
+        "/proc/2/cgroup": "1:name=systemd:/gsched/ab/1.1\n0::/user.slice/user@1000.service/gsched/ab/1.1\n",
+        "/proc/3/cgroup": "0::/box/gsched/ab/1.1\n",
+        "/proc/self/mountinfo": "1 1 0:1 / /c rw - cgroup2 cgroup2 rw\n2 1 0:2 / /d rw - cgroup cgroup rw,devices\n",
+    }
+    monkeypatch.setattr(tree, "read", lambda path: told.get(path, ""))
+    monkeypatch.setattr(tree, "_known_tops", {})
+    assert tree.places_of(1) == ["/gsched/ab/1.1", "/gsched/cd/2.1"]
+    assert tree.places_of(2) == tree.places_of(3) == []
+    told["/proc/self/mountinfo"] = "1 1 0:1 /box /c rw - cgroup2 cgroup2 rw\n"
+    monkeypatch.setattr(tree, "_known_tops", {})
+    assert tree.places_of(3) == ["/gsched/ab/1.1"], "in a container, whose part of the hierarchy is the agent's top"
+    assert tree.places_of(1) == []
+
+
 def test_without_root_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert find_ground("x", tmp_path) == coded("fence.no_root")
@@ -130,6 +150,31 @@ for minor in range(8):
 
 def fence_of(ground: Ground, name: str = "1.1", *minors: int) -> Fence:
     return Fence(kind=ground.kind, folders=ground.folders(name), minors=minors)
+
+
+@pytest.mark.needs_root
+def test_where_a_process_is(ground):
+    """In one of our groups, or in one of the same name further below."""
+    ours = ground.group("1.1")
+    others = Ground(ground.kind, tuple(base.replace("/gsched/", "/gsched-test/gsched/") for base in ground.bases))
+    imitation = others.group("1.1")
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        for base in others.bases:
+            os.makedirs(base, exist_ok=True)
+        for group in (imitation, ours):
+            group.make()
+            group.add(child.pid)
+            expected = list(dict.fromkeys(ours.places)) if group is ours else []
+            assert tree.places_of(child.pid) == expected
+    finally:
+        child.kill()
+        child.wait()
+        for group in (imitation, ours):
+            group.remove()
+        for base in others.bases:
+            for folder in (base, *Path(base).parents[:2]):
+                os.rmdir(folder)
 
 
 @pytest.mark.needs_root

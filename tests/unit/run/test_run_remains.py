@@ -60,11 +60,16 @@ def test_nobody_puts_a_process_of_his_own_into_the_attempt_of_another_user():
     [
         ("0::/gsched/{tag}/17.1", "17.1"),
         ("5:devices:/docker/x/gsched/{tag}/17.3/inner", "17.3"),
+        ("5:devices:/docker/y/gsched/{tag}/17.3/inner", None),
+        ("0::/user.slice/gsched/{tag}/17.1", None),
         ("0::/gsched/{other}/17.1", None),
         ("0::/user.slice", None),
     ],
 )
 def test_what_an_attempt_has_left_is_known_by_its_control_group(monkeypatch, line, name):
+    """In a container whose hierarchy of devices begins at a group of its own."""
     text = "1:name=systemd:/\n" + line.format(tag=tag_of(CLUSTER), other=tag_of("other")) + "\n"
-    monkeypatch.setattr(tree, "read", lambda path: text)
+    mounts = "1 1 0:1 / /c rw - cgroup2 cgroup2 rw\n2 1 0:2 /docker/x /d rw - cgroup cgroup rw,devices\n"
+    monkeypatch.setattr(tree, "read", lambda path: mounts if path.endswith("mountinfo") else text)
+    monkeypatch.setattr(tree, "_known_tops", {})
     assert left_by([999999999], CLUSTER, {}.get) == ({999999999: name} if name else {})
