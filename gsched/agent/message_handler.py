@@ -94,7 +94,9 @@ class MessageHandler:
         key = (order.job_id, order.attempt)
         match kind:
             case "terminate":
-                await self._attempts.terminate(key, order.reason, given_up=order.given_up, hangup=order.hangup)
+                await self._attempts.terminate(
+                    key, order.reason, given_up=order.given_up, hangup=order.hangup, failed=order.failed
+                )
             case "signal":
                 await self._attempts.signal(key, order.signal, order.reason)
             case "suspend":

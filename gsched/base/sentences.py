@@ -28,6 +28,7 @@ SENTENCES: dict[str, str] = {
         "UNKILLABLE pid {0} ({1}) of run {2} of job {3} of user {4} on {5}: SIGKILL does not end it, "
         "so the job keeps its slots and GPUs there until it is gone"
     ),
+    "note.on_host": "Run {0} on host {1}: {2}",
     "note.lost_part": "Run {0} lost its part on host {1}: {2}",
     "note.unrecorded_run": (
         "Run {0} of an earlier generation of the store, which is not recorded, is on host {1} as well"

@@ -36,6 +36,8 @@ class TerminateAttempt(Instruction):
     """Its job has ended or goes on without it: a part ends at once, and one that is not there is told to be over."""
     hangup: bool = False
     """Its terminal is gone: HUP, and KILL soon afterwards."""
+    failed: bool = False
+    """Its job has failed by itself: its agent is to say who else is on its GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,36 @@ def test_who_holds_which_gpu_on_every_host(module_cluster: Callable[..., Cluster
     cluster.until(are_shown, f"{wanted} are not shown")
 
 
+def test_who_holds_a_gpu_of_a_job_on_another_of_its_hosts(make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    """pains 29, of a job on two hosts: it fails on the first because a GPU of the second is somebody else's."""
+    inventory = tmp_path / "gpus.json"
+    inventory.write_text(json.dumps([{"index": 0, "compute_mode": "exclusive_process", "processes": []}]))
+    cluster = make_cluster("--hosts", "left,right", "--sim-gpus", str(inventory))
+    params = next((cluster.folder / "conf").rglob("lsb.params"))
+    text = params.read_text()
+    assert text.count("Begin Parameters") == 1
+    params.write_text(text.replace("Begin Parameters", "Begin Parameters\nGPU_FOREIGN = warn", 1))
+    cluster.run("gadmin", "reconfig")
+    wide = ("-n", "2", "-m", "left! right", "-R", "span[ptile=1] rusage[ngpus_excl_p=1/host]")
+    job = cluster.submit(*wide, "while [ ! -e busy ]; do sleep 0.02; done; exit 46")
+    cluster.starts(job)
+    path = cluster.folder / "gpus" / "right.json"
+    (gpu,) = json.loads(path.read_text())
+    path.write_text(json.dumps([gpu | {"processes": [{"pid": 999_999_999, "user": "eve", "used_mib": 74}]}]))
+    (cluster.folder / "busy").touch()
+    assert cluster.wait(job)[0].state == "EXIT"
+    said = "Run 1 on host right: device busy: GPU 0 ("
+    cluster.until(lambda: said in cluster.run("ghist", "-l", "-UF", str(job)).stdout, "nobody says who has the GPU")
+    shown = cluster.run("gjobs", "-l", "-UF", str(job)).stdout
+    assert said in shown and "is held by pid 999999999 of eve (74 MiB)" in shown
+    next_job = cluster.submit("-m", "right", "-R", "rusage[ngpus_excl_p=1]", "true")
+    cluster.until(
+        lambda: "busy(eve,999999999,74)" in " ".join(cluster.why_pending(next_job).split()), "the GPU is not closed"
+    )
+    path.write_text(json.dumps([gpu]))
+    assert cluster.wait(next_job)[0].state == "DONE"
+
+
 def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> None:
     """pains 15."""
     job = cluster.submit("-gpu", "num=1:mode=exclusive_process:gmem=1G", "sleep", "600")

@@ -106,6 +106,8 @@ class Attempts:
         """LSF's keywords for attempts that are being ended."""
         self._blames: dict[AttemptKey, AnyText] = {}
         """What was on the GPUs of attempts that have failed."""
+        self._failed: set[AttemptKey] = set()
+        """Parts whose jobs have failed elsewhere."""
         self._unwritten: set[AttemptKey] = set()
         """Attempts that have ended, and about which something is being written."""
         self._returns: set[asyncio.Task[None]] = set()
@@ -259,11 +261,12 @@ class Attempts:
         return {attempt_name(*key): uuids_of(part) for key, part in self.holdings.returning.items()}
 
     async def terminate(
-        self, key: AttemptKey, reason: str = "", *, given_up: bool = False, hangup: bool = False
+        self, key: AttemptKey, reason: str = "", *, given_up: bool = False, hangup: bool = False, failed: bool = False
     ) -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone.
 
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
+        `failed`: its job has failed by itself.
         """
         if given_up and key not in self.holdings and key not in self._ended:
             gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
@@ -271,6 +274,8 @@ class Attempts:
             self._send(agent_pb2.AgentMessage(ended=gone))
             return
         self._explain(key, reason)
+        if failed and key in self.holdings and key not in self._ended:
+            self._failed.add(key)
         if given_up and key in self._elsewhere:
             await self._executor.close_part(*key)
         else:
@@ -311,6 +316,7 @@ class Attempts:
         self._stores.pop(key, None)
         self._elsewhere.discard(key)
         self._blames.pop(key, None)
+        self._failed.discard(key)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
 
@@ -440,7 +446,7 @@ class Attempts:
         self._ended[key] = msgspec.structs.replace(result, usage=usage)
         await self._diagnose(key)
         self._write_end(key)
-        if _has_failed(self._ended[key]):
+        if key in self._failed or self._ended[key].failed_by_itself:
             self._blames[key] = await self._prolog_epilog.blame(key, part)
         await self._prolog_epilog.after(key, part)
         self.holdings.end_return(key)
@@ -474,8 +480,3 @@ class Attempts:
         told = listed([result.problem, self._blames.get(key, "")], "list.semicolon")
         fill(message.result, msgspec.structs.replace(result, problem=told))
         return message
-
-
-def _has_failed(result: AttemptResult) -> bool:
-    """By itself: nobody ended it."""
-    return result.started and not result.succeeded and not result.term_reason

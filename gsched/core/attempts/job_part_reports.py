@@ -7,7 +7,7 @@ ends unasked ends its job. What an attempt that was given up has left on any hos
 
 from __future__ import annotations
 
-from gsched.base.coded_text import AnyText, coded
+from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
@@ -17,17 +17,23 @@ from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, Suspe
 from gsched.core.records.host_allocations import is_ordered, is_part
 from gsched.core.records.job import JobRecord
 from gsched.model.event import (
+    JobFinished,
     JobPartEnded,
     JobPartStarted,
     JobPostProcessed,
+    JobRequeued,
     JobRequeueRequested,
     JobSignalRequested,
     JobStatusRegained,
 )
 from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState, Usage
+from gsched.model.ledgers.host_ledger import AttemptKey
 
 LOST_PART = "TERM_EXTERNAL_SIGNAL"
 """Why a job ends of which a part has ended unasked, where the part itself has no better word for it."""
+
+BUSY = "gpu.device_busy"
+"""Why the job of a part may have failed, though elsewhere."""
 
 
 def part_started(job: JobRecord, host: str, decision: Decision) -> None:
@@ -83,6 +89,8 @@ def _end_without(job: JobRecord, host: str, why: AnyText, keyword: str, decision
 
 def part_ended_late(job: JobRecord | None, report: AttemptEnded, decision: Decision) -> None:
     """Of a job that has ended, or gone on without it."""
+    if job is not None and has_code(report.result.problem, BUSY):
+        note(job, coded("note.on_host", report.attempt, report.host, report.result.problem), decision)
     if job is None or job.attempt != report.attempt or job.state not in FINISHED:
         return
     if any(part.host == report.host for part in job.left_parts()):
@@ -170,11 +178,23 @@ def settle(decision: Decision) -> None:
     for event in decision.events[:]:
         if isinstance(event, JobSignalRequested | JobRequeueRequested):
             _end_before_start(state.jobs.get(event.job_id), decision)
+    failed = _failed_by_themselves(decision) if state.given_up else set()
     while state.given_up:
         key, part = state.given_up.pop(0)
         if (part.host, key) not in decision.over:
             keep_orphaned(state, decision.observed(part.host), part.host, key, part)
-            decision.instruct(TerminateAttempt(part.host, *key, given_up=True))
+            decision.instruct(TerminateAttempt(part.host, *key, given_up=True, failed=key in failed))
+
+
+def _failed_by_themselves(decision: Decision) -> set[AttemptKey]:
+    """Attempts of which this decision says so: on hosts other than their first, something may have been in the way."""
+    ends = (event for event in decision.events if isinstance(event, JobFinished | JobRequeued))
+    told = ((event, event.result) for event in ends if event.result is not None)
+    return {
+        (event.job_id, event.attempt)
+        for event, result in told
+        if result.failed_by_itself and (result.exit_code is not None or result.signal is not None)
+    }
 
 
 def _end_before_start(job: JobRecord | None, decision: Decision) -> None:

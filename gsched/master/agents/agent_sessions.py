@@ -278,6 +278,7 @@ class AgentSessions:
                     reason=reason,
                     given_up=instruction.given_up,
                     hangup=instruction.hangup,
+                    failed=instruction.failed,
                 )
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):

@@ -295,6 +295,11 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def succeeded(self) -> bool:
         return self.exit_code == 0 and not self.term_reason
 
+    @property
+    def failed_by_itself(self) -> bool:
+        """It has run and gone wrong, and nobody has ended it."""
+        return self.started and not self.succeeded and not self.term_reason
+
 
 TERM_TEXTS: dict[str, str] = {
     "TERM_PREEMPT": "job killed after preemption",

@@ -9,11 +9,12 @@ import pytest
 
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.order_builder import HostContext
-from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog
+from gsched.agent.gpu.gpu_prolog_epilog import Blame, PrologEpilog
+from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import ResourceExhausted
-from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.wire.messages.convert import fill
+from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
@@ -64,8 +65,8 @@ def message() -> agent_pb2.StartAttempt:
     return start
 
 
-def agent(folder: Path, told: Told, *hooks: object) -> Attempts:
-    prolog_epilog = PrologEpilog(hooks)  # type: ignore[arg-type]
+def agent(folder: Path, told: Told, *hooks: object, blame: Blame | None = None) -> Attempts:
+    prolog_epilog = PrologEpilog(hooks, blame)  # type: ignore[arg-type]
     surroundings = HostContext(locks_gpus=lambda: False, places={})
     return Attempts(
         "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog
@@ -91,6 +92,27 @@ def test_a_part_is_opened_held_and_closed(tmp_path: Path) -> None:
         assert ended.is_part and ended.result.started and ended.result.exit_code == 0 and not ended.given_up
         attempts.forget(KEY)
         assert not list((tmp_path / "attempts").iterdir())
+        attempts.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_where_its_job_has_failed_it_says_who_is_on_its_gpus(tmp_path: Path, has_failed: bool) -> None:
+    async def blame(key: object, part: HostAllocation) -> AnyText:
+        assert (key, [gpu.uuid for gpu in part.gpus]) == (KEY, ["GPU-0"])
+        return coded("gpu.device_busy", "GPU 0 is held by pid 7 of eve")
+
+    async def story() -> None:
+        told = Told()
+        attempts = agent(tmp_path, told, blame=blame)
+        await attempts.start(message())
+        await told.of("started")
+        await attempts.terminate(KEY, given_up=True, failed=has_failed)
+        ended = (await told.of("ended")).ended
+        result = from_proto(ended.result, AttemptResult)
+        expected = coded("gpu.device_busy", "GPU 0 is held by pid 7 of eve") if has_failed else ""
+        assert ended.is_part and result.exit_code == 0 and result.problem == expected
         attempts.close()
 
     asyncio.run(story())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from core_world import World, gpu_spec, gpus, make_config, spec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, sentence
 from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
 from gsched.core.instruction import (
     Instruction,
@@ -63,6 +63,33 @@ def ends(job_id: int, *hosts: str, given_up: bool = True, reason: str = "", atte
 def holding(world: World) -> str:
     """Hosts where a GPU is held, of any attempt."""
     return "".join(host for host in HOSTS if world.engine.state.ledger.host(host).holders)
+
+
+BUSY = coded("gpu.device_busy", "GPU 0 (GPU-c0), in mode exclusive_process, is held by pid 7 of eve (74 MiB)")
+
+
+@pytest.mark.parametrize("how", ["ended", "requeued"])
+def test_hosts_of_a_job_that_has_failed_are_asked_who_is_on_its_gpus(how: str) -> None:
+    """An exit code of the first host may come from what a task met on another one."""
+    world, job_id = running(requeue_exit_values="46" if how == "requeued" else "")
+    since = len(world.instructions)
+    world.ended(job_id, exit_code=46)
+    assert {each for each in orders(world, since) if isinstance(each, TerminateAttempt)} == {
+        TerminateAttempt(host, job_id, 1, given_up=True, failed=True) for host in "bc"
+    }
+    for _ in "12":  # a report may come twice
+        world.part_ended(job_id, "c", problem=BUSY)
+    told = [sentence(note) for note in world.job(job_id).notes]
+    assert told == [f"Run 1 on host c: {sentence(BUSY)}"]
+    world.check_replay()
+
+
+@pytest.mark.parametrize("result", [{"exit_code": 0}, {"exit_code": None, "signal": 9, "term_reason": "TERM_OWNER"}])
+def test_hosts_of_a_job_that_has_not_failed_by_itself_are_not(result: dict[str, Any]) -> None:
+    world, job_id = running()
+    since = len(world.instructions)
+    world.ended(job_id, **result)
+    assert not [each for each in orders(world, since) if isinstance(each, TerminateAttempt) and each.failed]
 
 
 # -- the start --------------------------------------------------------------------------------------------------------
