@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from gsched.base.coded_text import AnyText, coded
-from gsched.base.errors import Conflict
+from gsched.base.errors import Conflict, GschedError
 from gsched.base.machine.atomic_write import replace_file
 
 log = logging.getLogger(__name__)
@@ -55,37 +55,51 @@ def _write_mark(spool: Path, mark: str) -> None:
 class SpoolFolder:
     """The folder while its agent lives: made again when somebody has removed it, and what is wrong is said.
 
-    `running()`: attempts that have not ended; `rewrite()`: has what the agent remembers written anew.
+    `running()`: attempts that have not ended; `rewrite()`: has what the agent remembers written anew; `put_back()`:
+    makes the folders again of attempts that have none, and names those (may raise OSError or GschedError).
     """
 
     def __init__(
-        self, spool: Path, mark: str, running: Callable[[], Collection[str]], rewrite: Callable[[], None]
+        self,
+        spool: Path,
+        mark: str,
+        running: Callable[[], Collection[str]],
+        rewrite: Callable[[], None],
+        put_back: Callable[[], Collection[str]],
     ) -> None:
         self._spool = spool
         self._mark = mark
         self._running = running
         self._rewrite = rewrite
+        self._put_back = put_back
         self._problem: AnyText = ""
         self._unrecorded: set[str] = set()
-        """Attempts that ran when their records were removed."""
+        """Attempts that ran when their records were removed, and whose records nobody has."""
+        self._recorded: set[str] = set()
+        """Those whose records were written again."""
         self._descriptor = -1
 
     def look(self) -> None:
         """Make again what is missing; never fails."""
         try:
-            if (self._spool / _MARK).exists() and (self._spool / _ATTEMPTS).is_dir():
-                self._problem = ""
-                return
-            self._make()
-        except OSError as error:
-            problem = coded("remark.spool_gone", str(self._spool), str(error.strerror or error))
+            is_gone = not ((self._spool / _MARK).exists() and (self._spool / _ATTEMPTS).is_dir())
+            if is_gone:
+                self._make()
+                log.error("the spool folder %s was removed: it is made again", self._spool)
+            found = set(self._put_back())
+        except (OSError, GschedError) as error:
+            why = error.said if isinstance(error, GschedError) else str(error.strerror or error)
+            problem = coded("remark.spool_gone", str(self._spool), why)
             if problem != self._problem:
                 log.error("%s", problem)
             self._problem = problem
             return
         self._problem = ""
-        self._unrecorded |= set(self._running())
-        log.error("the spool folder %s was removed: it is made again", self._spool)
+        if found:
+            log.error("folders of runs in %s were removed: %s are made again", self._spool, ", ".join(sorted(found)))
+        self._recorded |= found
+        if is_gone:
+            self._unrecorded |= set(self._running()) - found
 
     def _make(self) -> None:
         self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,8 +125,11 @@ class SpoolFolder:
         """For the notes about the host."""
         if self._problem:
             return (self._problem,)
-        self._unrecorded &= set(self._running())
-        if not self._unrecorded:
-            return ()
-        names = ", ".join(sorted(self._unrecorded))
-        return (coded("remark.spool_made", str(self._spool), names),)
+        running = set(self._running())
+        self._unrecorded &= running
+        self._recorded &= running
+        return tuple(
+            coded(code, str(self._spool), ", ".join(sorted(names)))
+            for code, names in (("remark.spool_made", self._unrecorded), ("remark.spool_mended", self._recorded))
+            if names
+        )

@@ -124,7 +124,13 @@ class Agent:
         """Says why root's agent must not run a program; None: it may run any."""
         self._mark = mark_of(spool)
         self._memory = StoreMemory(spool)
-        self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
+        self._folder = SpoolFolder(
+            spool,
+            self._mark,
+            self._running_names,
+            self._memory.write,
+            self._put_back_folders,
+        )
         self._outbox = Outbox(config.timing.exchange_s)
         self._background = BackgroundTasks()
         self._listening: socket.socket | None = None
@@ -298,6 +304,9 @@ class Agent:
 
     def _running_names(self) -> Collection[str]:
         return [attempt_name(*key) for key in self._attempts.holdings.running]
+
+    def _put_back_folders(self) -> Collection[str]:
+        return self._attempts.put_back_folders()
 
     def _look_after_folder(self) -> None:
         before = self._folder.remarks()

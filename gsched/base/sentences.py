@@ -503,6 +503,9 @@ SENTENCES: dict[str, str] = {
     "remark.unkillable": "UNKILLABLE pid {0} ({1}) of job {2}",
     "remark.spool_gone": "the spool folder {0} is gone and cannot be made again: {1}; no job can start here",
     "remark.spool_made": "the spool folder {0} was removed and made again: how runs {1} end may not be known",
+    "remark.spool_mended": (
+        "the spool folder {0} was removed and made again: what runs {1} had printed without -o until then is lost"
+    ),
     "remark.no_agent": "no agent of {0} is connected",
     "remark.closed_by": "the host is closed by {0}",
     "remark.only_user": "the agent is not root's: it runs only jobs of user {0}",

@@ -28,7 +28,7 @@ from gsched.run.account import UnixAccount
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import BEGIN_S, HANGUP_S, AttemptEndings
 from gsched.run.attempts.attempt_following import AttemptFollower
-from gsched.run.attempts.lost_folders import record_again
+from gsched.run.attempts.lost_folders import put_back, record_again
 from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
@@ -125,6 +125,12 @@ class ProcessExecutor:
         except OSError:  # said with the first job that needs it
             pass
         return keys
+
+    def put_back_folders(self) -> set[str]:
+        """Make the folders again that somebody has removed of attempts that run; names those. Raises ResourceExhausted,
+        OSError."""
+        running = [held.name for held in self._held.values() if held.started is not None and not held.ended.is_set()]
+        return put_back(self._spool, self._cluster, running)
 
     async def signal(self, job_id: int, attempt: int, signum: int, everything: bool = True) -> None:
         """Signal all processes of the attempt, or its main process alone."""

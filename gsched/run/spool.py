@@ -128,17 +128,19 @@ class Spool:
             raise ResourceExhausted(coded("attempt.spool_folder", str(folder), str(error.strerror or error))) from error
         return True
 
-    def put_back(self, name: str, files: Mapping[str, bytes], *, is_passed: bool) -> bool:
-        """Make a folder that was removed, with these files; False when there is one. Raises ResourceExhausted, OSError.
-
-        `is_passed`: the job is another user's.
+    def put_back(self, name: str, files: Mapping[str, bytes], account: UnixAccount | None) -> None:
+        """Make a folder that was removed, with those of these files that are not there. Raises ResourceExhausted,
+        OSError. `account`: the job's user, where that is another one.
         """
         folder = self.folder(name)
-        if not self._make_folder(folder, is_passed=is_passed):
-            return False
+        self._make_folder(folder, is_passed=account is not None)
         for file, data in files.items():
-            replace_file(f"{folder}/{file}", data)
-        return True
+            if (folder / file).exists():
+                continue
+            if file in (attempt_files.HOSTFILE, attempt_files.AFFINITY):
+                _write_for(account, f"{folder}/{file}", data)
+            else:
+                replace_file(f"{folder}/{file}", data)
 
     def _make_folder(self, folder: Path, *, is_passed: bool) -> bool:
         try:

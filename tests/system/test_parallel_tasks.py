@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,6 +100,28 @@ def test_a_suspended_job_s_tasks_stand_still_and_a_killed_one_s_are_gone(cluster
     cluster.becomes(job_id, "EXIT")
     pid = int((cluster.folder / "pid").read_text())
     cluster.until(lambda: not Path(f"/proc/{pid}").exists(), "the task of a killed job runs")
+
+
+def test_tasks_start_after_the_spool_folders_were_removed(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster("--hosts", "left,right", "--sim-gpus", "1:exclusive_process")
+    words = ("-n", "2", "-R", "span[ptile=1] rusage[ngpus_excl_p=1/host]", "-o", str(cluster.folder / "out"))
+    text = """while [ ! -e go ]; do sleep 0.01; done
+glaunch 'echo $GSCHED_GPU_UUIDS'
+glaunch right echo at the other
+sort -u $LSB_DJOB_HOSTFILE
+exit 3"""
+    job_id = cluster.submit(*words, script(cluster, text))
+    cluster.starts(job_id)
+    held = cluster.job(job_id).allocation
+    assert held is not None
+    for host in ("left", "right"):
+        shutil.rmtree(cluster.folder / "spool" / host)
+    (cluster.folder / "go").touch()
+    (view,) = cluster.wait(job_id)
+    assert view.result is not None and (view.result.exit_code, view.result.problem) == (3, "")
+    lines = printed(cluster.folder / "out").splitlines()
+    assert sorted(lines[:2]) == sorted(part.gpus[0].uuid for part in held.hosts)
+    assert lines[2:] == ["at the other", "left", "right"]
 
 
 def test_torchrun_starts_once_on_each_host(make_cluster: Callable[..., Cluster]) -> None:

@@ -125,6 +125,7 @@ class Attempts:
             gpu_locks=locks,
         )
         self.run_program = self._executor.run_program
+        self.put_back_folders = self._executor.put_back_folders
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._blocking = BlockingPool()
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.agent.output import terminal_questions
+from gsched.base.errors import GschedError
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run import task_files
 from gsched.run.attempt_files import HOSTFILE
@@ -68,12 +69,18 @@ class HostTasks:
         return self._tasking.proven(pid, uid)
 
     def slots(self, key: AttemptKey) -> list[str]:
-        """The job's hosts, a name for each slot."""
+        """The job's hosts, a name for each slot; none where nobody knows them any more."""
         try:
+            self._put_back(key)
             with (self._folder(key) / HOSTFILE).open("rb") as file:
                 return file.read(MOST_HOSTFILE).decode("utf8", "replace").split()
-        except OSError:
+        except (OSError, GschedError):
             return []
+
+    def _put_back(self, key: AttemptKey) -> None:
+        """Tasks need the attempt's folder: if somebody has removed it, now is the time. Raises OSError, GschedError."""
+        if not self._folder(key).is_dir():
+            self._executor.put_back_folders()
 
     async def answer(self, ask: agent_pb2.TaskAsk) -> agent_pb2.TaskReply:
         """Carry it out. Never raises."""
@@ -94,8 +101,9 @@ class HostTasks:
                     self._signal(key, ask.task, ask.signal)
                 case "release":
                     self._release(key, ask.task)
-        except OSError as error:
-            reply.error = f"{self._host}: {error.strerror or error}"
+        except (OSError, GschedError) as error:
+            why = error.text if isinstance(error, GschedError) else error.strerror or error
+            reply.error = f"{self._host}: {why}"
         return reply
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -108,6 +116,7 @@ class HostTasks:
         if ask.start.ByteSize() > MOST_ORDER:
             reply.error = f"arguments and environment of a task may have {MOST_ORDER >> 20} MiB"
             return
+        self._put_back(key)
         if not os.path.isdir(f"{folder}/{task_files.TASKS}/{ask.task}"):
             if task_files.running(folder) >= task_files.MOST_RUNNING:
                 reply.error = f"{task_files.MOST_RUNNING} tasks of the job run on {self._host} already"

@@ -146,6 +146,11 @@ class LaunchServer:
         async with asyncio.timeout(REQUEST_S):
             request = await frames.request(load.add)
         hosts = list(self._hosts(key))
+        if not hosts:
+            await _refuse(
+                writer, f"nobody knows the job's hosts any more: its folder in the spool of {self._host} is gone"
+            )
+            return
         refusal, asked, words = targets(request, hosts)
         if not refusal and request.progress is not None and len(request.progress) != len(asked):
             refusal = "the launch is not the one that was begun"

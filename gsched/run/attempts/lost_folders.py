@@ -1,7 +1,8 @@
 """Attempts whose folders somebody has removed while their processes live: what the kernel still tells of them.
 
 Their folders are made again, so that they are followed to their ends like all others. A supervisor has what it claimed
-its attempt by open to its end, also where the files are gone: order, claim and record of the start are read there.
+its attempt by open to its end, also where the files are gone: order, claim, record of the start and the lists of the
+job's hosts are read there.
 Where it was killed too, the attempt's processes are found by mark and group; then nobody here knows any more what it
 holds, and how it ends. A mark in the environment proves nothing of a foreign user's process: without a supervisor that
 must be in the attempt's own control group. Signals nobody.
@@ -30,9 +31,23 @@ from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _FORK_SERVER = b"gsched.run.forkserver"
 """In the command line of each supervisor, which is a fork of the fork server."""
-_FILES = (attempt_files.ORDER, attempt_files.STARTED, attempt_files.CLAIM)
+_LISTS = (attempt_files.HOSTFILE, attempt_files.AFFINITY)
+"""For the job to read: its user's."""
+_FILES = (*_LISTS, attempt_files.ORDER, attempt_files.STARTED, attempt_files.CLAIM)
 """What a supervisor has open, in the order in which it is written again."""
+_MOST_LISTED = 4 << 20
 _OPEN_FILE = re.compile(rf"/attempts/([0-9]+\.[0-9]+)/({'|'.join(_FILES)})(?: \(deleted\))?")
+
+
+def put_back(spool: Spool, cluster: str, names: Collection[str]) -> set[str]:
+    """Make the folders again of those of these attempts that have lost theirs and whose supervisors live; names them.
+    Raises ResourceExhausted, OSError."""
+    missing = {name for name in names if not spool.is_claimed(name)}
+    found = _supervised(process_tree.scan(), cluster) if missing else {}
+    for name in found.keys() & missing:
+        order, files = found[name]
+        spool.put_back(name, files, order.account)
+    return found.keys() & missing
 
 
 def record_again(spool: Spool, cluster: str) -> None:
@@ -41,8 +56,8 @@ def record_again(spool: Spool, cluster: str) -> None:
     table = process_tree.scan()
     supervised = _supervised(table, cluster)
     for name, (order, files) in supervised.items():
-        if name not in known:
-            spool.put_back(name, files, is_passed=order.account is not None)
+        if not spool.is_claimed(name):
+            spool.put_back(name, files, order.account)
     by_name: dict[str, list[process_tree.Process]] = {}
     for pid, name in left_by(table, cluster, _whose).items():
         if name not in known and name not in supervised and not table[pid].is_dead and not _is_of_server(pid):
@@ -81,8 +96,9 @@ def _open_files(pid: int) -> tuple[str, dict[str, bytes]]:
             if match is not None and match.end() == len(match.string):
                 name = match[1]
                 with open(path, "rb") as file:
-                    if _is_ours(os.fstat(file.fileno())):
-                        found[match[2]] = file.read()
+                    status, is_list = os.fstat(file.fileno()), match[2] in _LISTS
+                    if _is_ours(status) or (is_list and stat.S_ISREG(status.st_mode)):
+                        found[match[2]] = file.read(_MOST_LISTED if is_list else -1)
     return name, found
 
 
@@ -122,7 +138,8 @@ def _record(spool: Spool, cluster: str, name: str, found: Collection[process_tre
         stderr_from=0,
     )
     files = (written_order(order), msgspec.json.encode(started), msgspec.json.encode(nobody))
-    spool.put_back(name, dict(zip(_FILES, files, strict=True)), is_passed=order.account is not None)
+    names = (attempt_files.ORDER, attempt_files.STARTED, attempt_files.CLAIM)
+    spool.put_back(name, dict(zip(names, files, strict=True)), order.account)
 
 
 def _is_proven(process: process_tree.Process, cluster: str, name: str) -> bool:

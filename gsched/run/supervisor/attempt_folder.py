@@ -3,8 +3,9 @@
 The agent's side of it is gsched.run.spool. What is written here survives both; each file is whole or not there. Never
 gives up the last word on an attempt: nobody else knows it. Never deletes what another one has claimed.
 
-Order, claim and record of the start stay open: where somebody removes the folder a later agent reads them from
-/proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.attempts.lost_folders).
+Order, claim, record of the start and the lists of hosts stay open: where somebody removes the folder, agents read them
+from /proc/PID/fd of the supervisor, and know the attempt as before (gsched.run.attempts.lost_folders). Where no agent
+has done so before the attempt is over, the folder is made again here, for its last word.
 
 Runs in the fork server's bare interpreter: standard library and msgspec only.
 """
@@ -19,7 +20,20 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.machine.atomic_write import replace_file, write_file
-from gsched.run.attempt_files import CLAIM, FAILED, LAST, LIMITS, ORDER, STARTED, STATUS, SUSPENDED, UNKILLABLE, WARNED
+from gsched.run.attempt_files import (
+    AFFINITY,
+    CLAIM,
+    FAILED,
+    HOSTFILE,
+    LAST,
+    LIMITS,
+    ORDER,
+    STARTED,
+    STATUS,
+    SUSPENDED,
+    UNKILLABLE,
+    WARNED,
+)
 from gsched.run.order import AttemptLimits, Order, read_order
 from gsched.run.processes import process_tree
 
@@ -37,8 +51,9 @@ class AttemptFolder:
         """Where the job's process says which step before it has failed."""
         self._claim: dict[str, object] = {}
         self._order_fd = -1
+        self._started_fd = -1
         self._kept: list[int] = []
-        """Kept open to the end."""
+        """Kept open to the end, for others."""
 
     def claim(self, boot_id: str) -> bool:
         """Win or lose the right to start this attempt."""
@@ -59,6 +74,11 @@ class AttemptFolder:
             os.close(fd)
             return False
         self._kept.append(fd)
+        for name in (HOSTFILE, AFFINITY):
+            try:
+                self._kept.append(os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+            except OSError:  # it has none
+                pass
         self._claim = claim
         return True
 
@@ -99,7 +119,7 @@ class AttemptFolder:
             "stderr_inode": (error.device, error.inode),
         }
         write_file(f"{self.path}/{STARTED}", json.dumps(record).encode())
-        self._kept.append(os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC))
+        self._started_fd = os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC)
 
     def is_suspended(self) -> bool:
         """Whether the job was suspended and not resumed since."""
@@ -140,10 +160,25 @@ class AttemptFolder:
         pause_s = 0.1
         while True:
             try:
+                if not os.path.isdir(self.path):
+                    if not os.path.isdir(os.path.dirname(os.path.dirname(os.path.dirname(self.path)))):
+                        return  # all spool folders are gone, so nobody wants to know
+                    self._make_again()
                 replace_file(f"{self.path}/{STATUS}", data)
-                return
-            except FileNotFoundError:  # the folder itself is gone, so nobody wants to know
                 return
             except OSError:
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, 10.0)
+
+    def _make_again(self) -> None:
+        """Somebody has removed it. Raises OSError."""
+        attempts = os.path.dirname(self.path)
+        for folder in (os.path.dirname(attempts), attempts, self.path):
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                pass
+        for name, descriptor in ((ORDER, self._order_fd), (STARTED, self._started_fd)):
+            if descriptor >= 0:
+                replace_file(f"{self.path}/{name}", os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+        replace_file(f"{self.path}/{CLAIM}", json.dumps(self._claim).encode())

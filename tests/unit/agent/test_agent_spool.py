@@ -28,7 +28,12 @@ class Agent:
         self.mark = mark_of(spool)
         self.memory = StoreMemory(spool)
         self.memory.take(KNOWN)
-        self.folder = SpoolFolder(spool, self.mark, lambda: self.running, self.memory.write)
+        self.put_back: set[str] = set()
+        self.folder = SpoolFolder(spool, self.mark, lambda: self.running, self.memory.write, self._put_back)
+
+    def _put_back(self) -> set[str]:
+        found, self.put_back = self.put_back, set()
+        return found
 
 
 @pytest.fixture
@@ -57,6 +62,21 @@ def test_what_was_removed_is_made_again(agent: Agent, part: str) -> None:
     assert "how runs 8.2 end" in sentence(agent.folder.remarks()[0])
     agent.running = ["9.1"]
     assert agent.folder.remarks() == ()
+
+
+@pytest.mark.parametrize("part", ["", "attempts", None])
+def test_runs_whose_records_are_written_again_are_told_apart(agent: Agent, part: str | None) -> None:
+    """Also where only their own folders were removed."""
+    if part is not None:
+        shutil.rmtree(agent.spool / part)
+    agent.put_back = {"8.2"}
+    agent.folder.look()
+    agent.folder.look()
+    told = [sentence(note).partition(" was removed and made again: ")[2] for note in agent.folder.remarks()]
+    mended = "what runs 8.2 had printed without -o until then is lost"
+    assert told == ([mended] if part is None else ["how runs 7.1 end may not be known", mended])
+    agent.running = ["7.1"]
+    assert len(agent.folder.remarks()) == (part is not None)
 
 
 def test_the_new_folder_is_held_as_the_old_one_was(agent: Agent) -> None:

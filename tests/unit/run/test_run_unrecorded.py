@@ -64,6 +64,48 @@ def test_the_order_is_had_again_whole_from_the_supervisor(on_host):
     on_host(scenario)
 
 
+def test_a_folder_that_is_removed_while_its_executor_lives_is_put_back(on_host):
+    """With all that its supervisor has open: the list of hosts as well, which glaunch and mpirun read."""
+
+    async def scenario(host):
+        given = {"hostfile": "h\nother\n", "affinity_hostfile": "h 0,1\n"}
+        await host.executor.start(host.order(f"{GO}exit 3", output_file=f"{host.root}/out", **given))
+        await host.start_of(1)
+        assert host.executor.put_back_folders() == set()
+        folder = host.spool / "attempts" / "1.1"
+        before = {name: (folder / name).read_bytes() for name in ("order", "claim", "started", "hostfile", "affinity")}
+        shutil.rmtree(host.spool)
+        assert host.executor.put_back_folders() == {"1.1"}
+        assert {name: (folder / name).read_bytes() for name in before} == before
+        for path in folder.iterdir():
+            path.unlink()
+        assert host.executor.put_back_folders() == {"1.1"}, "the folder was emptied"
+        assert {name: (folder / name).read_bytes() for name in before} == before
+        assert host.executor.put_back_folders() == set()
+        (host.root / "go").touch()
+        assert (await host.end_of(1)).exit_code == 3
+        assert host.executor.put_back_folders() == set()
+
+    on_host(scenario)
+
+
+def test_how_an_attempt_ends_whose_folder_was_just_removed_is_known(on_host):
+    """Nobody has put it back yet."""
+
+    async def scenario(host):
+        await host.executor.start(host.order(f"{GO}exit 3", output_file=f"{host.root}/out"))
+        await host.start_of(1)
+        shutil.rmtree(host.spool)
+        host.spool.parent.mkdir(exist_ok=True)
+        (host.root / "go").touch()
+        result = await host.end_of(1)
+        assert (result.exit_code, result.problem) == (3, "")
+        host.executor.forget(1, 1)
+        assert not (host.spool / "attempts" / "1.1").exists()
+
+    on_host(scenario)
+
+
 def test_a_part_stays_a_part_also_one_without_any_process(on_host):
     async def scenario(host):
         await host.executor.start(host.order(is_part=True, gpu_lock_uuids=("GPU-p",), holding=HOLDING))
