@@ -32,6 +32,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     keeps_output: bool = True
     """Whether what it prints is to be told; else it goes nowhere, and there may be any amount of it."""
+    output: str = ""
+    """Path of a file, opened as the agent, that what it prints is added to. The program has its lock (flock(2)) for as
+    long as it can write there, so that also a later agent can wait for that. Empty: memory, or nowhere."""
     cwd: str = "/"
     """Entered with the rights of `account`."""
     umask: int = 0o022
@@ -81,7 +84,10 @@ class ProgramFiles:
         try:
             self._add("described", text)
             self._add("input", program.stdin)
-            self._printed = self._room("printed") if program.keeps_output else self._nowhere()
+            if program.output:
+                self._printed = self._added_to(program.output)
+            else:
+                self._printed = self._room("printed") if program.keeps_output else self._nowhere()
             self._trouble = self._room("trouble")
         except BaseException:
             self.close()
@@ -104,6 +110,12 @@ class ProgramFiles:
         fd = self._made(name)
         os.ftruncate(fd, MOST_PRINTED)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+        return fd
+
+    def _added_to(self, path: str) -> int:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._fds.append(fd)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
 
     def _nowhere(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -70,6 +71,27 @@ def test_it_may_print_so_much_and_no_more_and_nobody_waits_for_its_daemons(on_ho
         assert (silent.exit_code, silent.printed) == (0, b"")
         told = await run(shell("setsid sleep 600 & echo $!"))
         os.kill(int(told.printed), signal.SIGKILL)
+
+    on_host(scenario)
+
+
+def test_what_it_prints_can_be_added_to_a_file_whose_lock_it_has(on_host):
+    async def scenario(host: Host) -> None:
+        path = host.root / "journal"
+        path.write_text("first\n")
+        forks = host.executor.run_program
+        running = asyncio.ensure_future(forks(shell(f"echo one; read line < '{host.root}/go'", output=str(path))))
+        os.mkfifo(host.root / "go")
+        await appears(lambda: path.read_text() == "first\none\n")
+        with path.open() as file:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with pytest.raises(BlockingIOError):
+                await forks(shell("echo two", output=str(path)))
+            await asyncio.to_thread((host.root / "go").write_text, "on\n")
+            assert (await running).exit_code == 0
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert path.read_text() == "first\none\n" and path.stat().st_mode & 0o777 == 0o644
 
     on_host(scenario)
 
