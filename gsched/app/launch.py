@@ -174,10 +174,11 @@ class DoorConnection:
             self._is_reading = False
             self._send(FAILED, str(problem.errno).encode())
             return
-        self._send_input(descriptor)
+        mode = b"%o" % (posix.fstat(descriptor).st_mode & 0o7777)
+        self._send_input(descriptor, mode)
         posix.close(descriptor)
 
-    def _send_input(self, descriptor: int) -> None:
+    def _send_input(self, descriptor: int, mode: bytes = b"") -> None:
         left = INPUT_LIMIT
         while True:
             # Reading may wait for a person or a pipe: there, Ctrl-C ends this process at once.
@@ -199,7 +200,7 @@ class DoorConnection:
                 self._send(FAILED, b"%d" % error)
                 return
             if not data:
-                self._send(END, b"")
+                self._send(END, mode)
                 return
             self._send(DATA, data)
 

@@ -21,7 +21,8 @@ from gsched.wire.identity.socket_peer import Peer
 
 log = logging.getLogger(__name__)
 
-FileAnswer = bytes | OSError
+FileAnswer = tuple[bytes, int | None] | OSError
+"""What a file holds and its permissions, where the launcher tells them."""
 
 RECEIVE = 1 << 16
 
@@ -115,7 +116,8 @@ class DoorCaller:
             return
         answer: FileAnswer
         if kind == protocol.END:
-            answer = bytes(self._answer)
+            mode = int(payload, 8) if payload.isdigit() and len(payload) < 5 and max(payload) <= ord("7") else None
+            answer = bytes(self._answer), mode
         elif kind == protocol.FAILED and payload.isdigit() and len(payload) < 6:
             answer = OSError(int(payload), os.strerror(int(payload)))
         else:
@@ -140,8 +142,11 @@ class DoorCaller:
                 if not view:
                     return
 
-    def ask(self, kind: bytes, payload: bytes) -> bytes:
-        """Ask for an input and wait for it. Raises OSError as the caller's open or read did."""
+    def ask(self, kind: bytes, payload: bytes) -> tuple[bytes, int | None]:
+        """Ask for an input and wait for it; with the permissions of a file, where the launcher tells them.
+
+        Raises OSError as the caller's open or read did.
+        """
         if self.is_lost:
             raise BrokenPipeError
         self._asked = True
@@ -179,7 +184,7 @@ class DoorCall(Call):
     def _put(self, stream: int, data: bytes) -> None:
         self._caller.send(protocol.OUT if stream == 1 else protocol.ERR, data)
 
-    def _fetch(self, path: str | None) -> bytes:
+    def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         if path is None:
             return self._caller.ask(protocol.READ_STDIN, b"")
         try:

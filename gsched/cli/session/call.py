@@ -18,6 +18,7 @@ import functools
 import os
 import select
 import signal
+import stat
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -163,13 +164,18 @@ class Call:
     def read_stdin(self) -> bytes:
         """Standard input up to its end. Raises OSError; EFBIG when it is longer than INPUT_LIMIT."""
         self.flush()
-        return self._fetch(None)
+        return self._fetch(None)[0]
 
     def read_file(self, path: str) -> bytes:
         """A file of the caller, opened with the caller's rights; a relative path counts from `cwd`.
 
         Raises OSError as open() does; EFBIG when it is longer than INPUT_LIMIT.
         """
+        self.flush()
+        return self._fetch(path)[0]
+
+    def read_file_and_mode(self, path: str) -> tuple[bytes, int | None]:
+        """The same, and the file's permissions (`0o600`): None where the caller's side does not tell them."""
         self.flush()
         return self._fetch(path)
 
@@ -224,7 +230,7 @@ class Call:
     def _put(self, stream: int, data: bytes) -> None:
         raise AssertionError("a Call is made by the door or as LocalCall")
 
-    def _fetch(self, path: str | None) -> bytes:
+    def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         raise AssertionError("a Call is made by the door or as LocalCall")
 
 
@@ -270,7 +276,7 @@ class LocalCall(Call):
                 place = "standard output" if stream == 1 else "standard error"
                 raise ResourceExhausted(f"{self.argv[0]}: cannot write to {place}: {problem.strerror}") from None
 
-    def _fetch(self, path: str | None) -> bytes:
+    def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         descriptor = 0 if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
         try:
             pieces = []
@@ -279,6 +285,7 @@ class LocalCall(Call):
             while left and wait() and (piece := os.read(descriptor, min(left, 1 << 20))):
                 pieces.append(piece)
                 left -= len(piece)
+            mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         except OSError as problem:
             raise OSError(problem.errno, problem.strerror, path) from None
         finally:
@@ -286,7 +293,7 @@ class LocalCall(Call):
                 os.close(descriptor)
         if not left:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return b"".join(pieces)
+        return b"".join(pieces), mode
 
     def _readable(self, descriptor: int) -> Callable[[], bool]:
         """What waits until there is something to read; it raises Cancelled where a read would begin anew."""

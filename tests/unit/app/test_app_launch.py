@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 DOOR_TESTS = ROOT / "tests" / "unit" / "door"
 PATIENCE_S = 60.0
 LINKED = (
-    *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
+    *("noop", "show", "cat", "mode", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
     *("gsub", "gjobs", "gkill", "ghist"),
 )
 
@@ -207,6 +207,9 @@ def test_files_are_read_with_the_callers_eyes(house: Installation, tmp_path: Pat
     data = os.urandom(300_000)
     (tmp_path / "data").write_bytes(data)
     assert house.run("cat", "data", "./data", door=door, cwd=tmp_path).stdout == data * 2
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "text").chmod(0o640)
+    assert house.run("mode", "text", door=door, cwd=tmp_path).stdout == b"x 640"
     missing = house.run("cat", "nowhere", door=door, cwd=tmp_path)
     assert (missing.stdout, missing.stderr, missing.returncode) == (b"", b"nowhere: No such file or directory\n", 1)
     folder = house.run("cat", str(tmp_path), door=door)

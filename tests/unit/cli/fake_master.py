@@ -384,17 +384,19 @@ class FakeCall(Call):
         self.hostname = "ubuntu02"
         self.stdin = b""
         self.files: dict[str, bytes] = {}
+        self.modes: dict[str, int] = {}
+        """Permissions of these files; of others nobody knows."""
         self._pieces: dict[int, list[bytes]] = {1: [], 2: []}
 
     def _put(self, stream: int, data: bytes) -> None:
         self._pieces[stream].append(data)
 
-    def _fetch(self, path: str | None) -> bytes:
+    def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         if path is None:
-            return self.stdin
+            return self.stdin, None
         if path not in self.files:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return self.files[path]
+        return self.files[path], self.modes.get(path)
 
     @property
     def out(self) -> str:

@@ -13,7 +13,7 @@ from gsched.base.errors import NotFound
 from gsched.cli.session.call import TOKEN_VARIABLE, Call
 
 NAMES = (
-    *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
+    *("noop", "show", "cat", "mode", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
     *("gsub", "gjobs", "gkill", "ghist"),
 )
 COMMANDS = {name: f"door_commands:{name}" for name in NAMES}
@@ -56,6 +56,13 @@ def cat(call: Call) -> int:
         except OSError as problem:
             call.error(f"{problem.filename}: {problem.strerror}\n")
             return 1
+    return 0
+
+
+def mode(call: Call) -> int:
+    """What a file of the caller holds, and its permissions."""
+    data, bits = call.read_file_and_mode(call.argv[1])
+    call.write(f"{data.decode()} {bits if bits is None else format(bits, 'o')}")
     return 0
 
 

@@ -210,6 +210,17 @@ def test_files_are_asked_of_the_caller_and_never_opened_by_the_door(client: Conn
     assert one.result() == (b"what the caller sends", b"", 0)
 
 
+@pytest.mark.parametrize(
+    ("told", "mode"), [(b"600", "600"), (b"7777", "7777"), (b"", "None"), (b"89", "None"), (b"77777", "None")]
+)
+def test_a_caller_may_tell_the_mode_of_a_file(client: Connect, told: bytes, mode: str) -> None:
+    one = client().ask("mode", "data.txt")
+    one.next()
+    one.send(protocol.DATA, b"x")
+    one.send(protocol.END, told)
+    assert one.result() == (f"x {mode}".encode(), b"", 0)
+
+
 def test_a_file_that_the_caller_cannot_read_is_named(client: Connect) -> None:
     one = client().ask("cat", "data.txt")
     one.next()
