@@ -29,6 +29,8 @@ from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
 from gsched.agent.master_link import MasterLink
 from gsched.agent.message_handler import MessageHandler
+from gsched.agent.notices.notice_delivery import NoticeDelivery
+from gsched.agent.notices.sender_groups import NoticeGroups
 from gsched.agent.outbox import Outbox
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.session import MasterSessions
@@ -137,6 +139,7 @@ class Agent:
         self._attempts: Attempts
         self._reporter: HostReporter
         self._gpu_guard: GpuGuard
+        self._notices: NoticeDelivery
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -149,6 +152,7 @@ class Agent:
         if self._config.dcgm_mapping_dir:
             mapping = JobMapping(self._config.dcgm_mapping_dir, lambda: self._attempts.holdings.running)
             self._attempts.holdings.on_change = mapping.write
+        self._notices.adopt()
         adopted = await self._attempts.adopt()
         self._attempts.holdings.on_change()
         await self._gpu_guard.adopt()
@@ -175,6 +179,7 @@ class Agent:
         await asyncio.gather(*workers, return_exceptions=True)
         door.close()
         self._gpu_guard.close()
+        self._notices.close()
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
@@ -219,7 +224,19 @@ class Agent:
         """With those who keep the GPUs around them."""
         ground = self._ground if isinstance(self._ground, Ground) else None
         accounts = _accounts(self._config, self._host)
-        fencing = AttemptFences(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups)
+        fencing = AttemptFences(
+            self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: [*mps.groups, *groups.names]
+        )
+        groups = NoticeGroups(self._host, self._ground, fencing)
+        self._notices = NoticeDelivery(
+            self._host,
+            self._spool,
+            self._clock,
+            run=lambda program, limit_s=None: self._attempts.run_program(program, limit_s),
+            account=accounts.account,
+            groups=groups,
+            send=self._outbox.send,
+        )
         mps = Mps(
             self._config.mps_control,
             self._cluster,
@@ -275,6 +292,7 @@ class Agent:
             configure=self._configure,
             end=self._end,
             open_gpu=self._gpu_guard.open,
+            notices=self._notices,
         )
         return MasterSessions(
             self._config,
@@ -285,6 +303,7 @@ class Agent:
             outbox=self._outbox,
             background=self._background,
             attempts=self._attempts,
+            notices=self._notices,
             relay=relay,
             handle=handler.handle,
         )

@@ -12,6 +12,7 @@ from typing import Any
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import MasterLink
+from gsched.agent.notices.notice_delivery import NoticeDelivery
 from gsched.agent.outbox import Outbox
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.output_tail import answer
@@ -35,6 +36,7 @@ class MessageHandler:
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],
         open_gpu: Callable[[str], Coroutine[Any, Any, None]],
+        notices: NoticeDelivery,
     ) -> None:
         self._attempts = attempts
         self._relay = relay
@@ -45,6 +47,7 @@ class MessageHandler:
         self._configure = configure
         self._end = end
         self._open_gpu = open_gpu
+        self._notices = notices
         self._replying = asyncio.Lock()
 
     async def handle(self, message: agent_pb2.MasterMessage) -> None:
@@ -84,6 +87,10 @@ class MessageHandler:
         match message.WhichOneof("kind"):
             case "open_gpu":
                 self._background.beside(self._open_gpu(message.open_gpu.uuid))
+            case "send_notice":
+                self._notices.order(message.send_notice)
+            case "forget_notices":
+                self._notices.forget(message.forget_notices.notice_ids)
             case "task_ask":
                 self._background.answer(self._answer_task(message.task_ask))
             case "task_reply":

@@ -19,6 +19,7 @@ from gsched import __version__
 from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import MasterLink
+from gsched.agent.notices.notice_delivery import NoticeDelivery
 from gsched.agent.outbox import Outbox
 from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
@@ -54,6 +55,7 @@ class MasterSessions:
         outbox: Outbox,
         background: BackgroundTasks,
         attempts: Attempts,
+        notices: NoticeDelivery,
         relay: TaskQuestions,
         handle: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
     ) -> None:
@@ -65,6 +67,7 @@ class MasterSessions:
         self._outbox = outbox
         self._background = background
         self._attempts = attempts
+        self._notices = notices
         self._relay = relay
         self._handle = handle
 
@@ -128,6 +131,7 @@ class MasterSessions:
             hello.topology.SetInParent()
         await self._attempts.settle()
         self._attempts.fill_hello(hello)
+        self._notices.fill_hello(hello)
         return hello
 
     async def _read(self, call: Any) -> None:

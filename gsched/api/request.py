@@ -6,9 +6,11 @@ What an option means is known to gsched.dialect alone, so a program and a comman
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import shlex
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -26,6 +28,7 @@ from gsched.base.ids import show_job
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
+from gsched.dialect.notify import MOST_BYTES, NotifyFile, is_missing, path_of
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import ValueContext, place_of_fields
 from gsched.model.views.view import Submission
@@ -74,6 +77,8 @@ class SubmitOptions(TypedDict, total=False):
     """-g, a job group such as `/night`."""
     hold: bool
     """-H: it waits until it is resumed."""
+    notify: str | Sequence[str]
+    """--notify: whom to tell of the job: `mail,fail`, a URL, the path of a program, a name of ~/.gsched/notify."""
     script: str | bytes | os.PathLike[str]
     """A script instead of a command, its text or the Path of its file; its #BSUB lines count, options given here come
     before them."""
@@ -93,9 +98,16 @@ class RequestReader:
 
     def __init__(self, conf_dir: str) -> None:
         self._environment = dict(os.environ)
-        unit = self._environment.get(UNIT_VARIABLE) or read_setting(conf_dir, UNIT_VARIABLE) or _DEFAULT_UNIT
-        self._around = ValueContext(cwd=os.getcwd(), now=time.time(), zone=zone_of(self._environment), unit=unit)
         self._home = home_of(os.getuid(), self._environment)
+        unit = self._environment.get(UNIT_VARIABLE) or read_setting(conf_dir, UNIT_VARIABLE) or _DEFAULT_UNIT
+        self._around = ValueContext(
+            cwd=os.getcwd(),
+            now=time.time(),
+            zone=zone_of(self._environment),
+            unit=unit,
+            home=self._home,
+            notify_file=lambda: self._notify_file,
+        )
         self._host = os.uname().nodename.partition(".")[0]
         self._umask = _umask()
         self._block_here = environment_block(self._environment)
@@ -127,7 +139,16 @@ class RequestReader:
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
         self._options = asked.options
         chosen = values.environment(request["env"]) if "env" in request else asked.environment
-        return Submission(spec=spec, environment=self._block(chosen), script=asked.script or b"")
+        return Submission(
+            spec=spec,
+            environment=self._block(chosen),
+            script=asked.script or b"",
+            notice_targets=asked.notice_targets,
+        )
+
+    @functools.cached_property
+    def _notify_file(self) -> NotifyFile | None:
+        return _notify_file(self._environment, self._home)
 
     def place(self, error: GschedError) -> str:
         """The lines of the last submission's script that the master finds wrong; empty where it is not about them."""
@@ -241,6 +262,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[str, Any], Sequence[str]]]] = {
     "project": ("P", _text),
     "priority": ("sp", _whole),
     "group": ("g", _text),
+    "notify": ("-notify", values.texts),
 }
 """Option of submit -> bsub's, and how its value is written; one that may be given more often has several."""
 _EMPTIED = {"o": "oo", "e": "eo"}
@@ -277,6 +299,20 @@ def _command(request: JobRequest) -> tuple[str, ...]:
     if command and "script" in request:
         raise BadRequest("submit takes a command or script=, not both")
     return ("--", command) if command else ()
+
+
+def _notify_file(environment: Mapping[str, str], home: str) -> NotifyFile | None:
+    """This user's ~/.gsched/notify; None where there is none. Raises BadRequest where it cannot be read."""
+    path = path_of(environment, home)
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return NotifyFile(path, file.read(MOST_BYTES + 1), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+    except OSError as error:
+        if is_missing(error, environment):
+            return None
+        raise BadRequest(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _umask() -> int:

@@ -369,6 +369,8 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
         mail_to=conf.mail_to,
         mail_program=conf.mail_program,
         mail_server=conf.mail_server,
+        notice_ways=conf.notice_ways,
+        notice_proxy=conf.notice_proxy,
         root_may_submit=conf.root_may_submit,
         max_requests_per_s=conf.max_requests_per_s,
         max_dispatch_per_cycle=conf.max_dispatch_per_cycle,

@@ -8,6 +8,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.notice import NoticeEnd
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.views.room_view import ReservationView
@@ -297,8 +298,20 @@ class HostHello:
     """None: the agent cannot tell."""
     only_user: str = ""
     """Whose jobs alone it starts; empty: everybody's."""
+    notices: tuple[str, ...] = ()
+    """Notices that it has and that are not over."""
+    notice_ends: tuple[NoticeEnd, ...] = ()
+    """Those that are."""
     numbers_from: int = 1
     """It knows, from another or a later store than the master's, that all job numbers below have been given out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeSettled:
+    """An agent tells what became of a notice; repeated until it is told to forget it."""
+
+    host: str
+    end: NoticeEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +350,7 @@ Command = (
     | AttemptStarted
     | AttemptEnded
     | AttemptUnkillable
+    | NoticeSettled
     | HostHello
     | HostReported
     | HostDisconnected

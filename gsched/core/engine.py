@@ -33,6 +33,7 @@ from gsched.core.command import (
     HostReported,
     JobCommand,
     ModifyJobs,
+    NoticeSettled,
     RaiseNumbers,
     Reconfigure,
     RenewStore,
@@ -49,6 +50,9 @@ from gsched.core.hosts.host_reports import HostReports
 from gsched.core.hosts.restart_grace import RestartGrace
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
+from gsched.core.notices import notice_ends
+from gsched.core.notices.near_limits import NearLimits
+from gsched.core.notices.notice_making import make_notices
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
 from gsched.core.pending.dependent_jobs import Dependents
@@ -121,6 +125,7 @@ class Engine:
         self._unread = Unread(state.pending)
         self._requirement_updates = RequirementUpdates(state)
         self._requirement_updates.begin()  # the configuration may have changed while no master was there
+        self._near_limits = NearLimits(state)
         self._schedule = schedule
         self._ticked_at = now
         self._reasons_stood = False
@@ -146,6 +151,7 @@ class Engine:
             AttemptStarted: self._attempt_started,
             AttemptEnded: self._attempt_ended,
             AttemptUnkillable: self._attempt_unkillable,
+            NoticeSettled: notice_ends.settled,
         }
         self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
             Submit: self._submit,
@@ -239,7 +245,7 @@ class Engine:
 
     def _settle(self, decision: Decision, steps: int = UNLIMITED) -> None:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
-        hosts; jobs that depend on others go on, or end.
+        hosts; jobs that depend on others go on, or end; what users want to hear of it.
         """
         job_part_reports.settle(decision)
         self._requirement_updates.note(decision.events)
@@ -247,6 +253,8 @@ class Engine:
         self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
         if len(decision.events) > before:
             self._wake()
+        make_notices(decision)
+        self._near_limits.note(decision.events)
 
     def _submit(self, command: Submit, turn: Turn) -> Work:
         def admitted(spec: JobSpec) -> JobSpec:
@@ -392,6 +400,8 @@ class Engine:
         self._give_back(now)
         self._note_config(decision)
         self._timeouts.tick(decision)
+        self._near_limits.tick(decision)
+        notice_ends.expire(decision)
         self._gpus_changed(gpu_closing.open_overdue(decision))
         self._settle(decision, steps)
         if self.state.pending or self.state.waits.forced:
@@ -419,6 +429,8 @@ class Engine:
         self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
         due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
         due.extend(self._timeouts.due(self.config, now))
+        notices = (self._near_limits.next_time(), notice_ends.next_expiry(self.state.notices))
+        due.extend(at for at in notices if at is not None)
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.host_ledger import AttemptKey
 
 
@@ -95,3 +96,17 @@ class OpenGpu(Instruction):
     """An administrator says that the GPU is well: a fault that it had is over."""
 
     uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendNotice(Instruction):
+    """Send the notice; the agent ignores a repeat."""
+
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetNotices(Instruction):
+    """What became of these notices is durable here, or nobody wants them any more."""
+
+    notice_ids: tuple[str, ...]

@@ -13,9 +13,11 @@ from gsched.base.coded_text import AnyText
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
 from gsched.dialect.job_limits import LIMITS
+from gsched.dialect.notify import notices_of_options
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import SpecValues, ValueContext, check_text, spec_values
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import packed_targets
 
 _ARRAY_LIMIT = re.compile(r"%([0-9]{1,9})", re.ASCII)
 _FIXED = ("hold", "queue_named")
@@ -32,6 +34,8 @@ class Modification:
     """Field of JobSpec, other than `limits` -> its new value."""
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
+    notice_targets: bytes = b""
+    """Where the notices go that `values` want (gsched.model.jobs.notice.packed_targets)."""
     notes: tuple[AnyText, ...] = ()
     """What is to be said of the values."""
     default_slots: bool = False
@@ -85,6 +89,7 @@ def _modification(line: Parsed, around: ValueContext) -> Modification:
         values["array_limit"] = int(array_limit[1])
     if line.has("Z"):
         values["command"] = _command(line.last("Z"))
+    targets = _notices(line, around, values)
     for name in _FIXED:
         values.pop(name, None)
     notes = values.pop("warnings", ())
@@ -97,7 +102,23 @@ def _modification(line: Parsed, around: ValueContext) -> Modification:
         raise BadRequest("nothing to change: give an option (-h lists them)")
     if not line.rest:
         raise BadRequest("name a job")
-    return Modification(jobs=tuple(line.rest), values=values, limits=limits, notes=notes, default_slots=line.has("nn"))
+    return Modification(
+        jobs=tuple(line.rest),
+        values=values,
+        limits=limits,
+        notice_targets=targets,
+        notes=notes,
+        default_slots=line.has("nn"),
+    )
+
+
+def _notices(line: Parsed, around: ValueContext, values: SpecValues) -> bytes:
+    """Puts the wishes of --notify among the values; where the notices go is returned, packed."""
+    if not line.has("-notify"):
+        return b""
+    asked = [(value, 0) for value in line.all("-notify")]
+    values["notices"], targets = notices_of_options(asked, around.notify_file, around.cwd, around.home)
+    return packed_targets(targets)
 
 
 def _command(text: str) -> str:

@@ -18,6 +18,7 @@ from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
+from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.spec_values import (
     ValueContext,
@@ -28,6 +29,7 @@ from gsched.dialect.spec_values import (
     spec_values,
 )
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import packed_targets
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
@@ -46,6 +48,8 @@ class ParsedSubmission:
     """The script to run, whole; None for a command line."""
     input: bytes | None = None
     """-is: what standard input is to be."""
+    notice_targets: bytes = b""
+    """Where the notices go that `spec` wants (gsched.model.jobs.notice.packed_targets)."""
     environment: Mapping[str, str]
     pack: str = ""
     """-pack: the file whose lines are the submissions; all else means nothing then."""
@@ -295,19 +299,25 @@ def _submission(
     values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
     if "slots" not in values:
         values["defaulted"] = ("slots",)  # TASKLIMIT of the queue may say how many
+    notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
     warnings = (*source.warnings, *values.pop("warnings", ()))
-    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, **values)
+    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
     last = options.last_of("i", "is")
     return ParsedSubmission(
         spec=spec,
         script=source.script,
         input=_input(last[1], read_file, options.line("is")) if last is not None and last[0] == "is" else None,
+        notice_targets=packed_targets(targets),
         environment=_environment(options, env),
         wait=options.has("K"),
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
         options=options,
     )
+
+
+def _notify(options: Parsed) -> list[tuple[str, int]]:
+    return [(value, line) for name, value, line in options.placed() if name == "-notify"]
 
 
 def _environment(options: Parsed, env: Mapping[str, str]) -> dict[str, str]:

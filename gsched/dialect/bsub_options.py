@@ -57,6 +57,12 @@ JOB = (
     Option("B", help="mail when the job starts"),
     Option("N", help="mail the report instead of writing it into the file of -o"),
     Option("Ne", help="the same, only if the job ends as EXIT"),
+    Option(
+        "-notify",
+        "TARGET[,EVENT...]",
+        "tell a URL, a program or mail of start, end, fail, warning or all",
+        "--notify mail,fail",
+    ),
 )
 """Options that say something of the job, at submission and later."""
 
@@ -69,7 +75,8 @@ _UNKNOWN = (
     *unsupported(
         "alloc_flags", "cn_cu", "cn_mem", "core_isolation", "csm", "jsm", "ln_mem", "ln_slots", "smt", "stage"
     ),
-    *unsupported("step_cgroup", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "notify", "ul", "hostfile"),
+    *unsupported("step_cgroup", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "ul", "hostfile"),
+    *unsupported("notify", because="--notify TARGET,EVENT says what to tell and whom, -B and -N send mail"),
     *unsupported("k", "mig", because="there are no checkpoints"),
     *unsupported("clusters", because="there is one cluster"),
     *unsupported("data", "datachk", "datagrp", because="there is no data manager"),
@@ -172,6 +179,7 @@ BMOD = OptionTable(
         ),
         *_GENERAL,
         *_UNKNOWN,
+        *unsupported("notifyn", because="--notify none takes all notices back"),
         *unsupported("an", "a", because="esubs have changed what was submitted; give the options themselves"),
         *unsupported(
             "app_n", "kn", "slan", "Lpn", "aps", "apsn", "arn", "clustersn", "datan", "datagrpn", "envn", "eptln"
@@ -179,7 +187,7 @@ BMOD = OptionTable(
         *unsupported(
             "extn", "freqn", "hostfilen", "isn", "is", "networkn", "nnodesn", "nnodes", "ptln", "rcacctn", "smtn"
         ),
-        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "notifyn", "Zsn", "Zs", "env", "H", "K"),
+        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "Zsn", "Zs", "env", "H", "K"),
     ),
     interspersed=True,
     examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),

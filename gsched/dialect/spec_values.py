@@ -21,6 +21,7 @@ from gsched.base.units import unit_letter
 from gsched.dialect.directives import place
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
+from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.requeue_exits import fault_in
@@ -50,6 +51,10 @@ class ValueContext:
     zone: tzinfo
     unit: str = "MB"
     """LSF_UNIT_FOR_LIMITS."""
+    home: str = "/"
+    """The caller's, for paths that begin with ~/."""
+    notify_file: ReadNotifyFile = no_notify_file
+    """Reads the caller's own file of notices."""
 
 
 SpecValues = dict[str, Any]
@@ -436,6 +441,7 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "error_file": ("e", "eo"),
     "input_file": ("i", "is"),
     "mail_user": ("u",),
+    "notices": ("-notify",),
     **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},
 }
 """Which options set the fields that the master may find wrong."""

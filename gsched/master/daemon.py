@@ -20,9 +20,9 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import Loaded, load
-from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure, RenewStore
+from gsched.core.command import AttemptEnded, NoticeSettled, RaiseNumbers, Reconfigure, RenewStore
 from gsched.core.engine import Engine
-from gsched.core.instruction import Instruction, StartJob
+from gsched.core.instruction import Instruction, SendNotice, StartJob
 from gsched.master.access import audit_log
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.rate_limit import RateLimit
@@ -50,6 +50,7 @@ from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.jobs.job import FINISHED, AttemptResult
+from gsched.model.jobs.notice import NoticeEnd
 from gsched.policy.cycle import schedule
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
@@ -295,7 +296,12 @@ class Master:
         self._asked.set()
 
     def _give_up(self, instruction: Instruction, why: str, events: Sequence[AnyEvent]) -> None:
-        """An attempt that no agent can know of yet goes back to pending, and the reason is on record."""
+        """An attempt that no agent can know of yet goes back to pending, and the reason is on record; as it is of a
+        notice that cannot be sent.
+        """
+        if isinstance(instruction, SendNotice):
+            end = NoticeEnd(notice_id=instruction.notice.notice_id, problem=coded("notice.no_order", why), tries=0)
+            self._loop.put(InboxItem(NoticeSettled(instruction.host, end)))
         if not isinstance(instruction, StartJob):
             return
         key = (instruction.job_id, instruction.attempt)

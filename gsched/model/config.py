@@ -16,6 +16,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.reported_resources import provided
 from gsched.model.hosts.resource import BUILTIN, Resource
 from gsched.model.hosts.shared_resource import SharedInstance, limits_of
+from gsched.model.jobs.notice import WAYS
 from gsched.model.queues.application import Application
 from gsched.model.queues.fairshare_factors import FairshareFactors
 from gsched.model.queues.limit import Limit
@@ -89,6 +90,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """LSB_MAILPROG; empty, with an empty `mail_server`: no mail is sent."""
     mail_server: str = ""
     """LSB_MAILSERVER: `host[:port]`."""
+    notice_ways: tuple[str, ...] = WAYS
+    """GSCHED_NOTIFY (ours): in which ways users may have notices of their jobs sent."""
+    notice_proxy: str = ""
+    """GSCHED_NOTIFY_PROXY (ours): URL of the proxy that webhooks are reached by; empty: directly."""
     default_application: str = ""
     """DEFAULT_APPLICATION: of jobs that name no application profile."""
     master_sleep_s: float = 10.0

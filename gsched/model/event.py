@@ -10,6 +10,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
+from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.allocation import Allocation
 
 
@@ -309,6 +310,24 @@ class JobGpuCurves(JobEvent, frozen=True, kw_only=True, tag="job_gpu_curves"):
     """Packed by `gsched.model.gpus.gpu_curve`."""
 
 
+class JobNoticeMade(JobEvent, frozen=True, kw_only=True, tag="job_notice_made"):
+    """A notice about the job (of an array: about all of it) is to be sent by the agent of `notice.host`."""
+
+    notice: Notice
+    key: str
+    """What the job remembers, so that the same is not told again."""
+
+
+class JobNoticeSettled(JobEvent, frozen=True, kw_only=True, tag="job_notice_settled"):
+    """The notice was sent, or is given up because of `problem`. Without an id it was never to be sent."""
+
+    notice_id: str
+    event: str
+    way: str
+    problem: AnyText = ""
+    tries: int = 0
+
+
 class HostClosed(Event, frozen=True, kw_only=True, tag="host_closed"):
     """An administrator closed the host."""
 
@@ -460,6 +479,8 @@ AnyEvent = (
     | JobForgotten
     | StaleResultRecorded
     | JobGpuCurves
+    | JobNoticeMade
+    | JobNoticeSettled
     | HostClosed
     | HostOpened
     | GpuClosed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -121,3 +122,50 @@ def test_no_mail_of_a_user_is_lost(shared: SharedCluster) -> None:
         assert len(texts) == 1 and f"To: {user}" in texts[0] and "said" in texts[0]
         assert "no mail" not in shared.run("ghist", "-l", str(job_id), user=user).stdout
     assert agents(shared) == before, "no agent has been started anew"
+
+
+PAGER = """#!/bin/sh
+exec > "$HOME/paged.new"
+id -un; id -Gn; umask; pwd; cat /proc/self/cgroup | tr '\\n' ' '; echo; cat
+setsid sleep 1000 > /dev/null 2>&1 &
+echo $! > "$HOME/left.pid"
+mv "$HOME/paged.new" "$HOME/paged"
+"""
+
+
+def write_home(shared: SharedCluster, user: str, name: str, text: str, mode: int) -> Path:
+    """A file in a user's home, and nobody else's."""
+    path = shared.lab.folder / "home" / user / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    for each in (path, path.parent):
+        os.chown(each, USERS[user], USERS[user])
+    return path
+
+
+def test_notices_are_sent_by_their_users(shared: SharedCluster) -> None:
+    """By the user's own file, with the user's rights, in a group without GPUs; nothing of another user's files."""
+    write_home(shared, "alice", "page", PAGER, 0o700)
+    write_home(shared, "alice", ".gsched/notify", "command ~/page events=end\n", 0o600)
+    job = shared.submit("-m", "h2", "-o", "out.%J", "true", user="alice")
+    paged = shared.lab.folder / "home" / "alice" / "paged"
+    shared.until(paged.exists, "nobody was told")
+    user, groups, umask, folder, group, told = paged.read_text().split("\n", 5)
+    assert (user, umask, folder) == ("alice", "0077", "/home/alice") and "root" not in groups.split()
+    assert json.loads(told)["job"]["id"] == str(job)
+    assert paged.stat().st_uid == USERS["alice"]
+    host = next(each for each in shared.hosts if each.name == "h2")
+    if "GPU fence: control groups" in shared.log(host, "agent"):
+        assert "/notices-" in group, "it is in a group of its own"
+        left = int((shared.lab.folder / "home" / "alice" / "left.pid").read_text())
+        shared.until(lambda: not host.path(f"/proc/{left}").exists(), "what it has left running runs on")
+    theirs = shared.submit("-m", "h2", "-o", "out.%J", "--notify", "/home/alice/page", "true", user="bob")
+    shared.until(
+        lambda: "was not sent by command" in shared.run("ghist", "-UF", "-l", str(theirs), user="bob").stdout,
+        "it is not said that it was not sent",
+    )
+    said = shared.run("ghist", "-UF", "-l", str(theirs), user="alice").stdout
+    assert "The notice of the end was not sent by command: the program cannot be run: Permission denied" in said
+    spool = f"{FOLDERS.spool_dir}/h2/notices"
+    assert shared.run("ls", spool, user="bob", check=False).returncode != 0

@@ -50,6 +50,8 @@ class Cluster:
         self.env = {
             name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_", "LSB_"))
         }
+        # Whoever runs the tests wants to hear nothing of their jobs.
+        self.env.update(GSCHED_NOTIFY_FILE="")
         self.env.update(GSCHED_ENVDIR=str(self.conf), TZ="UTC", LC_ALL="C.UTF-8", PATH=f"{BIN}:{os.environ['PATH']}")
 
     def run(self, *words: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:

@@ -15,9 +15,9 @@ import shlex
 import smtplib
 from collections.abc import Callable
 from email.message import EmailMessage
+from typing import NamedTuple, Protocol
 
 from gsched.run.account import UnixAccount
-from gsched.run.order import Mail
 from gsched.run.program import Program, ProgramEnd
 
 PATIENCE_S = 60.0
@@ -29,10 +29,34 @@ Runs = Callable[[Program, float], ProgramEnd]
 """Runs a program to its end, so many seconds at most: ForkServer.run, for a thread of its own."""
 
 
-def send(mail: Mail, subject: str, body: str, run: Runs, account: UnixAccount | None = None) -> None:
+class Routed(Protocol):
+    """Where a mail goes and by what; an order's Mail is one."""
+
+    @property
+    def to(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def server(self) -> str: ...
+
+
+class MailRoute(NamedTuple):
+    """The same for mail that no order asks for."""
+
+    to: str
+    sender: str
+    program: str
+    server: str
+
+
+def send(
+    mail: Routed, subject: str, body: str, run: Runs, account: UnixAccount | None = None, *, message_id: str = ""
+) -> None:
     """Send one mail; a mail program by `run`. Raises OSError, with what is wrong in its text.
 
-    `account`: the job's user, if not the agent's.
+    `account`: the job's user, if not the agent's; `message_id`: the same for the same mail, however often it is sent.
     """
     if not _ADDRESS.fullmatch(mail.to):
         raise OSError(f"{mail.to!r} is not an address")
@@ -41,6 +65,8 @@ def send(mail: Mail, subject: str, body: str, run: Runs, account: UnixAccount | 
     message["To"] = mail.to
     message["Subject"] = " ".join(subject.split())[:500]
     message["Date"] = email.utils.localtime()
+    if message_id:
+        message["Message-ID"] = f"<{message_id}>"
     # Bytes of a job's output that are no text must not keep the mail from being sent.
     message.set_content(body.encode(errors="surrogateescape").decode(errors="replace"))
     if mail.program:
@@ -49,7 +75,7 @@ def send(mail: Mail, subject: str, body: str, run: Runs, account: UnixAccount | 
         _to_server(mail, message)
 
 
-def _hand_over(mail: Mail, data: bytes, run: Runs, account: UnixAccount | None) -> None:
+def _hand_over(mail: Routed, data: bytes, run: Runs, account: UnixAccount | None) -> None:
     words = (*shlex.split(mail.program), mail.to)
     of_user = {} if account is None else {"PATH": os.defpath, "HOME": account.home, "LOGNAME": account.name}
     environment = of_user or dict(os.environ)
@@ -65,7 +91,7 @@ def _hand_over(mail: Mail, data: bytes, run: Runs, account: UnixAccount | None) 
         raise OSError(f"{words[0]} failed with exit code {ended.exit_code}: {said}")
 
 
-def _to_server(mail: Mail, message: EmailMessage) -> None:
+def _to_server(mail: Routed, message: EmailMessage) -> None:
     host, _, port = mail.server.partition(":")
     try:
         with smtplib.SMTP(host, int(port or SMTP_PORT), timeout=PATIENCE_S) as server:

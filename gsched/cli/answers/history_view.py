@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.cli.render.jobs import history, job_lines
@@ -23,6 +23,7 @@ from gsched.model.hosts.host import Gpu
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.jobs.left_running import left_running_text
+from gsched.model.jobs.notice import event_text, not_sent
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.texts_of_before import says_requeued
 from gsched.model.views.view import EventRecord, JobHistory, JobView
@@ -193,6 +194,8 @@ class _Teller:
                     yield history.requeue_requested(event.at, event.by)
             case events.ArrayElementsFinished():
                 yield from self._ended(event)
+            case events.JobNoticeSettled():
+                yield Remark(at=event.at, text=_notice(event))
             case events.ArrayElementsRequeued():
                 yield history.requeued(event.at, hold=event.hold)
             case _:
@@ -228,6 +231,12 @@ class _Teller:
         if result.problem and not result.started:
             yield Remark(at=event.at, text=sentence(result.problem))
         yield from _why(event.at, result)
+
+
+def _notice(event: events.JobNoticeSettled) -> str:
+    if event.problem:
+        return sentence(not_sent(event.event, event.way, event.problem))
+    return sentence(coded("notice.sent", event_text(event.event), event.way))
 
 
 def _why(at: float, result: AttemptResult) -> Iterator[HistoryEvent]:

@@ -71,7 +71,7 @@ def _jobs(words: tuple[str, ...]) -> tuple[int, ...]:
 def _modify(session: Session, asked: Modification, job_ids: tuple[int, ...]) -> list[Control]:
     """The answers for all the jobs, in the order they were named."""
     if not asked.limits and "command" not in asked.values:
-        return session.client.modify(job_ids, asked.spec, tuple(asked.values))
+        return session.client.modify(job_ids, asked.spec, tuple(asked.values), notice_targets=asked.notice_targets)
     views = list(session.client.jobs(JobFilter(ids=tuple(dict.fromkeys(job_ids)), user="all")))
     results: list[Control] = []
     for job_id in job_ids:
@@ -95,7 +95,8 @@ def _modify_one(session: Session, asked: Modification, job_id: int, views: list[
         groups = {next(iter(groups), tuple(_changed({}, asked).items())): [job_id]}
     results: list[Control] = []
     for limits, members in groups.items():
-        results += session.client.modify(members, msgspec.structs.replace(asked.spec, limits=dict(limits)), fields)
+        spec = msgspec.structs.replace(asked.spec, limits=dict(limits))
+        results += session.client.modify(members, spec, fields, notice_targets=asked.notice_targets)
     return _together(job_id, results)
 
 

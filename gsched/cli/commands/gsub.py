@@ -133,7 +133,13 @@ def _submission(call: Call, asked: ParsedSubmission) -> view.Submission:
         warnings=warnings,
     )
     block = environment_block(asked.environment)
-    return view.Submission(spec=spec, environment=block, script=asked.script or b"", input=asked.input)
+    return view.Submission(
+        spec=spec,
+        environment=block,
+        script=asked.script or b"",
+        input=asked.input,
+        notice_targets=asked.notice_targets,
+    )
 
 
 def _submit(session: Session, asked: ParsedSubmission, submission: view.Submission, token: str) -> Submitted:

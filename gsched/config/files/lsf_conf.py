@@ -24,6 +24,7 @@ from gsched.config.grammar.values import (
 )
 from gsched.config.parameters.elim_settings import Elims, read_elims
 from gsched.config.parameters.metrics_endpoint import read_metrics
+from gsched.config.parameters.notice_settings import read_proxy, read_ways
 from gsched.config.parameters.requirements import gpu_requirement
 from gsched.model.config import (
     ALL_HOSTS,
@@ -81,6 +82,8 @@ class LsfConf:
     mail_to: str
     mail_program: str
     mail_server: str
+    notice_ways: tuple[str, ...]
+    notice_proxy: str
     gpu_req: str
     gpu_req_at: SourcePlace | None
     unit: str
@@ -127,6 +130,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),
         mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),
+        notice_ways=read_ways(settings),
+        notice_proxy=read_proxy(settings),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
         stdout_direct=settings.take("LSB_STDOUT_DIRECT", yes_or_no, False),
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement(unit), ""),

@@ -12,13 +12,11 @@ from gsched.base.coded_text import AnyText
 from gsched.base.ids import parse_attempt_name
 from gsched.core.decision import Decision
 from gsched.core.records.job import JobRecord
+from gsched.core.state.apply_notices import MOST_NOTES
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobNoted
 from gsched.model.jobs.job import FINISHED, STARTED
 from gsched.model.ledgers.host_ledger import AttemptKey
-
-MOST_NOTES = 200
-"""Notes in one job's history; what agents have to say beyond that is dropped."""
 
 
 def named(names: Iterable[str]) -> Iterator[AttemptKey]:

@@ -19,6 +19,7 @@ from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
 from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
+from gsched.core.notices import notice_ends
 from gsched.core.resources.closed_gpus import without_closed
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.resources.resource_values import affinity_processors, host_values, slot_limit
@@ -51,6 +52,7 @@ class HostReports:
         if command.host not in config.hosts and (ledger is None or not ledger.held):
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{config.cluster}")
         attempt_reports.hello(command, self._observations.of(command.host), decision)
+        notice_ends.hello(command, decision)
         self.observe(config, command.host)
         self._share(config, command.host, decision)
 

@@ -63,6 +63,8 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
     last_end: float = 0.0
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     """State -> elements in it, of those that are jobs of their own or ended unstarted."""
+    told: tuple[str, ...] = ()
+    """Keys of the notices that were made about it (gsched.model.event.JobNoticeMade)."""
 
     @property
     def indices(self) -> Indices:

@@ -108,6 +108,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """Class of failure -> how often it was run again because of it (RETRY)."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
+    told: tuple[str, ...] = ()
+    """Keys of the notices that were made about it (gsched.model.event.JobNoticeMade)."""
 
 
 _NOTHING = JobProgress()
@@ -204,6 +206,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     parts_cpu_s = _Kept[dict[str, float]]("parts_cpu_s")
     signals = _Kept[tuple[int, ...]]("signals")
     retries = _Kept[dict[str, int]]("retries")
+    told = _Kept[tuple[str, ...]]("told")
 
     def change(self, name: str, value: object) -> None:
         """Set what stands in its course."""

@@ -16,7 +16,7 @@ from gsched.core.records.array import JobArray, UnstartedEnd, indices_of
 from gsched.core.records.host_allocations import is_part
 from gsched.core.records.job import JobRecord
 from gsched.core.records.run_times import ran_s
-from gsched.core.state import apply_changes
+from gsched.core.state import apply_changes, apply_notices
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
     AnyEvent,
@@ -39,6 +39,8 @@ from gsched.model.event import (
     JobModified,
     JobMoved,
     JobNoted,
+    JobNoticeMade,
+    JobNoticeSettled,
     JobPartEnded,
     JobPartStarted,
     JobPostProcessed,
@@ -430,6 +432,8 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobForgotten: _forgotten,
     StaleResultRecorded: _stale_result,
     JobGpuCurves: _gpu_curves,
+    JobNoticeMade: apply_notices.made,
+    JobNoticeSettled: apply_notices.settled,
     HostClosed: _host_closed,
     HostOpened: _host_opened,
     GpuClosed: _gpu_closed,

@@ -15,9 +15,11 @@ from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.job import JobProgress, JobRecord
 from gsched.core.records.run_times import KnownTimes, RunTimes
 from gsched.core.records.spec_interning import fingerprint
+from gsched.core.records.unsent_notices import UnsentNotices
 from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.jobs.notice import Notice
 
 if TYPE_CHECKING:
     from gsched.core.state.cluster_state import ClusterState
@@ -58,6 +60,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     accepted: list[AcceptedSubmission] = []
     accounts: msgspec.Raw = msgspec.Raw(b"null")
     run_times: list[KnownTimes] = []
+    notices: tuple[Notice, ...] = ()
 
 
 class _Stored(_Rest, kw_only=True):
@@ -146,6 +149,7 @@ class Writing:
             accepted=list(state.accepted.values()),
             accounts=msgspec.Raw(state.accounts.dump()),
             run_times=state.run_times.stored(),
+            notices=state.notices.all(),
         )
         return _in_parts(self._pieces(list(state.jobs), list(state.arrays), msgspec.json.encode(rest)))
 
@@ -243,5 +247,6 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         state.groups.clear()
         state.groups.update(stored.groups)
     state.reservations = stored.reservations
+    state.notices = UnsentNotices(stored.notices)
     state.accepted = {each.event.first_id: each for each in stored.accepted}
     return state

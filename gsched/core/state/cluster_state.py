@@ -20,6 +20,7 @@ from gsched.core.records.job_names import JobNames
 from gsched.core.records.run_times import RunTimes
 from gsched.core.records.spec_interning import SpecPool
 from gsched.core.records.tallies import LimitTally
+from gsched.core.records.unsent_notices import UnsentNotices
 from gsched.core.records.usage_accounts import UsageAccounts
 from gsched.core.resources.gpu_job_kinds import KindsSeen
 from gsched.core.state import apply_events, checkpoint, quarantine
@@ -64,6 +65,7 @@ class ClusterState:
         self.reservations: dict[str, StoredReservation] = {}
         self.accounts = UsageAccounts()
         self.run_times = RunTimes()
+        self.notices = UnsentNotices()
         self.specs = SpecPool()
         self.ledger = Ledger()
         self.seen = KindsSeen()

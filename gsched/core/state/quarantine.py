@@ -37,6 +37,7 @@ def set_aside(state: ClusterState, job_id: int, reason: str) -> None:
         if job is not None:
             _drop(state, job)
     state.quarantined[job_id] = reason
+    state.notices.drop_job(job_id)
     state.touched.add(job_id)
 
 

@@ -26,6 +26,7 @@ from gsched.core.submission.spec_defaults import complete_started, queue_names, 
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
+from gsched.model.jobs.notice import shown_wishes
 from gsched.model.views.view import Control, JobFilter
 from gsched.policy.backfill.planned_reasons import show_time
 
@@ -37,12 +38,14 @@ FIXED = frozenset(
 """What a modification never names."""
 LIMITING = frozenset({"run_limit_s", "limits"})
 """What the agent of a started job is told of."""
-WHILE_RUNNING = LIMITING | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"}
+NOTICES = frozenset({"notices", "notice_targets"})
+"""What the master alone goes by, in whatever state the job is."""
+WHILE_RUNNING = LIMITING | NOTICES | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"}
 """What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
-    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, its queue and the amounts of "
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --notify, its queue and the amounts of "
     '-R "rusage[...]" can be changed'
 )
 
@@ -283,6 +286,8 @@ _WORDS = {
     "limits": "Resource limits",
     "max_slots": "Maximum number of processors",
     "name": "Job name",
+    "notices": "Notices",
+    "notice_targets": "Where notices go",
     "other_hosts": "Use of other hosts",
     "output_file": "Output file",
     "output_overwrite": "Overwriting of the output file",
@@ -312,6 +317,10 @@ def _show(name: str, value: object) -> str:
         return show_time(value)
     if isinstance(value, float | int) and name in _SPANS:
         return f"{value / 60:.10g} min"
+    if name == "notices" and isinstance(value, tuple):
+        return shown_wishes(value)
+    if name == "notice_targets":
+        return "(not shown)"
     if isinstance(value, tuple):
         return " ".join(str(each) for each in value)
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.base.coded_text import AnyText, coded
+from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.base.indices import parse_indices
 from gsched.core.authorization import queue_closed_to_user, some
@@ -19,6 +19,7 @@ from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import MAIL, check_wishes
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_no_mail
@@ -118,7 +119,10 @@ def complete(
             _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
         ),
         terminate_at=_times(spec, now),
-        warnings=(*(each for each in spec.warnings if not is_no_mail(each)), *_mail(spec, params)),
+        warnings=(
+            *(each for each in spec.warnings if not is_no_mail(each) and not has_code(each, NO_NOTICES)),
+            *dict.fromkeys((*_mail(spec, params), *_notices(spec, params))),
+        ),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
 
@@ -344,6 +348,20 @@ def _mail(spec: JobSpec, params: Params) -> Iterator[AnyText]:
             yield coded("warning.no_mail_program")
     elif spec.mail_user:
         yield coded("warning.no_mail_time")
+
+
+NO_NOTICES = "warning.no_notices"
+
+
+@about("notices")
+def _notices(spec: JobSpec, params: Params) -> Iterator[AnyText]:
+    """What is to be said of ways in which no notice can be sent. Raises BadRequest."""
+    check_wishes(spec.notices)
+    for wish in spec.notices:
+        if wish.way not in params.notice_ways:
+            yield coded(NO_NOTICES, wish.way)
+        elif wish.way == MAIL and not params.mail_program and not params.mail_server:
+            yield coded("warning.no_mail_program")
 
 
 @about("terminate_at", "begin_at")

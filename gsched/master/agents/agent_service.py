@@ -23,6 +23,7 @@ from gsched.core.command import (
     HostDisconnected,
     HostHello,
     HostReported,
+    NoticeSettled,
 )
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.connected_agents import ConnectedAgent, Refusals
@@ -33,6 +34,7 @@ from gsched.master.store_lineage import StoreLineage
 from gsched.model.hosts.host import LoadReport
 from gsched.model.hosts.topology import Topology, checked
 from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.jobs.notice import NoticeEnd
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.wire.address import address_of
 from gsched.wire.identity.caller_identity import Proven, ProvenCaller
@@ -237,6 +239,8 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return _ended(host, message.ended)
         case "unkillable":
             return _unkillable(host, message.unkillable)
+        case "notice_end":
+            return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
         case "load":
             return HostReported(host, session, load=from_proto(message.load, LoadReport))
         case "gpus":
@@ -302,5 +306,7 @@ def _hello(message: agent_pb2.Hello, session: int, lineage: StoreLineage | None 
         ),
         topology=_topology(message.topology.SerializeToString()) if message.HasField("topology") else None,
         only_user=message.only_user,
+        notices=tuple(message.notices),
+        notice_ends=tuple(from_proto(item, NoticeEnd) for item in message.notice_ends),
         numbers_from=lineage.numbers_from(host, message.store) if lineage is not None else 1,
     )

@@ -14,10 +14,12 @@ from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
+    ForgetNotices,
     Instruction,
     LimitAttempt,
     OpenGpu,
     ResumeAttempt,
+    SendNotice,
     SignalAttempt,
     StartJob,
     SuspendAttempt,
@@ -31,6 +33,7 @@ from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.resource import ResourceType
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import MAIL, WEBHOOK, Notice, read_targets
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobView, OutputChunk
@@ -300,6 +303,15 @@ class AgentSessions:
                 if self.lineage is not None:
                     told.store.CopyFrom(self.lineage.message())
                 return agent_pb2.MasterMessage(settings=told)
+        return self._other_message(instruction)
+
+    def _other_message(self, instruction: Instruction) -> agent_pb2.MasterMessage:
+        """Of what is about no attempt."""
+        match instruction:
+            case SendNotice(notice=notice):
+                return self._notice(notice)
+            case ForgetNotices(notice_ids=notice_ids):
+                return agent_pb2.MasterMessage(forget_notices=agent_pb2.ForgetNotices(notice_ids=notice_ids))
             case OpenGpu(uuid=uuid):
                 return agent_pb2.MasterMessage(open_gpu=agent_pb2.OpenGpu(uuid=uuid))
         raise AssertionError(f"no message for {instruction}")
@@ -359,6 +371,23 @@ class AgentSessions:
             job_id=job_id, attempt=attempt, run_limit_s=job.spec.run_limit_s, limits=job.spec.limits
         )
         return agent_pb2.MasterMessage(limit=limit)
+
+    def _notice(self, notice: Notice) -> agent_pb2.MasterMessage:
+        """With what only the agent is told: where it goes. Raises BadRequest, NotFound."""
+        targets = read_targets(self._blob(notice.targets))
+        if notice.place >= len(targets):
+            raise BadRequest(f"notice {notice.notice_id} has no target")
+        target, params = targets[notice.place], self._board.config.params
+        message = agent_pb2.MasterMessage()
+        send = message.send_notice
+        fill(send.notice, notice)
+        send.cluster, send.to, send.form = self._board.config.cluster, target.to, target.form
+        if target.way == MAIL:
+            send.to = target.to or params.mail_to.replace("!U", notice.user)
+            send.mail_program, send.mail_server = params.mail_program, params.mail_server
+        elif target.way == WEBHOOK:
+            send.proxy = params.notice_proxy
+        return message
 
     def _blob(self, name: str) -> bytes:
         if not name:

@@ -37,6 +37,8 @@ MOST_PARTS = 64
 """Of a GPU by MIG."""
 MOST_ATTEMPTS = 20_000
 """That one host may hold, or has results of."""
+MOST_NOTICES = 100_000
+"""That one host may have to send, or tells what became of."""
 MOST_UNKILLABLE = 100
 MOST_LEFT = 100
 """Processes that a job left running, by name."""
@@ -61,6 +63,8 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _check_started(message.started)
         case "ended":
             _check_ended(host, message.ended)
+        case "notice_end":
+            _check_notice_end(message.notice_end)
         case "unkillable":
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
@@ -84,6 +88,11 @@ def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
         _check_started(started)
     for ended in hello.ended:
         _check_ended(host, ended)
+    _at_most(max(len(hello.notices), len(hello.notice_ends)), MOST_NOTICES, "notices")
+    for notice_id in hello.notices:
+        _at_most(len(notice_id), LONGEST_NAME, "characters of a notice's id")
+    for end in hello.notice_ends:
+        _check_notice_end(end)
     for held in hello.held:
         _check_key(held)
         _check_part(host, held.part)
@@ -125,6 +134,13 @@ def _check_ended(host: str, ended: agent_pb2.Ended) -> None:
         _number(number, "processes left running", 1 << 31)
     _at_most(len(ended.gpu_curves), MOST_PACKED, "bytes of the use of GPUs over time")
     _check_usage(host, result.usage)
+
+
+def _check_notice_end(end: model_pb2.NoticeEnd) -> None:
+    _at_most(len(end.notice_id), LONGEST_NAME, "characters of a notice's id")
+    _at_most(len(end.problem), 1 << 12, "characters of a problem")
+    _at_most(end.coded_problem.ByteSize(), 1 << 13, "bytes of a problem")
+    _number(end.tries, "tries", 1e6)
 
 
 def _check_usage(host: str, usage: model_pb2.Usage) -> None:

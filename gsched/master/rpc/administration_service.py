@@ -26,7 +26,7 @@ from gsched.core.command import (
 from gsched.master.metrics.page import Form, Page
 from gsched.master.rpc.control_requests import filter_of
 from gsched.master.rpc.replies import filled, part_reply
-from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cleared
+from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cleared, targets_of
 from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld
@@ -54,20 +54,26 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Modify(self, request: Any, context: Any) -> Any:
-        results = await self._services.ask(self._modification(request, context))
+        results = await self._services.ask(*self._modification(request, context))
         return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @streams
     async def ModifyInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for told in self._services.ask_in_parts(self._modification(request, context)):
+        async for told in self._services.ask_in_parts(*self._modification(request, context)):
             if told.answer is None:
                 yield await asyncio.to_thread(part_reply, told.parts)
 
-    def _modification(self, request: Any, context: Any) -> ModifyJobs:
+    def _modification(self, request: Any, context: Any) -> tuple[ModifyJobs, dict[str, bytes]]:
+        """The command, and what goes with it by its id. Raises BadRequest."""
         caller = self._services.auth.caller(context)
         spec, fields = cleared(from_proto(request.spec, JobSpec)), tuple(request.fields)
-        job_ids = tuple(request.job_ids)
-        return ModifyJobs(caller.user, caller.is_admin, job_ids, spec, fields, wanted=filter_of(request))
+        job_ids, targets = tuple(request.job_ids), {}
+        if "notices" in fields:  # where they go changes with them
+            targets = targets_of(spec, request.notice_targets)
+            spec = msgspec.structs.replace(spec, notice_targets="".join(targets))
+            fields = (*fields, "notice_targets")
+        command = ModifyJobs(caller.user, caller.is_admin, job_ids, spec, fields, wanted=filter_of(request))
+        return command, targets
 
     @answers
     async def Condition(self, request: Any, context: Any) -> Any:

@@ -38,6 +38,7 @@ from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
 from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
+from gsched.model.jobs.notice import check_targets, read_targets
 from gsched.model.queues.window import minute_of_week
 from gsched.model.views.view import (
     ClusterView,
@@ -412,13 +413,22 @@ def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:
     blobs = {blob_id(text): text for text in (submission.environment, submission.script) if text}
     if submission.input is not None:
         blobs[blob_id(submission.input)] = submission.input
+    targets = targets_of(submission.spec, submission.notice_targets)
+    blobs.update(targets)
     spec = msgspec.structs.replace(
         cleared(submission.spec),
         environment=blob_id(submission.environment) if submission.environment else "",
         script=blob_id(submission.script) if submission.script else "",
         spooled_input=blob_id(submission.input) if submission.input is not None else "",
+        notice_targets="".join(targets),
     )
     return spec, blobs
+
+
+def targets_of(spec: JobSpec, packed: bytes) -> dict[str, bytes]:
+    """Where the notices go that the spec wants, by the blob's id; nothing where it wants none. Raises BadRequest."""
+    check_targets(spec.notices, read_targets(packed))
+    return {blob_id(packed): packed} if packed else {}
 
 
 def cleared(spec: JobSpec) -> JobSpec:
@@ -434,6 +444,7 @@ def cleared(spec: JobSpec) -> JobSpec:
         environment="",
         script="",
         spooled_input="",
+        notice_targets="",
     )
 
 

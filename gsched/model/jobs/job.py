@@ -9,6 +9,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
 from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.jobs.notice import NoticeWish
 
 
 class JobState(StrEnum):
@@ -63,8 +64,8 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What was submitted; only a JobModified or JobSwitched replaces it. Texts are as the user gave them.
 
-    `environment` and `script` are ids of blobs in the store (content-addressed), since thousands of jobs share one;
-    empty when there is none. Paths may hold %J.
+    `environment`, `script` and `notice_targets` are ids of blobs in the store (content-addressed), since thousands of
+    jobs share one; empty when there is none. Paths may hold %J.
     """
 
     command: str
@@ -177,6 +178,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """-N: the report by mail, not in the output file."""
     notify_error: bool = False
     """-Ne: the same, only for a job that ends as EXIT."""
+    notices: tuple[NoticeWish, ...] = ()
+    """--notify, and the user's own file: what of it is told, and in which ways."""
+    notice_targets: str = ""
+    """Id of the blob that says where; empty when there are none."""
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     defaulted: tuple[str, ...] = ()

@@ -339,6 +339,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     script: bytes = b""
     input: bytes | None = None
     """-is: the input file's contents."""
+    notice_targets: bytes = b""
+    """Where the job's notices go (gsched.model.jobs.notice.packed_targets)."""
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):

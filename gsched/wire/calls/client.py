@@ -174,13 +174,15 @@ class Client:
         fields: Sequence[str],
         wanted: JobFilter | None = None,
         *,
+        notice_targets: bytes = b"",
         done: list[Control] | None = None,
     ) -> list[Control]:
         """Give jobs the values that `spec` has for the named fields; `queue` alone switches them to that queue.
 
-        With no ids: the caller's jobs that `wanted` admits. `done` as of `control`.
+        With no ids: the caller's jobs that `wanted` admits. `notice_targets` goes with the field `notices`. `done` as
+        of `control`.
         """
-        request = scheduler_pb2.ModifyRequest(job_ids=job_ids, fields=fields)
+        request = scheduler_pb2.ModifyRequest(job_ids=job_ids, fields=fields, notice_targets=notice_targets)
         fill(request.spec, spec)
         _set_filter(request, wanted)
         if 0 < len(job_ids) <= FEW:

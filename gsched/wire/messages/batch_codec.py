@@ -62,11 +62,12 @@ def add_submitted(reply: scheduler_pb2.SubmitReply, done: Iterable[Submitted]) -
 
 def add_submissions(request: scheduler_pb2.SubmitRequest, submissions: Iterable[Submission]) -> None:
     """Put the jobs into a request. An environment like that of the job before is not said again."""
-    messages: dict[tuple[bytes, bytes, bytes, bytes | None], model_pb2.Submission] = {}
+    messages: dict[tuple[bytes | None, ...], model_pb2.Submission] = {}
     add, last = request.submissions.add, b""
     for place, submission in enumerate(submissions):
         environment = submission.environment
-        key = (msgspec.msgpack.encode(submission.spec), environment, submission.script, submission.input)
+        texts = (environment, submission.script, submission.input, submission.notice_targets)
+        key = (msgspec.msgpack.encode(submission.spec), *texts)
         found = messages.get(key)
         if found is None:
             found = messages[key] = to_proto(submission, model_pb2.Submission)

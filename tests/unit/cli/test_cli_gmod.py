@@ -13,6 +13,7 @@ from fake_master import FakeCall, FakeMaster, serve, spec
 from gsched.base.ids import element_id
 from gsched.cli import registry
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import NoticeWish, read_targets
 from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
@@ -25,11 +26,13 @@ class Modifiable(FakeMaster):
 
     def __init__(self) -> None:
         super().__init__()
+        self.targets: list[bytes] = []
         self.modified: list[tuple[tuple[int, ...], tuple[str, ...], JobSpec]] = []
 
     def Modify(self, request, context):
         if self.refusal:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refusal)
+        self.targets.append(request.notice_targets)
         self.modified.append((tuple(request.job_ids), tuple(request.fields), from_proto(request.spec, JobSpec)))
         results = [Control(job_id=each, error=self.control_errors.get(each, "")) for each in request.job_ids]
         return scheduler_pb2.ControlReply(results=[to_proto(each, model_pb2.Control) for each in results])
@@ -72,6 +75,22 @@ def test_values_go_back_to_what_nobody_asked_for(jobs: Modifiable, call: NewCall
     [(_, fields, sent)] = jobs.modified
     assert set(fields) == {"run_limit_s", "hosts", "host_levels", "other_hosts", "first_hosts", "gpu_req", "begin_at"}
     assert (sent.run_limit_s, sent.hosts, sent.gpu_req, sent.begin_at) == (None, (), "", None)
+
+
+def test_notices_go_with_where_they_go(jobs: Modifiable, call: NewCall) -> None:
+    gmod = call("gmod", "--notify", "page", "7")
+    gmod.files["/home/test/.gsched/notify"] = b"mail\npage: command ~/page\n"
+    assert gmod.run() == 0
+    ((ids, fields, changed),) = jobs.modified
+    assert (ids, fields, changed.notices) == (
+        (7,),
+        ("notices",),
+        (NoticeWish(way="command", events=("end", "warning")),),
+    )
+    assert [target.to for target in read_targets(jobs.targets[0])] == ["/home/test/page"]
+    assert call("gmod", "--notify", "none", "7").run() == 0
+    assert jobs.modified[1][1:] == (("notices",), msgspec.structs.replace(changed, notices=()))
+    assert jobs.targets[1] == b""
 
 
 def test_limits_that_are_not_named_stay(jobs: Modifiable, call: NewCall) -> None:

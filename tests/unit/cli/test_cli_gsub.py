@@ -13,6 +13,7 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.notice import NoticeWish, read_targets
 from gsched.model.views.view import JobEnd, JobView
 
 NewCall = Callable[..., FakeCall]
@@ -84,6 +85,56 @@ def test_what_jobs_can_ask_for_travels(master: FakeMaster, call: NewCall) -> Non
     assert (sent.requeue_exit_values, sent.estimate_s, sent.description) == ("99", 600, "about")
     assert (sent.hosts, sent.host_levels, sent.first_hosts, sent.other_hosts) == (("a", "b"), (2, 0), ("b",), True)
     assert sent.limits == {"MEMLIMIT": 1024.0}
+
+
+NOTIFY = "/home/test/.gsched/notify"
+
+
+def test_where_notices_go_travels_beside_the_job(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "--notify", "https://h/S3CR3T,fail", "true")
+    gsub.files[NOTIFY], gsub.modes[NOTIFY] = b"mail events=end\n", 0o644
+    assert gsub.run() == 0
+    (sent,) = master.submissions
+    assert sent.spec.notices == (
+        NoticeWish(way="mail", events=("end",)),
+        NoticeWish(way="webhook", events=("fail",)),
+    )
+    assert [target.to for target in read_targets(sent.notice_targets)] == ["", "https://h/S3CR3T"]
+    assert "S3CR3T" not in str(sent.spec)
+
+
+def test_a_file_of_notices_that_is_wrong_is_told_with_its_line(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "true")
+    gsub.files[NOTIFY] = b"mail\nwebhok https://h/S3CR3T\n"
+    assert gsub.run() == 255 and not master.submissions
+    assert gsub.err == f"{NOTIFY}:2: 'webhok' is none of webhook, command, mail. Job not submitted.\n"
+    gsub = call("gsub", "true")
+    gsub.files[NOTIFY], gsub.modes[NOTIFY] = b"webhook https://h/S3CR3T\n", 0o644
+    assert gsub.run() == 255 and "chmod 600" in gsub.err and "S3CR3T" not in gsub.err
+
+
+def test_another_file_of_notices_can_be_named_and_then_it_must_be_there(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "true", GSCHED_NOTIFY_FILE="/work/notify")
+    gsub.files["/work/notify"] = b"mail\n"
+    assert gsub.run() == 0 and len(master.submissions[0].spec.notices) == 1
+    gsub = call("gsub", "true", GSCHED_NOTIFY_FILE="/work/notify")
+    gsub.files[NOTIFY] = b"mail\n"
+    assert gsub.run() == 255
+    assert gsub.err == "/work/notify: cannot be read: No such file or directory. Job not submitted.\n"
+    gsub = call("gsub", "true", GSCHED_NOTIFY_FILE="")
+    gsub.files[NOTIFY] = b"mail\n"
+    assert gsub.run() == 0 and not master.submissions[1].spec.notices
+
+
+def test_a_file_of_notices_that_cannot_be_read_is_not_passed_over(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "true")
+
+    def fetch(path: str | None) -> tuple[bytes, int | None]:
+        raise PermissionError(13, "Permission denied", path)
+
+    gsub._fetch = fetch
+    assert gsub.run() == 255 and not master.submissions
+    assert gsub.err == f"{NOTIFY}: cannot be read: Permission denied. Job not submitted.\n"
 
 
 def test_start_and_end_are_said_in_the_callers_time(master: FakeMaster, call: NewCall) -> None:

@@ -109,6 +109,8 @@ def test_every_change_of_state_is_counted_and_told() -> None:
         events.StaleResultRecorded(
             at=begin + 140, job_id=7, attempt=1, host="ubuntu02", result=AttemptResult(exit_code=3)
         ),
+        events.JobNoticeSettled(at=begin + 141, job_id=7, notice_id="a", event="start", way="webhook", tries=1),
+        events.JobNoticeSettled(at=begin + 142, job_id=7, notice_id="b", event="fail", way="mail", problem="no room"),
         events.JobSignalRequested(at=begin + 150, job_id=7, by="test", signal=0),
         events.JobFinished(
             at=begin + 160, job_id=7, attempt=2, result=AttemptResult(signal=9, term_reason="TERM_OWNER")
@@ -126,6 +128,8 @@ def test_every_change_of_state_is_counted_and_told() -> None:
         "Pending: Job has been requeued;",
         "Pending: host <ubuntu02> was lost;",
         "Attempt 1 on host <ubuntu02>, given up before, has ended: with exit code 3;",
+        "Notice of the start sent by webhook;",
+        "The notice of the failure was not sent by mail: no room;",
         "Signal <KILL> requested by user or administrator <test>;",
         "Exited by signal 9. The CPU time used is 0.0 seconds;",
         "Completed <exit>; TERM_OWNER: job killed by owner;",

@@ -102,6 +102,8 @@ def test_every_parameter_has_a_place() -> None:
         "mail_to",
         "mail_program",
         "mail_server",
+        "notice_ways",
+        "notice_proxy",
     }
     usual, unusual = configured().params, configured(*UNUSUAL.split("\n")).params
     same = {name for name in msgspec.structs.asdict(usual) if getattr(usual, name) == getattr(unusual, name)}

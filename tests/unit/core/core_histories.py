@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import GschedError
-from gsched.base.ids import element_id
+from gsched.base.ids import array_of, element_id
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
@@ -32,20 +32,29 @@ from gsched.core.command import (
     HostHello,
     HostReported,
     ModifyJobs,
+    NoticeSettled,
     Reconfigure,
     RequeueJobs,
     Submit,
 )
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
-from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
+from gsched.core.instruction import (
+    ForgetNotices,
+    Instruction,
+    SendNotice,
+    SignalAttempt,
+    StartJob,
+    TerminateAttempt,
+)
 from gsched.core.pending.pending_reasons import WAITING
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
-from gsched.model.event import AnyEvent, decode_event, encode_event
+from gsched.model.event import AnyEvent, JobNoticeMade, JobNoticeSettled, decode_event, encode_event
 from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig
 from gsched.model.hosts.topology import Processor, Topology
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec
+from gsched.model.jobs.notice import EVENTS, NoticeEnd, NoticeWish
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.devices import SETTABLE_MODES
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -114,6 +123,10 @@ class AgentModel:
     """Attempts whose jobs have another first host: what runs here is a part, which ends when it is told to."""
     opened: set[AttemptKey] = field(default_factory=set)
     """Parts that have ever been opened here."""
+    notices: dict[str, bool] = field(default_factory=dict)
+    """Notices on its disk, and whether they were sent."""
+    sent: list[str] = field(default_factory=list)
+    """All that it has ever sent."""
 
     def running(self) -> dict[AttemptKey, HostAllocation]:
         return {key: part for key, part in self.parts.items() if key not in self.ended}
@@ -129,6 +142,20 @@ class AgentModel:
             self.ended[key] = AttemptEnded(*key, self.name, result, is_part=key in self.elsewhere)
             self.news.append(self.ended[key])
 
+    def send_notices(self) -> list[Command]:
+        """Those that it has not sent yet; what it tells of them."""
+        new = [notice_id for notice_id, is_sent in self.notices.items() if not is_sent]
+        self.sent += new
+        self.notices |= dict.fromkeys(new, True)
+        return [NoticeSettled(self.name, NoticeEnd(notice_id=notice_id)) for notice_id in new]
+
+    def obey_about_notice(self, order: SendNotice | ForgetNotices) -> None:
+        if isinstance(order, SendNotice):
+            self.notices.setdefault(order.notice.notice_id, False)
+            return
+        for notice_id in order.notice_ids:
+            self.notices.pop(notice_id, None)
+
     def obey(self, order: Instruction, part: HostAllocation | None, at: float) -> None:
         match order:
             case StartJob(job_id=job_id, attempt=attempt):
@@ -136,6 +163,8 @@ class AgentModel:
                     self.news.append(self.ended[job_id, attempt])
                 elif part is not None:
                     self.parts.setdefault((job_id, attempt), part)
+            case SendNotice() | ForgetNotices():
+                self.obey_about_notice(order)
             case SignalAttempt(job_id=job_id, attempt=attempt) if (job_id, attempt) in self.elsewhere:
                 pass  # it is for what runs in the part
             case TerminateAttempt(job_id=job_id, attempt=attempt, given_up=True) if (job_id, attempt) not in self.parts:
@@ -295,6 +324,9 @@ class Histories(RuleBasedStateMachine):
         values = {name: choice.choice(options) for name, options in wishes.items() if choice.random() < 0.2}
         if values.get("indices") and choice.random() < 0.5:
             values["array_limit"] = 2
+        if len(self.events) % 2:  # not by `choice`: what else happens stays what it was
+            each = len(self.events) % 3 == 0
+            values["notices"] = (NoticeWish(way="mail", events=EVENTS, each_element=each),)
         return spec(**values)
 
     def any_number(self, choice: random.Random) -> int:
@@ -388,6 +420,9 @@ class Histories(RuleBasedStateMachine):
                 agent.start(key, self.now)
             while agent.connected and agent.news:
                 self.do(agent.news.pop(0))
+            for report in agent.send_notices() if started else ():
+                if agent.connected:  # else its hello tells
+                    self.do(report)
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, 40.0, 4000.0]))
     def tick(self, seconds: float) -> None:
@@ -410,11 +445,12 @@ class Histories(RuleBasedStateMachine):
         held = tuple(HeldAttempt(*key, part) for key, part in agent.running().items())
         started = tuple(report for key, report in agent.started.items() if key not in agent.ended)
         before = self.engine.observations.of(agent.name).session
-        self.do(
-            HostHello(
-                agent.name, agent.session, str(agent.boot), "1", held, started, tuple(agent.ended.values()), TOPOLOGY
-            )
-        )
+        ended = tuple(agent.ended.values())
+        told = {
+            "notices": tuple(notice_id for notice_id, is_sent in agent.notices.items() if not is_sent),
+            "notice_ends": tuple(NoticeEnd(notice_id=each) for each, is_sent in agent.notices.items() if is_sent),
+        }
+        self.do(HostHello(agent.name, agent.session, str(agent.boot), "1", held, started, ended, TOPOLOGY, **told))
         if self.engine.observations.of(agent.name).session == before:
             agent.connected = False  # refused: the host is not configured
 
@@ -560,6 +596,11 @@ class Histories(RuleBasedStateMachine):
                 assert not missing
 
     @invariant()
+    def no_notice_is_sent_twice(self) -> None:
+        sent = [notice_id for agent in self.agents.values() for notice_id in agent.sent]
+        assert len(sent) == len(set(sent))
+
+    @invariant()
     def nobody_waits_without_a_reason(self) -> None:
         for job in self.engine.state.jobs.values():
             if job.state in PENDING:
@@ -590,8 +631,19 @@ class Histories(RuleBasedStateMachine):
         self.take(self.engine.tick(self.now))
         self.settle()
         assert self.engine.next_deadline(self.now) > self.now
+        self.all_notices_are_sent()
         waiting = [job for job in self.engine.state.jobs.values() if job.state == "PEND"]
         assert WAITING not in [self.engine.pending_reasons(job.job_id)[0] for job in waiting]
+
+    def all_notices_are_sent(self) -> None:
+        """But those of jobs that were set aside, and those that nobody told anything of for a day."""
+        assert not self.engine.state.notices.all()
+        made = [event.notice for event in self.events if isinstance(event, JobNoticeMade)]
+        settled = [event for event in self.events if isinstance(event, JobNoticeSettled)]
+        given_up = {event.notice_id for event in settled if event.problem}
+        aside = self.engine.state.quarantined
+        wanted = {each.notice_id for each in made if each.job_id not in aside and array_of(each.job_id) not in aside}
+        assert wanted - given_up <= {notice_id for agent in self.agents.values() for notice_id in agent.sent}
 
     def step(self, agent: AgentModel) -> bool:
         """Whether the agent had anything to do or to tell; it has done so."""
@@ -604,6 +656,8 @@ class Histories(RuleBasedStateMachine):
         while agent.news:
             self.do(agent.news.pop(0))
         self.obey(agent.name, len(agent.orders))
+        for report in agent.send_notices():
+            self.do(report)
         return before > 0
 
     def settle(self) -> None:

@@ -17,10 +17,11 @@ from gsched.core.command import ModifyJobs
 from gsched.core.submission.modify import FIXED
 from gsched.core.submission.spec_sizes import MOST_WORDS, SHORT
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import NoticeWish
 
 HINTS = typing.get_type_hints(JobSpec)
 SET_BY_MASTER = {"user", "combined_req", "combined_gpu_req", "conditions", "environment", "script", "spooled_input"} | {
-    "aging_per_s", "auto_gpu",
+    "aging_per_s", "auto_gpu", "notice_targets",
 }  # fmt: skip
 NAMES = sorted(HINTS.keys() - SET_BY_MASTER)
 TEXTS = [
@@ -39,6 +40,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if typing.get_origin(hint) is dict:
         names = st.sampled_from(["MEMLIMIT", "CPULIMIT", "CORELIMIT", "NONSENSE", ""])
         return st.dictionaries(names, st.sampled_from([0.0, 1.0, -1.0, 1e300, 0.5]), max_size=2)
+    if hint is NoticeWish:
+        words = st.sampled_from(["mail", "webhook", "end", "fail", "", "x"])
+        return st.builds(NoticeWish, way=words, events=st.lists(words, max_size=2).map(tuple))
     kinds = typing.get_args(hint) or (hint,)
     kind = kinds[0]
     some: st.SearchStrategy[Any] = st.just(None)

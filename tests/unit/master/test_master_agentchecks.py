@@ -62,6 +62,8 @@ GOOD = [
     gpus(GPU, model_pb2.Gpu(uuid="GPU-2", index=1, mig_devices=[model_pb2.MigDevice(uuid="MIG-1")])),
     Message(usage=agent_pb2.UsageReport(attempts=[agent_pb2.AttemptUsage(job_id=1, usage=usage(cpu_s=1.0))])),
     Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (1 << 20))),
+    hello(notices=["ab"] * 1000, notice_ends=[model_pb2.NoticeEnd(notice_id="ab", problem="x", tries=9)]),
+    Message(notice_end=model_pb2.NoticeEnd(notice_id="ab12", tries=1)),
     used(uuid="GPU-1", index=3, samples=5, sm_mean=50.5, energy_j=1e9, energy_counted=True),
 ]  # fmt: skip
 
@@ -72,6 +74,11 @@ def test_what_agents_say_passes(message: Message) -> None:
 
 
 BAD: dict[str, Message] = {
+    "100001 notices": hello(notices=["a"] * 100_001),
+    "characters of a notice's id": hello(notices=["a" * 1001]),
+    "1001 characters of a notice's id": Message(notice_end=model_pb2.NoticeEnd(notice_id="a" * 1001)),
+    "5000 characters of a problem are": Message(notice_end=model_pb2.NoticeEnd(problem="a" * 5000)),
+    "tries -1": hello(notice_ends=[model_pb2.NoticeEnd(tries=-1)]),
     "attempts are too many": hello(held=held(20_001)),
     "something on b": hello(held=held(part=model_pb2.HostAllocation(host="b", slots=1))),
     "slots -1": hello(held=held(part=model_pb2.HostAllocation(host="a", slots=-1))),
