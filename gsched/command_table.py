@@ -38,6 +38,7 @@ COMMANDS = (
     ("gugroup", "bugroup", READS),
     ("gmgroup", "bmgroup", READS),
     ("gacct", "bacct", READS_HISTORY),
+    ("geff", "", READS_HISTORY),
     ("gapp", "bapp", READS),
     ("gkill", "bkill", CHANGES),
     ("gmod", "bmod", CHANGES),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gsched.config.parameters.prices import GPU_HOUR, KWH, written_price
 from gsched.config.parameters.shares import FACTORS
 from gsched.model.config import ClusterConfig, GpuForeign, Params
 from gsched.model.queues.fairshare_factors import FairshareFactors, factors_of
@@ -41,6 +42,9 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "KILL_ON_INVALID_DEPENDENCY": params.end_on_invalid_dependency,
         "EGROUP_UPDATE_INTERVAL": None if params.egroup_update_s is None else f"{params.egroup_update_s / 60:.0f}m",
         **_of_gpus(params),
+        GPU_HOUR: written_price(params.prices.gpu_hour, params.prices.currency),
+        KWH: written_price(params.prices.kwh, params.prices.currency),
+        "EFFICIENCY_MIN_RUN": params.efficiency_min_run_s,
         **_of_preemption(params),
         **_of_fairshare(factors_of(params.factors, None, gpu_hosts)),
         UNIT_TYPES: " ".join(config.compute_units) or None,

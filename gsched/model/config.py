@@ -11,6 +11,8 @@ from functools import cached_property
 
 import msgspec
 
+from gsched.model.efficiency.cost import Prices
+from gsched.model.efficiency.verdicts import MIN_RUN_S
 from gsched.model.gpus.xid import FATAL_XIDS
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.reported_resources import provided
@@ -166,6 +168,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     runs to its end; None: any number."""
     preexec_exit: bool = False
     """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
+    prices: Prices = Prices()
+    """GPU_HOUR_PRICE and KWH_PRICE (ours)."""
+    efficiency_min_run_s: float = MIN_RUN_S
+    """EFFICIENCY_MIN_RUN (ours): of a job that ran for a shorter time it is not said how well it used what it had."""
     max_dispatch_per_cycle: int | None = None
     factors: dict[str, float] = {}
     """Fields of FairshareFactors that are stated; what holds in a queue says model.fairshare_factors."""

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Select, TextClause, func, select, text
+from sqlalchemy import Select, TextClause, case, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
@@ -21,10 +21,12 @@ from gsched.store.tables.records import StoredEvent, select_events, stored
 from gsched.store.tables.schema import JobRow, event, job
 from gsched.store.tables.selection import (
     QueryPart,
+    do_not_tell_of_gpus,
     of_accounts,
     of_histories,
     parts_of_accounts,
     parts_of_histories,
+    tell_all_of_gpus,
     within,
 )
 from gsched.store.tables.sqlite import reader_engine, store_path
@@ -37,10 +39,18 @@ AT_ONCE = 100_000
 
 Times = tuple[int, str, str, str, float, float | None, float | None, int | None]
 """Number, user, name, state, submitted_at, dispatched_at, finished_at, traits of a row."""
-Costs = tuple[int, str, float, float | None, float | None, float | None, float | None, int | None]
-"""Number, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, traits of a row."""
+_Known = float | None
+Costs = tuple[int, str, float, _Known, _Known, _Known, _Known, _Known, _Known, _Known, int | None]
+"""Number, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, gpu_seen_s, gpu_busy_s, gpu_energy_j, traits of
+a row.
+"""
+GpuSum = tuple[str, int, float, float, float, float, int, int]
+"""Name, jobs, GPU seconds held, known, busy; joules; jobs of which the use is known, and of which the energy is."""
 _TIMES = ("job_id", "user", "name", "state", "submitted_at", "dispatched_at", "finished_at", "traits")
-_COSTS = ("job_id", "state", "submitted_at", "dispatched_at", "finished_at", "cpu_s", "gpus", "traits")
+_COSTS = (
+    *("job_id", "state", "submitted_at", "dispatched_at", "finished_at", "cpu_s", "gpus", "gpu_seen_s", "gpu_busy_s"),
+    *("gpu_energy_j", "traits"),
+)
 
 
 class History:
@@ -115,6 +125,28 @@ class History:
         query = select(*map(job.c.__getitem__, _COSTS)).where(*of_accounts(wanted)).limit(AT_ONCE + 1)
         found = self._of_parts(query, parts_of_accounts(wanted), wanted.ids, most=AT_ONCE)
         return None if len(found) > AT_ONCE else sorted(found, key=itemgetter(0))
+
+    def gpu_sums(self, wanted: AccountFilter, by: str) -> list[GpuSum]:
+        """What the jobs with GPUs that `wanted` describes made of them, added up by `by`, a column: of all those whose
+        rows tell everything. `wanted.completed` must have both sides.
+        """
+        ran_s = job.c.finished_at - job.c.dispatched_at
+        sums = (
+            func.count(),
+            func.sum(case((ran_s > 0.0, job.c.gpus * ran_s), else_=0.0)),
+            func.sum(job.c.gpu_seen_s),
+            func.sum(job.c.gpu_busy_s),
+            func.coalesce(func.sum(job.c.gpu_energy_j), 0.0),
+            func.sum(case((job.c.gpu_seen_s > 0.0, 1), else_=0)),
+            func.count(job.c.gpu_energy_j),
+        )
+        query = select(job.c[by], *sums).where(*of_accounts(wanted), *tell_all_of_gpus()).group_by(job.c[by])
+        return [tuple(row) for row in self._tuples(_asking(query, parts_of_accounts(wanted)[0], []))]
+
+    def gpus_untold(self, wanted: AccountFilter) -> list[int]:
+        """Numbers of the other jobs that may have had GPUs: only their events tell. Ascending."""
+        query = select(job.c.job_id).where(*of_accounts(wanted), *do_not_tell_of_gpus())
+        return sorted(row[0] for row in self._tuples(_asking(query, parts_of_accounts(wanted)[0], [])))
 
     def _of_parts(
         self, query: Select[Any], parts: Iterable[QueryPart], ids: tuple[int, ...], most: int = 0

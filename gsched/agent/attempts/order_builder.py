@@ -31,6 +31,7 @@ from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.config import GpuUnrequested
+from gsched.model.efficiency.job_use import asked_of
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
@@ -283,6 +284,7 @@ class OrderBuilder:
     def _report_facts(self, start: Start) -> ReportFacts:
         message, spec, allocation = start.message, start.spec, start.allocation
         job_id = message.job_id
+        is_judged = message.HasField("efficiency_min_run_s")
         asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
         return ReportFacts(
             job=show_job(job_id),
@@ -300,4 +302,7 @@ class OrderBuilder:
             output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
             error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
             gpus=sum(len(part.gpus) for part in allocation.hosts),
+            # What it uses on its other hosts is not known here.
+            asked=asked_of(spec, allocation) if is_judged and len(allocation.hosts) == 1 else None,
+            min_run_s=message.efficiency_min_run_s,
         )

@@ -1,8 +1,9 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_HEALTH_CHECK,
-GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
-KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); EFFICIENCY_MIN_RUN, GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
+GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE, GPU_PLACEMENT,
+GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and
+RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.names.external_groups import update_interval
+from gsched.config.parameters.prices import read_prices
 from gsched.config.parameters.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.parameters.shares import read_factors
 from gsched.model.config import (
@@ -78,7 +80,7 @@ def read_params(
             findings.error(section.at, f"unknown section {section.name} in lsb.params; it holds Parameters")
     settings = KeyValues(entries, findings, where="lsb.params")
     sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
-    params = _params(settings, sleep_s, unit)
+    params = _params(settings, sleep_s, unit, findings)
     sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
     cpu_peak_s = settings.take("CPU_PEAK_SAMPLE_DURATION", seconds(0.05), Timing().cpu_peak_s)
     unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
@@ -107,7 +109,7 @@ def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Fi
         findings.note(file.sleep_at, f"MBD_SLEEP_TIME has no effect: {why}")
 
 
-def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
+def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) -> Params:
     default = Params()
     foreign, foreign_kill_s = settings.take("GPU_FOREIGN", _foreign, (default.gpu_foreign, default.gpu_foreign_kill_s))
     return Params(
@@ -154,6 +156,8 @@ def _params(settings: KeyValues, sleep_s: float, unit: str) -> Params:
         ),
         preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
         factors=read_factors(settings),
+        prices=read_prices(settings, findings),
+        efficiency_min_run_s=settings.take("EFFICIENCY_MIN_RUN", seconds(0), default.efficiency_min_run_s),
         egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
     )
 

@@ -87,6 +87,7 @@ RULES: dict[str, Rule] = {
     "Catalogue.Accounts": _READ_MANY,
     "Catalogue.Notices": _READ_MANY,
     "Past.Histories": _READ_MANY,
+    "Past.GpuUseSums": _READ_MANY,
     "Waiting.Ends": _READ,
     "Fleet.Versions": _READ,
     "Fleet.Daemons": _CLUSTER,

@@ -335,6 +335,7 @@ class AgentSessions:
         start.submitted_at, start.dispatched_at = job.submitted_at, job.dispatched_at or job.submitted_at
         start.report = config.params.job_report
         start.report_below = config.params.stdout_direct
+        start.efficiency_min_run_s = config.params.efficiency_min_run_s
         if self.lineage is not None:
             start.store.CopyFrom(self.lineage.message())
         queue = config.queues.get(job.spec.queue)

@@ -13,8 +13,10 @@ import grpc
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
+from gsched.master.past.gpu_sums import read_gpu_sums
 from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.model.views.catalogue import Account, AccountFilter
+from gsched.model.views.gpu_sums import GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto
@@ -68,6 +70,14 @@ class _Histories(past_pb2_grpc.PastServicer):
         for page in histories.read(wanted):
             for part in messages_of(page):
                 yield history_reply(part, histories.cut_at)
+
+    @_told
+    def GpuUseSums(self, request: Any, context: Any) -> Iterator[Any]:
+        for sums in read_gpu_sums(self._history, from_proto(request, GpuSumsQuery)):
+            reply = past_pb2.GpuSumsReply()
+            for each in sums:
+                fill(reply.sums.add(), each)
+            yield reply
 
 
 class _Accounts(catalogue_pb2_grpc.CatalogueServicer):

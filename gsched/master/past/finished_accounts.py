@@ -14,6 +14,7 @@ import msgspec
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.records.array import indices_of
 from gsched.master.past.job_histories import elements_too
+from gsched.model.efficiency.gpu_seconds import GpuSeconds, gpu_seconds, together
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -25,9 +26,10 @@ from gsched.model.event import (
     JobStarted,
     JobSubmitted,
     JobSwitched,
+    StaleResultRecorded,
     decode_event,
 )
-from gsched.model.jobs.job import AttemptResult, JobSpec, JobState
+from gsched.model.jobs.job import AttemptResult, JobSpec, JobState, Usage
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.model.views.view import EventRecord, JobView
@@ -39,7 +41,7 @@ COSTS_PER_PAGE = 2_000
 _OF_ARRAY = ("job_submitted", "job_modified", "job_switched")
 _KINDS = (
     *(*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "job_part_ended"),
-    "array_elements_finished",
+    *("array_elements_finished", "stale_result_recorded"),
 )
 
 
@@ -48,7 +50,7 @@ def read_accounts(store: History, wanted: AccountFilter, *, jobs: bool) -> Itera
     named, numbers = frozenset(wanted.ids), _numbers(store, wanted)
     for start in range(0, len(numbers), ROWS_PER_PAGE):
         rows = store.rows_of(numbers[start : start + ROWS_PER_PAGE])
-        for account in _of_rows(store, sorted(rows, key=lambda row: row.job_id)):
+        for account in accounts_of(store, sorted(rows, key=lambda row: row.job_id)):
             if _is_meant(account, wanted, named):
                 yield account if jobs else msgspec.structs.replace(account, job=None)
 
@@ -61,7 +63,7 @@ def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]
         page = [] if wanted.reservation else [_account_of(row) for row in rows if _tells_all(row)]
         told = {account.job_id for account in page}
         rest = sorted(store.rows_of({row[0] for row in rows} - told), key=lambda row: row.job_id)
-        others = (each for each in _of_rows(store, rest) if _is_meant(each, wanted, named))
+        others = (each for each in accounts_of(store, rest) if _is_meant(each, wanted, named))
         page += [msgspec.structs.replace(each, job=None) for each in others]
         yield page
 
@@ -98,7 +100,7 @@ def _tells_all(row: Costs) -> bool:
 
 
 def _account_of(row: Costs) -> Account:
-    job_id, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, _ = row
+    job_id, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, seen_s, busy_s, energy_j, _ = row
     assert finished_at is not None
     ran_s = 0.0 if dispatched_at is None else max(0.0, finished_at - dispatched_at)
     return Account(
@@ -112,6 +114,9 @@ def _account_of(row: Costs) -> Account:
         cpu_s=cpu_s or 0.0,
         run_s=ran_s,
         gpu_s=(gpus or 0.0) * ran_s,
+        gpu_seen_s=seen_s or 0.0,
+        gpu_busy_s=busy_s or 0.0,
+        gpu_energy_j=energy_j,
     )
 
 
@@ -135,7 +140,10 @@ def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
     return wanted.reservation in ("", spec.reservation) and wanted.application in ("", spec.application)
 
 
-def _of_rows(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
+def accounts_of(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
+    """Of the jobs of these rows, in their order, with all that is known of them; of arrays those of their elements that
+    were never started.
+    """
     told: dict[int, list[EventRecord]] = {}
     for record in store.events_of_jobs((row.job_id for row in rows), _KINDS):
         told.setdefault(record.job_id, []).append(record)
@@ -170,6 +178,8 @@ class _Life:
     started: JobStarted | None = None
     result: AttemptResult | None = None
     gpu_s: float = 0.0
+    attempts: dict[int, tuple[Allocation, Usage | None]] = field(default_factory=dict)
+    """What each held, and what it has used, where that is known."""
     unstarted: list[ArrayElementsFinished] = field(default_factory=list)
 
     def add(self, event: AnyEvent | None) -> None:
@@ -182,19 +192,47 @@ class _Life:
                 self.attempt = event.attempt
                 self.dispatched_at = self.holds_since = event.at
                 self.started = None
+                self.attempts[event.attempt] = event.allocation, None
             case JobStarted():
                 self.started = event
             case JobRequeued():
                 self._release(event.at)
                 self.dispatched_at = self.allocation = None
+                if event.result is not None:
+                    self._note_use(event.attempt, event.result.usage)
             case JobFinished():
                 self._release(event.at)
                 self.result = event.result
-            case JobPartEnded() if self.result is not None:
-                usage = self.result.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
-                self.result = msgspec.structs.replace(self.result, usage=usage)
+                self._note_use(event.attempt, event.result.usage)
+            case StaleResultRecorded():
+                self._note_use(event.attempt, event.result.usage)
+            case JobPartEnded():
+                self._end_part(event)
             case ArrayElementsFinished():
                 self.unstarted.append(event)
+
+    def _end_part(self, event: JobPartEnded) -> None:
+        if self.result is not None:
+            usage = self.result.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
+            self.result = msgspec.structs.replace(self.result, usage=usage)
+        _, used = self.attempts.get(event.attempt, (None, None))
+        if used is not None:
+            self._note_use(event.attempt, used.with_late(event.host, event.late_cpu_s, event.usage.gpus))
+
+    def _note_use(self, attempt: int, usage: Usage) -> None:
+        held, _ = self.attempts.get(attempt, (None, None))
+        if held is not None:
+            self.attempts[attempt] = held, usage
+
+    def _gpu_seconds(self) -> GpuSeconds:
+        """Of all attempts that had GPUs."""
+        return together(
+            [
+                gpu_seconds(held, used.gpus if used is not None else ())
+                for held, used in self.attempts.values()
+                if any(part.gpus for part in held.hosts)
+            ]
+        )
 
     def _release(self, at: float) -> None:
         if self.holds_since is not None and self.allocation is not None:
@@ -220,6 +258,7 @@ class _Life:
         assert self.spec is not None
         run_s = 0.0 if self.dispatched_at is None else max(0.0, finished_at - self.dispatched_at)
         state = JobState.EXIT.value if row.job_id != job_id else row.state
+        used = self._gpu_seconds()
         return Account(
             job_id=job_id,
             user=row.user,
@@ -233,6 +272,9 @@ class _Life:
             cpu_s=result.usage.cpu_s if result is not None else 0.0,
             run_s=run_s,
             gpu_s=self.gpu_s,
+            gpu_seen_s=used.seen_s,
+            gpu_busy_s=used.busy_s,
+            gpu_energy_j=used.energy_j,
             job=JobView(
                 job_id=job_id,
                 spec=self.spec,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
+from gsched.model.efficiency.gpu_seconds import GpuSeconds, gpu_seconds
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -47,6 +48,7 @@ def _is_irregular(event: AnyEvent) -> bool:
 def job_row(job: JobRecord, traits: int = 0) -> JobRow:
     """The row of a job."""
     spec, allocation, result = job.spec, job.allocation, job.result
+    used = gpu_seconds(allocation, result.usage.gpus) if result is not None else GpuSeconds()
     return JobRow(
         job_id=job.job_id,
         user=spec.user,
@@ -65,6 +67,9 @@ def job_row(job: JobRecord, traits: int = 0) -> JobRow:
         cpu_s=result.usage.cpu_s if result else None,
         gpus=sum(gpu.share for part in allocation.hosts for gpu in part.gpus) if allocation else 0.0,
         traits=traits,
+        gpu_seen_s=used.seen_s,
+        gpu_busy_s=used.busy_s,
+        gpu_energy_j=used.energy_j,
     )
 
 

@@ -46,6 +46,10 @@ class PastReader:
         """Replies to Past.Histories."""
         return self._answers(lambda channel: past_pb2_grpc.PastStub(channel).Histories, request)
 
+    def gpu_sums(self, request: Any) -> AsyncIterator[Any]:
+        """Replies to Past.GpuUseSums."""
+        return self._answers(lambda channel: past_pb2_grpc.PastStub(channel).GpuUseSums, request)
+
     def accounts(self, request: Any) -> AsyncIterator[Any]:
         """Replies to Catalogue.Accounts."""
         return self._answers(lambda channel: catalogue_pb2_grpc.CatalogueStub(channel).Accounts, request)

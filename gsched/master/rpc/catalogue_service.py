@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import msgspec
-
 from gsched.base.errors import BadRequest
 from gsched.master.past.reader import PastReader
+from gsched.master.past.service import with_members
 from gsched.master.rpc.replies import filled
 from gsched.master.rpc.scheduler_service import ServiceContext
 from gsched.master.views.application_views import application_views
@@ -60,7 +59,7 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
 
     @streams
     async def Accounts(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        wanted = _with_members(from_proto(request.filter, AccountFilter), self._board.config)
+        wanted = with_members(from_proto(request.filter, AccountFilter), self._board.config)
         question = catalogue_pb2.AccountsRequest(jobs=request.jobs, brief=request.brief, most=request.most)
         fill(question.filter, wanted)
         async for reply in self._reader.accounts(question):
@@ -71,14 +70,6 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
         at = from_proto(request.at, TimeSpan)
         found = await asyncio.to_thread(self._history.events_of_no_job, at)
         return filled(catalogue_pb2.NoticesReply(), "events", found)
-
-
-def _with_members(wanted: AccountFilter, config: ClusterConfig) -> AccountFilter:
-    """With the members of user and host groups in their place; a group of everybody restricts nothing."""
-    groups = config.user_groups
-    users = [user for name in wanted.users for user in (groups[name].users if name in groups else (name,))]
-    hosts = [host for name in wanted.hosts for host in config.host_groups.get(name, (name,))]
-    return msgspec.structs.replace(wanted, users=() if "all" in users else tuple(users), hosts=tuple(hosts))
 
 
 def host_groups(config: ClusterConfig) -> Iterator[Grouping]:

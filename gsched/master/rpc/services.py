@@ -55,7 +55,7 @@ class Services:
         scheduler = SchedulerServicer(services, self.history, self.reader, self.sessions, self.feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(services, self.page), server)
-        past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
+        past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader, lambda: services.board.config), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(
             CatalogueServicer(services, self.history, self.reader), server

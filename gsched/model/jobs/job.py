@@ -271,6 +271,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ended_at: float = 0.0
     run_s: float = 0.0
     """Seconds from start to end on the host's monotonic clock."""
+    suspended_s: float = 0.0
+    """Of these, those in which it was suspended."""
     usage: Usage = Usage()
     term_reason: str = ""
     problem: AnyText = ""

@@ -147,5 +147,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """From its last dispatch to its end."""
     gpu_s: float = 0.0
     """Seconds of GPUs that all its attempts held; of a shared GPU the part that was held."""
+    gpu_seen_s: float = 0.0
+    """Of these, those of which it is known whether the GPUs computed (gsched.model.efficiency.gpu_seconds)."""
+    gpu_busy_s: float = 0.0
+    gpu_energy_j: float | None = None
     job: JobView | None = None
     """Everything else, when it was asked for."""

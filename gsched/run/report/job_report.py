@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import coded, sentence
+from gsched.model.efficiency.job_use import AskedOf, ended_use
+from gsched.model.efficiency.verdicts import Weight, verdicts
 from gsched.model.gpus.gpu_use import of_job
 from gsched.model.jobs.failure import LONGEST_DETAIL, FailureClass, failure_advice, failure_of, failure_text, is_plain
 from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, AttemptResult, LeftProcess, Usage
@@ -33,6 +35,8 @@ MOST_LEFT_NAMED = 2
 """Of the processes that the job left running; history names more."""
 LONGEST_REASON = 180
 """Characters of why it failed."""
+LONGEST_EFFICIENCY = 120
+"""Characters of how well it used what it asked for."""
 _NEXT_HOST = " " * 28
 _LABEL_WIDTH = 45
 
@@ -61,6 +65,10 @@ class ReportFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """As given with -o and -e, the job's number filled in; empty: none was given."""
     gpus: int = 0
     """That it holds, on all its hosts."""
+    asked: AskedOf | None = None
+    """What it is judged by; None: nothing is said of how well it used that."""
+    min_run_s: float = 0.0
+    """Of a shorter run nothing is said either."""
 
 
 def beginning_of(script: bytes) -> str:
@@ -118,6 +126,7 @@ def report_text(
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
         *(_why_it_failed(result) or _left_running(result)),
+        *_efficiency(facts, result),
         *(["The output (if any) follows:", ""] if is_above else _below(facts, output)),
     ]
     return "\n".join(lines) + "\n"
@@ -176,6 +185,17 @@ def _why_it_failed(result: AttemptResult) -> list[str]:
     if advice is not None:
         text += f"; {sentence(advice)}"
     return [text.encode("ascii", "replace").decode().replace("\n", "?")[:LONGEST_REASON] + ".", ""]
+
+
+def _efficiency(facts: ReportFacts, result: AttemptResult) -> list[str]:
+    """gsched's own: the gravest that is to be said of how well the job used what it asked for."""
+    if facts.asked is None or not result.started:
+        return []
+    gravest = verdicts(ended_use(facts.asked, result), facts.min_run_s)[0]
+    if gravest.weight is Weight.UNKNOWN:
+        return []
+    text = sentence(coded("efficiency.in_report", gravest.text, facts.job))
+    return [text.encode("ascii", "replace").decode().replace("\n", "?")[:LONGEST_EFFICIENCY] + ".", ""]
 
 
 def _used(facts: ReportFacts, result: AttemptResult) -> list[tuple[str, str]]:
@@ -244,7 +264,8 @@ def room_for(facts: ReportFacts, *, home: str, cwd: str, script: str | None) -> 
     if script is not None:
         script = beginning_of(script[:SCRIPT_SHOWN].encode(errors="surrogateescape"))
     text = report_text(facts, ReportedRun(home, cwd, 0, script), _longest_end(), now=0, is_above=True)
-    return len(text.encode(errors="surrogateescape"))
+    more = LONGEST_EFFICIENCY + 3 if facts.asked is not None else 0  # with its full stop and the lines' ends
+    return len(text.encode(errors="surrogateescape")) + more
 
 
 @functools.cache

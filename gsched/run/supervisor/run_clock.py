@@ -42,6 +42,11 @@ class RunClock:
         """Run time at `at`, seconds since the epoch, if the job is not suspended from now on."""
         return at - time.time() + self.ran_s()
 
+    @property
+    def suspended_s(self) -> float:
+        """How long it has stood still."""
+        return self._stopped_s + (0.0 if self._stopped_at is None else time.monotonic() - self._stopped_at)
+
     def since_begin_s(self) -> float:
         """Time since the begin, whether the clock stood still or not."""
         return time.monotonic() - self._began

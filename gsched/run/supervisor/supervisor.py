@@ -102,9 +102,9 @@ class Supervisor:
             self.folder.write_status({"started": False}, error.problem if isinstance(error, NotStarted) else unexpected)
         else:
             self._watch()
-            ended_at, run_s = time.time(), self.clock.since_begin_s()
+            ended_at, run_s, suspended_s = time.time(), self.clock.since_begin_s(), self.clock.suspended_s
             self._note(self.children.sweep(self._name_unkillable))
-            result = self._result(ended_at, run_s) | self._after() | self._left_running()
+            result = self._result(ended_at, run_s) | {"suspended_s": suspended_s} | self._after() | self._left_running()
             if self.terminal is not None:
                 self._finish_terminal(self.terminal)
             self._leave_group()

@@ -123,7 +123,13 @@ def _step_4(_: Connection) -> None:
     """
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4]
+def _step_5(connection: Connection) -> None:
+    """Rows tell what jobs made of the time of their GPUs. The new columns are empty in rows that are there."""
+    for name in ("gpu_seen_s", "gpu_busy_s", "gpu_energy_j"):
+        connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {name} DOUBLE")
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 
 

@@ -79,6 +79,10 @@ job = Table(
     Column("cpu_s", Double),
     Column("gpus", Double),
     Column("traits", Integer),
+    # Likewise, before step 5.
+    Column("gpu_seen_s", Double),
+    Column("gpu_busy_s", Double),
+    Column("gpu_energy_j", Double),
     Index("job_submitted", "submitted_at"),
     Index("job_user", "user", "submitted_at"),
     Index("job_queue", "queue", "submitted_at"),
@@ -134,6 +138,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """GPUs that its last attempt has or had; of a shared one the part."""
     traits: int | None = 0
     """IRREGULAR, ARRAY; what was ever said of a job stays."""
+    gpu_seen_s: float | None = 0.0
+    """Of its last attempt, as gsched.model.efficiency.gpu_seconds has it; 0: it had no GPU, or nothing is known."""
+    gpu_busy_s: float | None = 0.0
+    gpu_energy_j: float | None = None
 
 
 NAMES = ("queue", "name", "project")

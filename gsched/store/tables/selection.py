@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, literal, or_
+from sqlalchemy import ColumnElement, and_, literal, not_, or_
 
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.view import JobFilter
-from gsched.store.tables.schema import job
+from gsched.store.tables.schema import ARRAY, job
 
 ARRAY_MASK = 0xFFFF_FFFF
 """The bits of an element's number that are the array's (gsched.base.ids)."""
@@ -110,6 +110,19 @@ def of_accounts(wanted: AccountFilter) -> Conditions:
         yield or_(job.c.application == wanted.application, job.c.application.is_(None))
     yield from within(job.c.submitted_at, wanted.submitted)
     yield from within(job.c.dispatched_at, wanted.dispatched)
+
+
+def tell_all_of_gpus() -> list[ColumnElement[bool]]:
+    """Of jobs with GPUs whose rows say what they made of them: of one attempt, written since step 5."""
+    return [job.c.traits == 0, job.c.gpus > 0.0, job.c.gpu_seen_s.is_not(None), job.c.dispatched_at.is_not(None)]
+
+
+def do_not_tell_of_gpus() -> list[ColumnElement[bool]]:
+    """Of the other jobs that may have had GPUs, in an earlier attempt perhaps. Rows of arrays stand for no such job."""
+    had = or_(job.c.gpus.is_(None), job.c.gpus > 0.0, job.c.traits != 0)
+    is_array = job.c.traits.op("&")(ARRAY) != 0
+    untold = or_(job.c.traits.is_(None), job.c.traits != 0, job.c.gpu_seen_s.is_(None), job.c.gpus.is_(None))
+    return [had, untold, or_(job.c.traits.is_(None), not_(is_array))]
 
 
 def _of_jobs(wanted: JobFilter) -> Conditions:

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from gsched.base.ids import job_order
+from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.view import JobHistory
 from gsched.wire.messages.convert import from_proto, to_proto
@@ -56,6 +57,11 @@ class PastCalls:
     def histories(self, wanted: HistoryQuery) -> PastAnswer:
         """Histories of the jobs that are wanted, however long ago they finished."""
         return PastAnswer(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
+
+    def gpu_sums(self, wanted: GpuSumsQuery) -> Iterator[GpuSums]:
+        """What jobs made of their GPUs in sums, week by week, names in order."""
+        for reply in self._stream(self._stub.GpuUseSums, to_proto(wanted, past_pb2.GpuSumsQuery)):
+            yield from (from_proto(each, GpuSums) for each in reply.sums)
 
 
 def _order(told: JobHistory | JobTimes) -> int:

@@ -27,6 +27,7 @@ from gsched.model.views.catalogue import (
     TimeSpan,
     UserLimitView,
 )
+from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.views.view import (
@@ -130,6 +131,8 @@ class FakeMaster(
         self.applications: list[ApplicationView] = []
         self.accounts: list[Account] = []
         self.account_filters: list[AccountFilter] = []
+        self.gpu_sums: list[GpuSums] = []
+        self.sum_queries: list[GpuSumsQuery] = []
         self.notices: list[EventRecord] = []
         self.spans: list[TimeSpan] = []
 
@@ -309,6 +312,11 @@ class FakeMaster(
             reply.times.dispatched_at.append(job.dispatched_at or 0.0)
             reply.times.finished_at.append(job.finished_at or 0.0)
         yield reply
+
+    def GpuUseSums(self, request, context):
+        self.sum_queries.append(from_proto(request, GpuSumsQuery))
+        for each in self.gpu_sums:
+            yield past_pb2.GpuSumsReply(sums=[to_proto(each, past_pb2.GpuSums)])
 
     def Events(self, request, context):
         yield model_pb2.EventRecord(seq=request.after_seq)

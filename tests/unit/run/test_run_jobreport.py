@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from gsched.model.efficiency.job_use import AskedGpu, AskedOf
 from gsched.model.gpus.gpu_use import GpuUsage
 from gsched.model.jobs.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run.report import report_room
@@ -380,6 +381,36 @@ def test_what_the_job_made_of_its_gpus_is_told_after_lsfs_lines():
     # What is known of one alone would pass for the whole.
     assert gpu_line(USED) == gpu_line() == "GPU use : - of 2, Max Memory -, Energy -, Idle -"
     assert gpu_line(USED, gpus=0) == ""
+
+
+ASKED = AskedOf(
+    slots=12345, gpus=tuple(AskedGpu(host="h", index=n, uuid=f"G{n}") for n in range(1000)), run_limit_s=10**9
+)
+
+
+def test_the_gravest_about_its_efficiency_stands_at_the_end():
+    facts = msgspec.structs.replace(FACTS, asked=ASKED, min_run_s=100.0)
+    told = text(facts)
+    assert told.partition("Turnaround time")[2].partition("\n")[2] == (
+        "\nEfficiency: of 12345 slots it kept 1.0 busy (geff 1153).\n\n"
+        "The output (if any) is above this job summary.\n\n"
+    )
+    assert "Efficiency" not in text(msgspec.structs.replace(facts, min_run_s=118.0))
+    assert "Efficiency" not in text(facts, result=msgspec.structs.replace(DONE, started=False))
+    nothing = msgspec.structs.replace(facts, asked=AskedOf(slots=1))
+    assert "Efficiency" not in text(nothing)
+
+
+def test_there_is_room_for_what_is_said_of_its_efficiency():
+    uses = tuple(
+        GpuUsage(host="h", uuid=f"G{n}", samples=9, covered_s=1e9, sm_mean=0.0, sm_max=0.0) for n in range(999)
+    )
+    facts = msgspec.structs.replace(FACTS, asked=ASKED, job="2147483646[2147483647]")
+    room = room_for(facts, home="/home/test", cwd="/srv/dir", script=None)
+    for usage in (USAGE, Usage(gpus=uses), Usage(cpu_s=1e11)):
+        result = AttemptResult(signal=64, core_dumped=True, term_reason="TERM_CWD_NOTEXIST", usage=usage, run_s=1e9)
+        told = text(facts, result=result, is_above=True)
+        assert "\nEfficiency: " in told and len(told) <= room
 
 
 def test_there_is_room_for_what_the_job_made_of_its_gpus():

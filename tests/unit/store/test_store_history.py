@@ -122,7 +122,9 @@ def test_rows_are_read_at_once_unless_there_are_too_many(log: EventLog, monkeypa
     assert rows is not None and [(row[0], row[4]) for row in rows] == opened.newest(everything, 100)
     assert rows[0] == (2, "ann", "train", "DONE", 7.0, 8.0, 12.0, 0)
     assert opened.newest_times(everything, 3) == rows[:3]
-    assert opened.accounted_costs(accounts) == [(n, "DONE", 9.0 - n, 8.0, 10.0 + n, 2.0, 1.0, 0) for n in (3, 4)]
+    assert opened.accounted_costs(accounts) == [
+        (n, "DONE", 9.0 - n, 8.0, 10.0 + n, 2.0, 1.0, 0.0, 0.0, None, 0) for n in (3, 4)
+    ]
     assert opened.accounted(accounts) == [3, 4] and len(opened.accounted(accounts, 1)) == 1
     monkeypatch.setattr("gsched.store.history_queries.AT_ONCE", 3)
     assert opened.newest_times(everything, 100) is None and opened.newest_times(everything, 3) == rows[:3]
