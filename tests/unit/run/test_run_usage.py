@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from run_host import Host, appears
+from run_host import Host, appears, marked_processes
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import Usage
@@ -185,3 +185,19 @@ def test_processes_that_are_gone_have_read_nothing() -> None:
     assert process_io.read_io(gone) == process_io.NOTHING
     assert process_io.sum_io([os.getpid(), gone]) is not None
     assert process_io.read_io("self") is not None
+
+
+def test_the_time_in_which_a_job_was_suspended_is_told(on_host):
+    async def scenario(host: Host):
+        os.mkfifo(host.root / "go")
+        await host.executor.start(host.order("cat go"))  # a shell that forks all the time may never be seen stopped
+        await host.start_of(1)
+        await host.executor.suspend(1, 1)
+        await appears(lambda: all(process.is_stopped for process in marked_processes("1.1")))
+        await host.executor.resume(1, 1)
+        (host.root / "go").write_text("on")
+        result = await host.end_of(1)
+        assert result.exit_code == 0 and 0.0 < result.suspended_s <= result.run_s
+        assert (await host.run("true", 2)).suspended_s == 0.0
+
+    on_host(scenario)
