@@ -125,8 +125,7 @@ def report_text(
         "",
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
-        *(_why_it_failed(result) or _left_running(result)),
-        *_efficiency(facts, result),
+        *_more(facts, result),
         *(["The output (if any) follows:", ""] if is_above else _below(facts, output)),
     ]
     return "\n".join(lines) + "\n"
@@ -187,8 +186,14 @@ def _why_it_failed(result: AttemptResult) -> list[str]:
     return [text.encode("ascii", "replace").decode().replace("\n", "?")[:LONGEST_REASON] + ".", ""]
 
 
+def _more(facts: ReportFacts, result: AttemptResult) -> list[str]:
+    """What LSF does not tell of: as much as there is room for, which is left for the longest reason of a failure."""
+    lines = _why_it_failed(result) or _left_running(result)
+    return [*lines, *_efficiency(facts, result)] if result.succeeded or not lines else lines
+
+
 def _efficiency(facts: ReportFacts, result: AttemptResult) -> list[str]:
-    """gsched's own: the gravest that is to be said of how well the job used what it asked for."""
+    """The gravest that is to be said of how well the job used what it asked for."""
     if facts.asked is None or not result.started:
         return []
     gravest = verdicts(ended_use(facts.asked, result), facts.min_run_s)[0]
@@ -264,8 +269,7 @@ def room_for(facts: ReportFacts, *, home: str, cwd: str, script: str | None) -> 
     if script is not None:
         script = beginning_of(script[:SCRIPT_SHOWN].encode(errors="surrogateescape"))
     text = report_text(facts, ReportedRun(home, cwd, 0, script), _longest_end(), now=0, is_above=True)
-    more = LONGEST_EFFICIENCY + 3 if facts.asked is not None else 0  # with its full stop and the lines' ends
-    return len(text.encode(errors="surrogateescape")) + more
+    return len(text.encode(errors="surrogateescape"))
 
 
 @functools.cache

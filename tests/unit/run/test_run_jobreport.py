@@ -407,10 +407,14 @@ def test_there_is_room_for_what_is_said_of_its_efficiency():
     )
     facts = msgspec.structs.replace(FACTS, asked=ASKED, job="2147483646[2147483647]")
     room = room_for(facts, home="/home/test", cwd="/srv/dir", script=None)
+    left = tuple(LeftProcess(pid=4_194_304, name="x" * 15, killed=True) for _ in range(9))
+    ends = [AttemptResult(exit_code=0, left_running=left, left_running_count=10**6)]
+    ends += [AttemptResult(signal=64, core_dumped=True, term_reason=reason) for reason in TERM_TEXTS]
     for usage in (USAGE, Usage(gpus=uses), Usage(cpu_s=1e11)):
-        result = AttemptResult(signal=64, core_dumped=True, term_reason="TERM_CWD_NOTEXIST", usage=usage, run_s=1e9)
-        told = text(facts, result=result, is_above=True)
-        assert "\nEfficiency: " in told and len(told) <= room
+        for end in ends:
+            told = text(facts, result=msgspec.structs.replace(end, usage=usage, run_s=1e9), is_above=True)
+            assert len(told) <= room
+            assert ("\nEfficiency: " in told) == ("\nWhy it failed: " not in told)
 
 
 def test_there_is_room_for_what_the_job_made_of_its_gpus():
