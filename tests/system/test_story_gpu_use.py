@@ -44,6 +44,13 @@ def fields(cluster: Cluster, job: int, names: str) -> list[str]:
     return said.strip().split(",")
 
 
+def is_listed(cluster: Cluster, job: int, pid: int | None) -> bool:
+    """Whether gjobs tells of the process on its GPU, as nvidia-smi does."""
+    table = cluster.run("gjobs", "-l", "-gpu", str(job)).stdout.partition("\n GPU_PROCESSES:\n")[2]
+    rows = [line.split() for line in table.splitlines()]
+    return [cluster.host, "0", str(pid), "C", rows[1][4], "1234MiB"] in rows if len(rows) > 1 else False
+
+
 def samples(cluster: Cluster, job: int) -> int:
     usage = cluster.job(job).usage
     return sum(use.samples for use in usage.gpus) if usage is not None else 0
@@ -57,6 +64,7 @@ def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster
         state.write(f"gpu.0.procs={view.pid}:{1234 * MIB}\ngpu.0.used_mib=1234\n")
     cluster.until(lambda: samples(cluster, job) >= 8, "nothing is told of its GPUs")
     assert fields(cluster, job, "gpu_util gpu_mem_peak") == ["40%", "1.2 Gbytes"]
+    cluster.until(lambda: is_listed(cluster, job, view.pid), "its process is not listed")
     # The agent is killed: the next one goes on from what was kept.
     before = samples(cluster, job)
     cluster.kill(f"agent-{cluster.host}")

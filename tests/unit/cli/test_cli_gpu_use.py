@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
+from msgspec.structs import replace
 
 from gsched.model import event as events
 from gsched.model.gpus.gpu_use import GpuUsage
-from gsched.model.hosts.host import Gpu
+from gsched.model.hosts.host import Gpu, GpuProcess, ProcessKind
 from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.views.catalogue import Account
 from gsched.model.views.view import GpuView, HostView, JobView
 
@@ -117,6 +119,37 @@ def test_gjobs_gpu_as_json(master: FakeMaster, call: NewCall) -> None:
     assert json.loads(told(call, "gjobs", "-l", "-gpu", "-json")) == answer
     missing = json.loads(told(call, "gjobs", "-gpu", "-json", "7", "99"))["RECORDS"]
     assert missing[1] == {"JOBID": "99", "ERROR": "Job <99> is not found"}
+
+
+def test_the_processes_of_a_job_as_nvidia_smi_has_them(master: FakeMaster, call: NewCall) -> None:
+    """Its own alone, each once, also where it has several parts of one GPU by MIG."""
+    own = (
+        GpuProcess(pid=4711, user="test", used_mib=18740, job="7.2", kind=ProcessKind.COMPUTE, name="python3"),
+        GpuProcess(pid=4712, user="test", job="7.2", kind=ProcessKind.MPS_CLIENT, name="a\x1b" + "b" * 50),
+    )
+    others = (GpuProcess(pid=9, job="8.1", name="theirs"), GpuProcess(pid=10), GpuProcess(pid=11, job="7.1"))
+    host = master.host_views[0]
+    first = replace(host.gpus[0], gpu=replace(host.gpus[0].gpu, processes=(*others, *own)))
+    master.host_views = [replace(host, gpus=(first, *host.gpus[1:]))]
+    master.views = [job(7, BUSY, IDLE, attempt=2)]
+    out = told(call, "gjobs", "-l", "-gpu")
+    assert (
+        "\n GPU_PROCESSES:\n"
+        " HOST             GPU_ID  PID       TYPE  PROCESS_NAME                             GPU_MEMORY\n"
+        " ubuntu02         0       4711      C     python3                                  18740MiB\n"
+        f" ubuntu02         0       4712      M+C   *{'b' * 39} -\n"
+    ) in out
+    assert "GPU_PROCESSES" not in told(call, "gjobs", "-l")
+    (found,) = json.loads(told(call, "gjobs", "-gpu", "-json"))["RECORDS"]
+    assert found["GPUS"][0]["PROCESSES"][0] == {"PID": 4711, "TYPE": "C", "NAME": "python3", "MUSED": 18740 << 20}
+    assert [len(gpu["PROCESSES"]) for gpu in found["GPUS"]] == [2, 0]
+    part = HeldGpu(uuid="MIG-1", index=0, claim="mig_shared", parent="GPU-0", profile="1g.10gb")
+    parts = (part, replace(part, uuid="MIG-2"))
+    held = Allocation(hosts=(HostAllocation(host="ubuntu02", slots=1, gpus=parts),))
+    master.views = [job(7, attempt=2, allocation=held)]
+    assert told(call, "gjobs", "-l", "-gpu").count(" 4711 ") == 1
+    master.views = [job(7, attempt=3)]
+    assert "GPU_PROCESSES" not in told(call, "gjobs", "-l", "-gpu")
 
 
 @pytest.mark.parametrize("other", ["w", "W", "WL", "A", "sum", "psum"])

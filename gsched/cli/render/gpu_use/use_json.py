@@ -13,6 +13,7 @@ from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.model.gpus.gpu_curve import GpuCurve, Spread
 from gsched.model.gpus.gpu_use import GpuUsage, of_job
+from gsched.model.hosts.host import GpuProcess
 
 _MIB = 1 << 20
 _QUANTITIES = {
@@ -113,8 +114,18 @@ def _held(gpu: GpuOfJob, use: GpuUsage | None) -> dict[str, Any]:
         "MTOTAL": _bytes(gpu.memory_mib),
         "MRSV": _bytes(gpu.reserved_mib),
         "SOCKET": gpu.socket,
+        "PROCESSES": [_process(each) for each in gpu.processes],
     }
     return {**_gpu(use or GpuUsage(host=gpu.host, index=gpu.index, uuid=gpu.uuid)), **device}
+
+
+def _process(process: GpuProcess) -> dict[str, Any]:
+    return {
+        "PID": process.pid,
+        "TYPE": None if process.kind is None else process.kind.value,
+        "NAME": process.name or None,
+        "MUSED": _bytes(process.used_mib),
+    }
 
 
 def _curve(curve: GpuCurve) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gsched.model.hosts.host import Gpu, MigDevice
+from gsched.base.ids import attempt_name
+from gsched.model.hosts.host import Gpu, GpuProcess, MigDevice
 from gsched.model.ledgers.allocation import CpuBinding, HeldGpu, HostAllocation
 from gsched.model.views.view import JobView
 
@@ -40,6 +41,8 @@ class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
     reserved_mib: float = 0.0
     socket: int | None = None
     links: tuple[str, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
+    """Those of the job's own that the host has told of last; of a part by MIG all that the job has on the whole GPU."""
     sizes: tuple[int, int] | None = None
     """Of a part by MIG: slices of its GPU instance and of its compute instance."""
 
@@ -47,10 +50,11 @@ class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
 def gpus_of(view: JobView, known: Mapping[str, Gpu]) -> tuple[GpuOfJob, ...]:
     """The GPUs that the job holds, or held; `known`: the devices of all hosts by UUID, as their probes see them now."""
     parts = view.allocation.hosts if view.allocation is not None else ()
-    return tuple(_gpu_of(part, held, known.get(held.board)) for part in parts for held in part.gpus)
+    name = attempt_name(view.job_id, view.attempt)
+    return tuple(_gpu_of(part, held, known.get(held.board), name) for part in parts for held in part.gpus)
 
 
-def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None) -> GpuOfJob:
+def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None, attempt: str) -> GpuOfJob:
     linked = gpu.links if gpu is not None and not held.parent else ()
     part_mib = {each.uuid: each.memory_mib for each in gpu.mig_devices} if gpu is not None else {}
     return GpuOfJob(
@@ -61,6 +65,7 @@ def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None) -> GpuOfJob:
         memory_mib=part_mib.get(held.uuid) if held.parent else gpu.memory_mib if gpu is not None else None,
         reserved_mib=held.gmem_mib,
         socket=gpu.numa if gpu is not None else None,
+        processes=tuple(each for each in gpu.processes if each.job == attempt) if gpu is not None else (),
         sizes=MigDevice(uuid=held.uuid, profile=held.profile).sizes,
         links=tuple("-" if each.uuid == held.uuid else "Y" if each.uuid in linked else "N" for each in part.gpus),
     )

@@ -11,7 +11,7 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.hosts.gpu_tables import model_name
 from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.jobs.shown_job import ShownJob
-from gsched.cli.render.text.text_columns import cell, left, printable
+from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
 from gsched.model.gpus.gpu_use import GpuUsage
 
 _COLUMNS = (
@@ -44,6 +44,26 @@ def gpu_table(gpus: Iterable[GpuOfJob]) -> str:
         host = gpu.host
         lines.append(" " + "".join(left(text, width) for text, (_, width) in zip(cells, _COLUMNS, strict=True)) + "\n")
     return "\n GPU_ALLOCATION:\n" + "".join(lines)
+
+
+_OF_PROCESS = (("HOST", 17), ("GPU_ID", 8), ("PID", 10), ("TYPE", 6), ("PROCESS_NAME", 41), ("GPU_MEMORY", 0))
+"""As nvidia-smi has them; gsched's own table."""
+_NAME_WIDTH = 40
+
+
+def process_table(gpus: Iterable[GpuOfJob]) -> str:
+    """The job's processes on its GPUs; empty when nobody has told of any."""
+    found: dict[tuple[str, int, int], tuple[str, ...]] = {}
+    for gpu in gpus:
+        for each in gpu.processes:
+            memory = "-" if each.used_mib is None else f"{each.used_mib}MiB"
+            name = cut_head(printable(each.name), _NAME_WIDTH) or "-"
+            cells = (printable(gpu.host), str(gpu.index), str(each.pid), each.kind or "-", name, memory)
+            found.setdefault((gpu.host, gpu.index, each.pid), cells)
+    if not found:
+        return ""
+    rows = [tuple(name for name, _ in _OF_PROCESS), *found.values()]
+    return "\n GPU_PROCESSES:\n" + "".join(f" {_row(cells, _OF_PROCESS)}\n" for cells in rows)
 
 
 def _cells(gpu: GpuOfJob, host: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from gsched.base.coded_text import has_code
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
 from gsched.cli.render.hosts.topology import affinity_table
 from gsched.cli.render.jobs import job_lines
-from gsched.cli.render.jobs.job_gpus import gpu_table
+from gsched.cli.render.jobs.job_gpus import gpu_table, process_table
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.limit_lines import job_limits
 from gsched.cli.render.text.reason_texts import planned_text
@@ -100,6 +100,7 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
             yield layout.line(f" Effective: {printable(job.spec.combined_gpu_req)}")
     if job.gpus_held:
         yield gpu_table(job.gpus_held)
+        yield process_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
     if why := job_lines.why_it_failed(job.failure):
