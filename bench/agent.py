@@ -1,10 +1,11 @@
-"""What the agent costs: idle, for each running job, and for a start with fence and looks at the GPUs or without.
+"""What the agent costs: idle, for each running job, for the record of what jobs make of their GPUs, and for a start
+with fence and looks at the GPUs or without.
 
 Three clusters at the intervals of a plain configuration (probe 5 s, usage 10 s, load 15 s): one without GPUs and fence,
 two with 8 and 64 GPUs behind a stand-in for the driver's library (built with gcc), fenced where this machine can.
 Counted are the agent and all that it keeps running: fork server, probe, elim and supervisors, but no job. Processor
 time is that of the processes, memory their proportional share (proc(5), smaps_rollup): other work does not enter.
-Goals: under 1 % of a core; under 1 MB for each running job.
+Goals: under 1 % of a core, also with 8 jobs on 8 GPUs; under 1 MB for each running job.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.app.clusters.daemons import running_pid
 from gsched.base.coded_text import has_code, sentence
+from gsched.model.config import Timing
+from gsched.model.views.view import JobFilter
 from gsched.wire.calls.client import Client
 from tests.fakenvml.build import NoCompiler, build
 
@@ -37,6 +40,11 @@ ROUNDS, STARTS = 3, 12
 NOT_SUPPORTED = 3
 """NVML's error. The stand-in waits for events by reading a file 50 times a second, where a driver sleeps."""
 ONE_GPU = "rusage[ngpus_shared=1]"
+ALONE = "num=1:mode=shared:j_exclusive=yes"
+GPUS = 8
+SETTLED_S = 40.0
+"""By then the use of GPUs of a new job is sampled at the usual interval."""
+NEVER_S = 86_400
 
 
 def main() -> int:
@@ -51,6 +59,7 @@ def main() -> int:
         figures = starts(costs[0], costs[8], Path(folder))
         quiet = spent(costs)
         figures |= idle(costs, quiet)
+        figures |= recording(costs[8], Path(folder) / "state8")
         figures |= running(costs[8], quiet[8])
     report("agent", figures)
     return 0
@@ -63,8 +72,16 @@ class Agent:
         host = client.hosts()[0]
         pid = running_pid(f"{Path(environment['GSCHED_ENVDIR']).parent}/run", f"agent-{host.name}")
         self.client = client
+        self._environment = environment
         self.unfenced = next((sentence(note) for note in host.notes if has_code(note, "remark.not_fenced")), "")
         self.process = psutil.Process(pid)
+
+    def sample_use_every(self, seconds: float) -> None:
+        """What jobs make of their GPUs."""
+        path, name = Path(self._environment["GSCHED_ENVDIR"]) / "lsf.conf", "GSCHED_GPU_USE_INTERVAL"
+        kept = [line for line in path.read_text().splitlines() if not line.startswith(name)]
+        path.write_text("\n".join([*kept, f"{name}={seconds:g}", ""]))
+        subprocess.run([BIN / "gadmin", "reconfig"], env=self._environment, check=True, capture_output=True)
 
     def parts(self) -> dict[str, list[psutil.Process]]:
         """Its processes by what they are."""
@@ -175,10 +192,44 @@ def start_ms(client: Client, wish: str, output: Path) -> float:
     return (float(output.read_text()) - returned) * 1000
 
 
-def submit(client: Client, command: str, wish: str) -> int:
-    """A job with this -R."""
+def submit(client: Client, command: str, wish: str, gpus: str = "") -> int:
+    """A job with this -R and -gpu."""
     plain = submission(command)
-    return client.submit(msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, res_req=wish))).job_id
+    spec = msgspec.structs.replace(plain.spec, res_req=wish, gpu_req=gpus)
+    return client.submit(msgspec.structs.replace(plain, spec=spec)).job_id
+
+
+def recording(host: Agent, state: Path) -> dict[str, float]:
+    """Eight jobs, each with a GPU that computes and a process on it; in turns with the record and without."""
+    jobs = [submit(host.client, "sleep 600", "", ALONE) for _ in range(GPUS)]
+    wanted = JobFilter(ids=tuple(jobs))
+    deadline = time.monotonic() + 30
+    while any(view.pid is None for view in host.client.jobs(wanted)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    with state.open("a") as file:
+        for view in host.client.jobs(wanted):
+            assert view.allocation is not None and view.pid is not None
+            index = view.allocation.hosts[0].gpus[0].index
+            file.write(f"gpu.{index}.util=90\ngpu.{index}.procs={view.pid}:{1 << 30}\n")
+            file.write(f"gpu.{index}.proc_util={view.pid}:90:30\ngpu.{index}.energy_mj=ramp:300000:0\n")
+    figures: dict[str, float] = {}
+    turns: dict[str, list[float]] = {"recorded": [], "unrecorded": []}
+    for _ in range(ROUNDS):
+        for kind, interval_s in (("recorded", Timing().gpu_use_s), ("unrecorded", NEVER_S)):
+            host.sample_use_every(interval_s)
+            time.sleep(SETTLED_S if kind == "recorded" else Timing().gpu_use_s + 1)
+            parts = spent({GPUS: host})[GPUS]
+            turns[kind].append(sum(parts.values()))
+            print(f"{GPUS} jobs on {GPUS} GPUs, {kind}: {sum(parts.values()):.3f} % of a core ({shown(parts, '%')})")
+    seen = [use.samples for view in host.client.jobs(wanted) for use in (view.usage.gpus if view.usage else ())]
+    assert len(seen) == GPUS and min(seen) > WINDOW_S / Timing().gpu_use_s, f"the use of GPUs was not recorded: {seen}"
+    for kind, found in turns.items():
+        figures[f"{kind}_percent"] = statistics.median(found)
+    print(f"the record costs {figures['recorded_percent'] - figures['unrecorded_percent']:.3f} % of a core")
+    host.sample_use_every(Timing().gpu_use_s)
+    host.client.control("kill", jobs)
+    host.client.wait(jobs, timeout_s=120)
+    return figures
 
 
 def running(host: Agent, quiet: Mapping[str, float]) -> dict[str, float]:
