@@ -80,7 +80,8 @@ class UseReader:
         except AttributeError:  # bindings older than the function
             return None
         except api.NVMLError as problem:
-            return {} if isinstance(problem, api.NVMLError_NotFound) else None
+            is_silent = isinstance(problem, api.NVMLError_NotFound)
+            return {} if is_silent and not self._was_set_back(api, read, uuid) else None
         found: dict[int, list[int]] = {}
         for each in samples:
             if each.timeStamp > since_us and each.smUtil <= 100:
@@ -89,6 +90,20 @@ class UseReader:
         if latest_us:
             self._told_us[uuid] = latest_us  # also an earlier one: its clock was set back
         return {pid: sum(values) / len(values) for pid, values in found.items()}
+
+    def _was_set_back(self, api: Any, read: GpuReader, uuid: str) -> bool:
+        """Whether the driver's clock stands earlier than what it told last: nothing is newer than that, whatever the
+        processes do. From now on its own time counts again.
+        """
+        try:
+            samples = api.nvmlDeviceGetProcessUtilization(read.handle, 0)
+        except api.NVMLError:
+            return False
+        latest_us = max((int(each.timeStamp) for each in samples), default=0)
+        if not 0 < latest_us < self._told_us.get(uuid, 0):
+            return False
+        self._told_us[uuid] = latest_us
+        return True
 
 
 def _parts(api: Any, read: GpuReader) -> tuple[DeviceUse, ...]:

@@ -121,6 +121,49 @@ def test_a_gpu_that_vanishes_is_missing(machine: Machine) -> None:
     assert [each.uuid for each in use(0, 1, 2, 9)] == [UUID(0), UUID(2)]
 
 
+def test_a_gpu_that_vanishes_during_a_look_leaves_a_hole(machine: Machine) -> None:
+    """Its handle can still be got, and every call about it fails: nothing is known, and nothing is taken for 0."""
+    machine.say("gpu.0.util=50", "gpu.0.energy_mj=7000", f"gpu.0.procs=11:{MIB}", "gpu.1.util=60")
+
+    async def story(probe: NvmlProbe) -> list[DeviceUse]:
+        before = await probe.use([0, 1])
+        machine.say("gpu.0.err=15")
+        gone = await probe.use([0, 1])
+        machine.say("gpu.0.err=0")
+        return [*before, *gone, *(await probe.use([0, 1]))]
+
+    seen = with_probe(story)
+    of_first = [each for each in seen if each.uuid == UUID(0)]
+    assert [each.sm_percent for each in seen if each.uuid == UUID(1)] == [60.0] * 3
+    assert (of_first[0].sm_percent, of_first[0].energy_j) == (50.0, 7.0) and of_first[-1] == of_first[0]
+    assert all(each == DeviceUse(uuid=UUID(0)) for each in of_first[1:-1])
+
+
+def test_a_clock_of_the_driver_that_goes_back_tells_again(machine: Machine) -> None:
+    """What its processes did since a time that lies ahead is unknown, not nothing; then its own time counts again."""
+    machine.say(f"gpu.0.procs=11:{MIB}", "gpu.0.proc_util=11:40:5")
+
+    async def story(probe: NvmlProbe) -> list[float | None]:
+        found = []
+        for at in (1000, 500, 510, 520):
+            machine.say(f"clock={at}")
+            (seen,) = await probe.use([0])
+            found.append(seen.processes[0].sm_percent if seen.processes else None)
+        return found
+
+    assert with_probe(story) == [40.0, None, 40.0, 40.0]
+
+
+def test_processes_that_do_nothing_have_a_share_of_0(machine: Machine) -> None:
+    """A driver that has nothing newer to tell, by a clock that goes forward, says that."""
+    machine.say(f"gpu.0.procs=11:{MIB}", "gpu.0.proc_util=11:40:5", "clock=1000")
+
+    async def story(probe: NvmlProbe) -> list[DeviceUse]:
+        return [*(await probe.use([0])), *(await probe.use([0]))]
+
+    assert [each.processes[0].sm_percent for each in with_probe(story)] == [40.0, 0.0]
+
+
 def test_a_gpu_whose_calls_hang_is_missing(machine: Machine) -> None:
     """The others are read all the same, with the child that there is."""
     machine.say("gpu.1.delay_ms=3600000")
