@@ -63,11 +63,13 @@ class JudgedGpu(msgspec.Struct, frozen=True, kw_only=True):
     asked: AskedGpu
     use: GpuUsage
     run_s: float
+    suspended_s: float = 0.0
+    """Besides; GPUs are looked at meanwhile, too."""
 
     @property
     def unseen_s(self) -> float:
         """Seconds in which nobody looked."""
-        return max(0.0, self.run_s - self.use.covered_s)
+        return max(0.0, self.run_s + self.suspended_s - self.use.covered_s)
 
     @property
     def _is_seen(self) -> bool:
@@ -106,6 +108,7 @@ class JobUse(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     run_s: float
     """Seconds that it ran, without those in which it was suspended."""
+    suspended_s: float = 0.0
     is_over: bool = True
     is_done: bool = True
     """It succeeded: what it used is what it needs."""
@@ -116,7 +119,12 @@ class JobUse(msgspec.Struct, frozen=True, kw_only=True):
         """In the order of its allocation."""
         known = {(use.host, use.uuid): use for use in self.usage.gpus}
         return tuple(
-            JudgedGpu(asked=gpu, use=known.get((gpu.host, gpu.uuid), GpuUsage()), run_s=self.run_s)
+            JudgedGpu(
+                asked=gpu,
+                use=known.get((gpu.host, gpu.uuid), GpuUsage()),
+                run_s=self.run_s,
+                suspended_s=self.suspended_s,
+            )
             for gpu in self.asked.gpus
         )
 
@@ -161,6 +169,7 @@ def ended_use(asked: AskedOf, result: AttemptResult) -> JobUse:
         asked=asked,
         usage=result.usage,
         run_s=max(0.0, result.run_s - result.suspended_s),
+        suspended_s=result.suspended_s,
         is_done=result.succeeded,
         is_cpu_known=result.exit_code is not None or result.signal is not None or result.usage.sampled_at is not None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gsched.base.coded_text import sentence
 from gsched.base.sentences import SENTENCES
@@ -176,6 +177,14 @@ def test_time_in_which_it_was_suspended_does_not_count() -> None:
     result = AttemptResult(exit_code=0, run_s=1500.0, suspended_s=500.0, usage=Usage(cpu_s=1900.0))
     use = ended_use(asked, result)
     assert (use.run_s, use.cpu_percent, use.is_done) == (1000.0, pytest.approx(95.0), True)
+    # It was looked at while it was suspended, too, and then it could not compute: 20 percent of 1500 seconds.
+    gpus = (AskedGpu(host="h", index=0, uuid="G0"),)
+    usage = Usage(gpus=(used(0, 20.0, covered_s=1500.0),))
+    (gpu,) = ended_use(AskedOf(slots=1, gpus=gpus), replace(result, usage=usage)).gpus
+    assert (gpu.unseen_s, gpu.most_percent) == (0.0, pytest.approx(30.0))
+    hole = Usage(gpus=(used(0, 20.0, covered_s=1000.0),))
+    (gpu,) = ended_use(AskedOf(slots=1, gpus=gpus), replace(result, usage=hole)).gpus
+    assert (gpu.unseen_s, gpu.most_percent) == (500.0, pytest.approx(70.0))
 
 
 def test_cpu_time_that_nobody_knows() -> None:
