@@ -18,12 +18,12 @@ VMSTAT = "/proc/vmstat"
 
 def of_machine(path: str = VMSTAT) -> int:
     """Since it was booted."""
-    return tree.figures(path).get("oom_kill", 0)
+    return tree.figure(path, "oom_kill")
 
 
 def of_group(folders: tuple[str, ...]) -> int:
     """Of the control group in these folders, and of those below it."""
-    return max((tree.figures(f"{folder}/memory.events").get("oom_kill", 0) for folder in folders), default=0)
+    return max((tree.figure(f"{folder}/memory.events", "oom_kill") for folder in folders), default=0)
 
 
 def of_job(folders: tuple[str, ...], risen: int, died_of: int) -> int:

@@ -42,6 +42,16 @@ if TYPE_CHECKING:
     from gsched.run.supervisor.job_process import Nowhere, Output
 
 
+def as_json(value: object) -> bytes:
+    """As JSON. Names of files may hold bytes that are not UTF-8, which only the standard library writes down; it takes
+    several times as long, and each supervisor writes three of them.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, default=msgspec.to_builtins).encode()
+
+
 class AttemptFolder:
     """The one at `path`."""
 
@@ -68,7 +78,7 @@ class AttemptFolder:
         except FileExistsError:
             return False
         try:
-            os.write(fd, json.dumps(claim).encode())
+            os.write(fd, as_json(claim))
         except OSError:  # a full disk: nobody has started anything, so leave the attempt unclaimed
             os.unlink(f"{self.path}/{CLAIM}")
             os.close(fd)
@@ -118,7 +128,7 @@ class AttemptFolder:
             "stderr_from": error.size,
             "stderr_inode": (error.device, error.inode),
         }
-        write_file(f"{self.path}/{STARTED}", json.dumps(record).encode())
+        write_file(f"{self.path}/{STARTED}", as_json(record))
         self._started_fd = os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC)
 
     def is_suspended(self) -> bool:
@@ -148,15 +158,14 @@ class AttemptFolder:
     def write_unkillable(self, named: list[tuple[int, str]]) -> bool:
         """Who does not end by SIGKILL, number and name of each; False when it could not be written."""
         try:
-            replace_file(f"{self.path}/{UNKILLABLE}", json.dumps(named).encode())
+            replace_file(f"{self.path}/{UNKILLABLE}", as_json(named))
         except OSError:  # a full disk: the next look tries again
             return False
         return True
 
     def write_status(self, result: dict[str, object], problem: AnyText) -> None:
         """Write the last word, and do not leave before it is written: nobody else knows it."""
-        status = {"ended_at": time.time(), **result, "problem": problem}
-        data = json.dumps(status, default=msgspec.to_builtins).encode()
+        data = as_json({"ended_at": time.time(), **result, "problem": problem})
         pause_s = 0.1
         while True:
             try:
@@ -181,4 +190,4 @@ class AttemptFolder:
         for name, descriptor in ((ORDER, self._order_fd), (STARTED, self._started_fd)):
             if descriptor >= 0:
                 replace_file(f"{self.path}/{name}", os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-        replace_file(f"{self.path}/{CLAIM}", json.dumps(self._claim).encode())
+        replace_file(f"{self.path}/{CLAIM}", as_json(self._claim))

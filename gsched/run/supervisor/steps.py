@@ -6,6 +6,7 @@ Source: bsub(1), -E, -Ep and -L; lsb.queues(5), PRE_EXEC, POST_EXEC and JOB_STAR
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps each call of
 import os
 import signal
 from collections.abc import Callable
@@ -35,8 +36,8 @@ _RESETTABLE = tuple(
 def default_signals() -> None:
     """Treat all signals as a fresh process does, none of them blocked."""
     for signum in _RESETTABLE:
-        signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _signal.signal(signum, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def fork_step(

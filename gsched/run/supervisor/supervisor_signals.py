@@ -9,6 +9,7 @@ host_parts; a job's come from the agent (run.attempts.attempt_ending).
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps each call of, into enumerations and back
 import os
 import signal
 from collections.abc import Callable
@@ -29,11 +30,11 @@ def detach(become_subreaper: Callable[[], object]) -> None:
     """Cut what ties a fresh child to the fork server: its session, signals, and terminal or log."""
     os.setsid()
     become_subreaper()
-    signal.set_wakeup_fd(-1)
-    signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
+    _signal.set_wakeup_fd(-1)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, AWAITED)
     for signum in AWAITED:
-        signal.signal(signum, signal.SIG_DFL)
+        _signal.signal(signum, _signal.SIG_DFL)
     for signum in IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
+        _signal.signal(signum, _signal.SIG_IGN)
     os.dup2(0, 2)  # 0 is /dev/null; 2 is the agent's log, which may be a pipe
     os.umask(0o077)

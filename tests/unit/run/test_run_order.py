@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from run_host import Host
 
+from gsched.base.coded_text import coded
 from gsched.run.account import UnixAccount
 from gsched.run.attempt_files import LIMITS, ORDER
 from gsched.run.order import AttemptLimits, JobStep, Order, read_order, written_order
 from gsched.run.report.job_report import ReportFacts
-from gsched.run.supervisor.attempt_folder import AttemptFolder
+from gsched.run.supervisor.attempt_folder import AttemptFolder, as_json
 from gsched.run.task_files import TaskOrder, write_order
 from gsched.run.task_files import read_order as read_task_order
 
@@ -43,6 +44,18 @@ def folder_with(path: Path, order: bytes) -> AttemptFolder:
 
 def test_the_supervisor_reads_the_order_that_was_written(tmp_path: Path) -> None:
     assert folder_with(tmp_path, written_order(FULL)).order() == FULL == read_order(written_order(FULL))
+
+
+def test_an_order_whose_texts_are_all_utf8_is_read_alike(tmp_path: Path) -> None:
+    order = msgspec.structs.replace(FULL, command="run é", environment={"NAME": "é", "TEXT": 'a"\\\n\u2028'})
+    assert folder_with(tmp_path, written_order(order)).order() == order
+
+
+def test_what_a_supervisor_writes_down_may_name_files_that_are_no_utf8() -> None:
+    for name in ("/home/é", "/home/\udce9"):
+        record = {"stdout": name, "inode": (1, 2), "at": 1.5, "none": None, "problem": coded("start.failed")}
+        read = json.loads(as_json(record))
+        assert read == {**record, "inode": [1, 2], "problem": {"code": "start.failed"}}
 
 
 def test_an_order_of_another_version_has_defaults_for_what_that_did_not_know(tmp_path: Path) -> None:
