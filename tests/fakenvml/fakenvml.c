@@ -17,6 +17,7 @@
  *   gpu.0.delay_ms=MS              every call about GPU 0 takes so long
  *   gpu.0.slowdown=90 .remap_failed=1
  *   gpu.0.recovery=1               the recovery action that the driver wants; absent: it does not say
+ *   gpu.0.power_limit_mw=          the most power that it may draw; absent: it does not say
  *   gpu.0.energy_mj=               its counter of energy; absent: it has none
  *   gpu.0.proc_util=PID:SM:MEM,... what its processes use; absent: it does not tell, empty: none has used it
  *   gpu.0.nvlink_tx_kib= .nvlink_rx_kib= .pcie_tx_bytes= .pcie_rx_bytes=   counters; absent: it has none
@@ -424,6 +425,14 @@ EXPORT code nvmlDeviceGetTemperatureV(device gpu, temperature_v1 *value) {
 EXPORT code nvmlDeviceGetPowerUsage(device gpu, unsigned *milliwatts) {
     ENTER(gpu);
     *milliwatts = (unsigned)of_gpu(gpu, "power_mw", 60000);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetEnforcedPowerLimit(device gpu, unsigned *milliwatts) {
+    ENTER(gpu);
+    long limit = of_gpu(gpu, "power_limit_mw", -1);
+    if (limit < 0) return NOT_SUPPORTED;
+    *milliwatts = (unsigned)limit;
     return OK;
 }
 

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
-from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
+from gsched.agent.gpu_use.use_sample import UseSample
+from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.base.clock import Clock
 from gsched.base.ids import attempt_name
+from gsched.model.gpus.gpu_idle import GpuIdleness, IdleLimits
 from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -43,7 +45,7 @@ async def no_gpus(uuids: Collection[str]) -> Mapping[str, DeviceUse]:
 
 class GpuUseRecorder:
     """That of one host. `running()`: what attempts hold that have started and not ended; `holding()`: what all hold;
-    `folder(key)`: where an attempt's files lie.
+    `folder(key)`: where an attempt's files lie; `is_suspended(key)`: whether it is.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class GpuUseRecorder:
         holding: Callable[[], Parts],
         owners: Callable[[Iterable[int]], Mapping[int, str]],
         folder: Callable[[AttemptKey], Path],
+        is_suspended: Callable[[AttemptKey], bool] = lambda key: False,
     ) -> None:
         self._host = host
         self._clock = clock
@@ -64,6 +67,9 @@ class GpuUseRecorder:
         self._holding = holding
         self._owners = owners
         self._folder = folder
+        self._is_suspended = is_suspended
+        self._limits: dict[AttemptKey, IdleLimits] = {}
+        """Of attempts that the master has told how to judge them, and that have no totals yet."""
         self._totals: dict[AttemptKey, list[DeviceTotals]] = {}
         self._due: dict[AttemptKey, tuple[float, float]] = {}
         """Attempt -> when its next sample is due (monotonic), and the pause after that."""
@@ -145,18 +151,40 @@ class GpuUseRecorder:
         if key not in self._totals:
             kept = use_files.read(self._folder(key))
             self._totals[key] = kept or self._first(part, samples, now)
+            self.judge_by(key, self._limits.pop(key, None))
             if not kept:
                 use_files.write(self._folder(key), self._totals[key])
                 return
+        is_suspended = self._is_suspended(key)
         for totals in self._totals[key]:
             if totals.uuid in samples:
-                totals.add(samples[totals.uuid], now, self.interval_s)
+                totals.add(samples[totals.uuid], now, self.interval_s, is_suspended=is_suspended)
+            else:
+                totals.idle.is_known = False
         use_files.write(self._folder(key), self._totals[key])
 
     def _first(self, part: HostAllocation, samples: Mapping[str, UseSample], now: float) -> list[DeviceTotals]:
         """From now on; the first look tells where the counters stand, and nothing of a time before it."""
         nothing = UseSample()
         return [begun(gpu.uuid, gpu.index, now, self.interval_s, samples.get(gpu.uuid, nothing)) for gpu in part.gpus]
+
+    def judge_by(self, key: AttemptKey, limits: IdleLimits | None) -> None:
+        """From now on its GPUs count as idle below these limits; None: as before."""
+        if limits is not None and key in self._totals:
+            for totals in self._totals[key]:
+                totals.idle.judge_by(limits)
+        elif limits is not None and key in self._running():
+            self._limits[key] = limits
+
+    def limits(self, key: AttemptKey) -> IdleLimits:
+        """Those that it is judged by."""
+        totals = self._totals.get(key)
+        return totals[0].idle.limits if totals else self._limits.get(key, IdleLimits())
+
+    def idleness(self, key: AttemptKey) -> tuple[GpuIdleness, ...]:
+        """How idle its GPUs are; empty when nobody has looked yet."""
+        found = [each.idle.told(self._host, each.index, each.uuid) for each in self._totals.get(key, ())]
+        return tuple(found) if any(each.samples for each in self._totals.get(key, ())) else ()
 
     def summary(self, key: AttemptKey) -> tuple[GpuUsage, ...]:
         """What is known of the attempt so far; empty when nothing is."""
@@ -174,6 +202,7 @@ class GpuUseRecorder:
             return ()
         finally:
             self._totals.pop(key, None)
+            self._limits.pop(key, None)
 
     async def _end(self, key: AttemptKey, part: HostAllocation) -> tuple[GpuUsage, ...]:
         if key not in self._totals:

@@ -10,7 +10,9 @@ import math
 
 import msgspec
 
+from gsched.agent.gpu_use.idle_clock import IdleClock
 from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
+from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.model.gpus import clock_reasons
 from gsched.model.gpus.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage
 
@@ -20,24 +22,6 @@ MOST_MIB_S = 4e6
 """No device sends or receives more over its links."""
 GAP = 3.0
 """From so many usual intervals on nobody has looked in between."""
-
-
-class UseSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a device is one attempt's at one moment; None: unknown."""
-
-    sm_percent: float | None = None
-    traffic_percent: float | None = None
-    mem_mib: float | None = None
-    power_w: float | None = None
-    energy_j: float | None = None
-    """The device's counter, as long as the attempt has it for itself."""
-    throttle: int | None = None
-    """Why the clocks of a device that it has for itself are low; the same holds for what follows."""
-    counters: dict[str, float] = {}
-    rates: dict[str, float] = {}
-    profile: dict[str, float] = {}
-    processes: int | None = None
-    """Of the attempt, on the device."""
 
 
 class CounterSum(msgspec.Struct, array_like=True):
@@ -84,11 +68,16 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
     counters: dict[str, CounterSum] = {}
     counted_j: float | None = None
     by_power_j: float | None = None
+    idle: IdleClock = msgspec.field(default_factory=IdleClock)
 
-    def add(self, sample: UseSample, at: float, interval_s: float) -> None:
-        """A sample at `at` (UTC seconds); `interval_s`: the usual time between two."""
+    def add(self, sample: UseSample, at: float, interval_s: float, *, is_suspended: bool = False) -> None:
+        """A sample at `at` (UTC seconds); `interval_s`: the usual time between two. `is_suspended`: the attempt is, so
+        that it cannot be blamed for being idle.
+        """
         passed_s = at - self.last_at
         seconds = max(0.0, passed_s if passed_s <= GAP * interval_s else interval_s)
+        if not is_suspended:
+            self.idle.add(sample, at, seconds, unseen_w=self._unseen_w(sample, passed_s, seconds))
         self._add_energy(sample, passed_s, seconds, interval_s)
         self._add_counters(sample, passed_s, seconds, interval_s)
         self.last_at = at
@@ -114,6 +103,15 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             self.no_process_s += seconds if sample.processes == 0 else 0.0
         if sample.throttle is not None:
             self._add_throttling(sample.throttle, seconds)
+
+    def _unseen_w(self, sample: UseSample, passed_s: float, seconds: float) -> float | None:
+        """Mean power since the last sample, by the counter, where that is longer ago than this one stands for, or this
+        one does not tell how busy the device was.
+        """
+        before, now = self.last_energy_j, sample.energy_j
+        if before is None or now is None or now < before or passed_s <= 0.0:
+            return None
+        return (now - before) / passed_s if passed_s > seconds or sample.sm_percent is None else None
 
     def _add_throttling(self, reasons: int, seconds: float) -> None:
         self.clocked_s += seconds

@@ -24,7 +24,9 @@ class ProcessUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pid: int
     sm_percent: float | None = None
-    """Its share of the time in which the device computed."""
+    """Its share of the time in which the device computed, the mean since the last look."""
+    sm_peak: float | None = None
+    """The most of it at any time since then."""
     used_mib: float | None = None
 
 
@@ -38,6 +40,8 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Share of the last moments in which its memory was read or written."""
     used_mib: float | None = None
     power_w: float | None = None
+    power_limit_w: float | None = None
+    """The most that it may draw."""
     energy_j: float | None = None
     """All that it has consumed since the driver was loaded."""
     throttle: int | None = None

@@ -21,6 +21,7 @@ _MIB = 1024 * 1024
 _MOST_MW = 10_000_000
 _MOST_MJ = 1 << 62
 _MOST_ERRORS = 1 << 53
+_NOT_BUSY = (0.0, 0.0)
 _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 
 
@@ -48,6 +49,7 @@ class UseReader:
             traffic_percent=_percent(None if rates is None else rates.memory),
             used_mib=_used_mib(api, read),
             power_w=_within(read("nvmlDeviceGetPowerUsage"), _MOST_MW, 1000.0),
+            power_limit_w=_within(read("nvmlDeviceGetEnforcedPowerLimit"), _MOST_MW, 1000.0) or None,
             energy_j=_within(read("nvmlDeviceGetTotalEnergyConsumption"), _MOST_MJ, 1000.0),
             throttle=read_clock_reasons(read),
             counters={**read_traffic(api, read), **_errors(read)},
@@ -66,14 +68,15 @@ class UseReader:
             ProcessUse(
                 pid=pid,
                 # Of one that is not listed there the driver says by that that it did not compute.
-                sm_percent=None if busy is None else busy.get(pid, 0.0),
+                sm_percent=None if busy is None else busy.get(pid, _NOT_BUSY)[0],
+                sm_peak=None if busy is None else busy.get(pid, _NOT_BUSY)[1],
                 used_mib=None if used[pid] is None else (used[pid] or 0) / _MIB,
             )
             for pid in sorted(used)[:MOST_LISTED]
         )
 
-    def _sm_percents(self, api: Any, read: GpuReader, uuid: str) -> dict[int, float] | None:
-        """Process id -> its mean use since the last look; None where the driver does not tell."""
+    def _sm_percents(self, api: Any, read: GpuReader, uuid: str) -> dict[int, tuple[float, float]] | None:
+        """Process id -> its mean use since the last look, and the most of it; None where the driver does not tell."""
         since_us = self._told_us.get(uuid, 0)
         try:
             samples = api.nvmlDeviceGetProcessUtilization(read.handle, since_us)
@@ -89,7 +92,7 @@ class UseReader:
         latest_us = max((int(each.timeStamp) for each in samples), default=0)
         if latest_us:
             self._told_us[uuid] = latest_us  # also an earlier one: its clock was set back
-        return {pid: sum(values) / len(values) for pid, values in found.items()}
+        return {pid: (sum(values) / len(values), float(max(values))) for pid, values in found.items()}
 
     def _was_set_back(self, api: Any, read: GpuReader, uuid: str) -> bool:
         """Whether the driver's clock stands earlier than what it told last: nothing is newer than that, whatever the

@@ -12,9 +12,10 @@ import pytest
 from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder
 from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
-from gsched.agent.gpu_use.use_totals import UseSample
+from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.base.ids import attempt_name
 from gsched.model.gpus.gpu_curve import MOST_PACKED, MOST_POINTS, GpuCurve, unpack
+from gsched.model.gpus.gpu_idle import IdleLimits
 from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage, ProcessUse
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -50,6 +51,7 @@ class Host:
         self.spool = spool
         self.clock = ManualClock()
         self.running: dict[AttemptKey, HostAllocation] = {}
+        self.suspended: set[AttemptKey] = set()
         self.uses: dict[str, DeviceUse] = {}
         self.owner: dict[int, str] = {}
         self.looks: list[Collection[str]] = []
@@ -64,6 +66,7 @@ class Host:
             holding=lambda: self.running,
             owners=self.owners,
             folder=lambda key: self.spool / attempt_name(*key),
+            is_suspended=lambda key: key in self.suspended,
         )
 
     async def read(self, uuids: Collection[str]) -> Mapping[str, DeviceUse]:
@@ -367,3 +370,73 @@ def test_processes_are_hidden_where_a_gpu_computes_without_any() -> None:
         *(True, True, True),
     ]
     assert not hidden.are_on(busy(0.0, ProcessUse(pid=1))) and not hidden.are_on(busy(0.0))
+
+
+def held_idle(**values: float) -> DeviceUse:
+    process = ProcessUse(pid=11, used_mib=300.0, sm_peak=values.get("peak"))
+    return DeviceUse(uuid="GPU-a", sm_percent=0.0, traffic_percent=0.0, power_w=60.0, processes=(process,))
+
+
+def test_how_idle_the_gpus_of_an_attempt_are(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": held_idle()}
+    host.start(KEY, part("GPU-a"))
+    assert host.recorder.idleness(KEY) == ()  # nobody has looked for any time yet
+    for _ in range(6):
+        host.sample(held_idle(), after_s=10.0)
+    (idle,) = host.recorder.idleness(KEY)
+    assert (idle.host, idle.index, idle.uuid, idle.kind, idle.idle_s) == ("h", 0, "GPU-a", "held", 60.0)
+    # kill -9 of the agent: the next one goes on, and loses no more than the time in which nobody looked.
+    host.recorder = host.agent()
+    assert host.recorder.idleness(KEY) == ()
+    host.sample(held_idle(), after_s=500.0)
+    (idle,) = host.recorder.idleness(KEY)
+    assert (idle.kind, idle.idle_s, idle.since) == ("held", 70.0, idle.since)
+    # One process that worked for a moment between two looks.
+    host.sample(held_idle(peak=60.0), after_s=10.0)
+    assert host.recorder.idleness(KEY)[0].idle_s == 0.0
+
+
+def test_an_attempt_that_is_suspended_is_not_idle(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": held_idle()}
+    host.start(KEY, part("GPU-a"))
+    for number in range(10):
+        if number in (2, 7):
+            host.suspended ^= {KEY}
+        host.sample(held_idle(), after_s=10.0)
+    assert host.recorder.idleness(KEY)[0].idle_s == 50.0
+
+
+def test_a_gpu_that_does_not_answer_is_not_judged(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": held_idle()}
+    host.start(KEY, part("GPU-a"))
+    host.sample(held_idle(), after_s=10.0)
+    assert host.recorder.idleness(KEY)[0].is_known
+    host.uses = {}
+    host.sample(None, after_s=10.0)
+    assert not host.recorder.idleness(KEY)[0].is_known
+
+
+def test_limits_that_an_attempt_is_judged_by(host: Host) -> None:
+    host.owner = {11: "7.1"}
+    host.uses = {"GPU-a": held_idle()}
+    host.running[KEY] = part("GPU-a")
+    (host.spool / "7.1").mkdir()
+    told = IdleLimits(util=20.0)
+    host.recorder.judge_by(OTHER, told)  # of no attempt here
+    host.recorder.judge_by(KEY, told)
+    assert (host.recorder.limits(KEY), host.recorder.limits(OTHER)) == (told, IdleLimits())
+    for _ in range(3):
+        host.sample(busy(15.0, ProcessUse(pid=11)), after_s=10.0)
+    assert host.recorder.idleness(KEY)[0].kind == ""  # there is traffic
+    for _ in range(3):
+        host.sample(held_idle(), after_s=10.0)
+    host.recorder = host.agent()
+    host.sample(held_idle(), after_s=10.0)
+    assert host.recorder.limits(KEY) == told
+    host.recorder.judge_by(KEY, IdleLimits(util=7.0))
+    assert host.recorder.limits(KEY) == IdleLimits(util=7.0)
+    host.end(KEY)
+    assert host.recorder.limits(KEY) == IdleLimits()

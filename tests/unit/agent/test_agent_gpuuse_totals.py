@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
-from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
+from gsched.agent.gpu_use.use_sample import UseSample
+from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.model.gpus.gpu_curve import MOST_POINTS
 from gsched.model.gpus.gpu_use import GpuUsage, of_job
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import pytest
 from bounded_loop import run_async
 
-from gsched.agent.gpu_use.use_totals import DeviceTotals, UseSample, begun
+from gsched.agent.gpu_use.use_sample import UseSample
+from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
 from gsched.probe.gpu import NullProbe
 from gsched.probe.nvidia.nvml_child import NvmlProbe
@@ -40,6 +41,7 @@ def use(*indexes: int) -> tuple[DeviceUse, ...]:
 
 def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
     machine.say("gpu.1.util=42", "gpu.1.mem_util=7", "gpu.1.used_mib=500", "gpu.1.power_mw=250500")
+    machine.say("gpu.1.power_limit_mw=400000")
     machine.say("gpu.1.energy_mj=123456789", f"gpu.1.procs=11:{400 * MIB},12:{100 * MIB},13")
     machine.say("gpu.1.proc_util=11:40:5,12:2:1,14:255:0", "clock=100")
     machine.say(f"gpu.1.throttle={0x44}", "gpu.1.ecc=2", "gpu.1.ecc_corrected=9")
@@ -52,6 +54,7 @@ def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
             traffic_percent=7.0,
             used_mib=500.0,
             power_w=250.5,
+            power_limit_w=400.0,
             energy_j=123456.789,
             throttle=0x44,
             counters={
@@ -63,9 +66,9 @@ def test_all_that_nvml_tells_of_the_use_of_a_gpu(machine: Machine) -> None:
                 "ecc_corrected": 9.0,
             },
             processes=(
-                ProcessUse(pid=11, sm_percent=40.0, used_mib=400.0),
-                ProcessUse(pid=12, sm_percent=2.0, used_mib=100.0),
-                ProcessUse(pid=13, sm_percent=0.0),
+                ProcessUse(pid=11, sm_percent=40.0, sm_peak=40.0, used_mib=400.0),
+                ProcessUse(pid=12, sm_percent=2.0, sm_peak=2.0, used_mib=100.0),
+                ProcessUse(pid=13, sm_percent=0.0, sm_peak=0.0),
             ),
         ),
     )
