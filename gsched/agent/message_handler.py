@@ -18,6 +18,8 @@ from gsched.agent.output import terminal_questions
 from gsched.agent.output.output_tail import answer
 from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
+from gsched.model.gpus.gpu_idle import IdleLimits
+from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2
 
 
@@ -87,6 +89,13 @@ class MessageHandler:
         match message.WhichOneof("kind"):
             case "open_gpu":
                 self._background.beside(self._open_gpu(message.open_gpu.uuid))
+            case "judge_idleness":
+                told = message.judge_idleness
+                self._attempts.gpu_use.judge_by((told.job_id, told.attempt), from_proto(told.limits, IdleLimits))
+            case "warn_idle":
+                # Mail takes its time: no order about the attempt waits for it.
+                key = (message.warn_idle.job_id, message.warn_idle.attempt)
+                self._background.beside(self._attempts.idle_warnings.tell(key, message.warn_idle))
             case "send_notice":
                 self._notices.order(message.send_notice)
             case "forget_notices":

@@ -42,6 +42,38 @@ SENTENCES: dict[str, str] = {
     ),
     "note.most_requeues": ("it exited with {0} and is not requeued again: {1} times are the most (MAX_JOB_REQUEUE)"),
     "note.most_retries": "it failed ({0}) and does not run again: {1} times are the most (RETRY)",
+    # Idle GPUs of a job (GPU_IDLE).
+    "idle.warned": "All {1} GPU(s) of job {0} have done no work for {2}, {3} ({4}): GPU_IDLE of queue {5}",
+    "idle.kind.no_process": "without a process of the job",
+    "idle.kind.held": "with memory held and no work yet",
+    "idle.kind.stopped": "after they had worked",
+    "idle.kind.faked": "with use that is none",
+    "idle.gpu.no_process": "GPU {0} of {1}: no process of the job",
+    "idle.gpu.held": "GPU {0} of {1}: use at most {2} %, memory traffic at most {3} %, {4} MiB held, no work yet",
+    "idle.gpu.stopped": "GPU {0} of {1}: use at most {2} %, memory traffic at most {3} %, {4} MiB held, it has worked",
+    "idle.gpu.faked": (
+        "GPU {0} of {1}: use of {2} % and more with memory traffic of at most {3} % and at most {4} W, "
+        "as of a program that only keeps it busy, or hangs in NCCL"
+    ),
+    "idle.more_gpus": "{0} more",
+    "idle.follows.notify": "Nothing more is done about it",
+    "idle.follows.requeue": "If they stay idle for {0} more, the job is ended and waits again",
+    "idle.follows.kill": "If they stay idle for {0} more, the job is killed",
+    "idle.advice.ask": "If that is meant: gmod --gpu-idle-ok REASON {0}",
+    "idle.acted.requeue": (
+        "It is requeued: its GPUs have done no work for {0}, {1}, {2} of it after the warning (GPU_IDLE of queue {3})"
+    ),
+    "idle.acted.kill": (
+        "It is killed: its GPUs have done no work for {0}, {1}, {2} of it after the warning (GPU_IDLE of queue {3})"
+    ),
+    "idle.kept.not_rerunnable": "Its GPUs are still idle, and it is not requeued, for it is not rerunnable (-r)",
+    "idle.kept.most_requeues": (
+        "Its GPUs are still idle, and it is not requeued again: {0} times are the most (MAX_JOB_REQUEUE)"
+    ),
+    "idle.over.works": "Its GPUs work again: the warning of idle GPUs is taken back",
+    "idle.over.anew": "The warning of idle GPUs is taken back: their idle time counts anew",
+    "idle.over.exempt": "The warning of idle GPUs is taken back: the job is exempt",
+    "idle.over.no_rule": "The warning of idle GPUs is taken back: its queue has no GPU_IDLE",
     "note.notice_not_sent": "The notice of the {0} was not sent by {1}: {2}",
     # Notices: what a warning tells, and why one was not sent.
     "notice.sent": "Notice of the {0} sent by {1}",
@@ -178,6 +210,7 @@ SENTENCES: dict[str, str] = {
     "efficiency.in_report": "Efficiency: {0} (geff {1})",
     # Why an attempt was given up and the job waits again.
     "requeue.asked": "Job has been requeued",
+    "requeue.idle": "its GPUs did no work for {0} (GPU_IDLE)",
     "requeue.preempted": "preempted by job {0}",
     "requeue.failure": "it failed ({0}) and runs again, {1} of {2} times (RETRY)",
     "requeue.exit_code": "it exited with {0}, which requeues it",
@@ -291,6 +324,7 @@ SENTENCES: dict[str, str] = {
     "gpu.more_not_offered": "{0} more GPUs not offered",
     "list.comma": "{0}, {1}",
     "list.semicolon": "{0}; {1}",
+    "list.sentences": "{0}. {1}",
     "list.and": "{0} and {1}",
     "limit.queue_full": "The queue has reached its job slot limit",
     "limit.queue_too_few": "The queue has not enough job slots for the parallel job",
@@ -408,6 +442,7 @@ SENTENCES: dict[str, str] = {
     "warning.waits_for_host": "{0}: the job waits until one has",
     "warning.no_mail_program": "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
     "warning.no_mail_time": "Warning: no mail will be sent: -u says to whom, -B, -N or -Ne when",
+    "warning.no_gpu_idle": "Warning: queue {0} has no GPU_IDLE: --gpu-idle-ok has no effect there",
     "warning.no_notices": "Warning: no notices by {0}: GSCHED_NOTIFY of lsf.conf does not allow them",
     "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
     "warning.rounded_up": "rounded up to whole minutes: {0}",
@@ -442,6 +477,7 @@ SENTENCES: dict[str, str] = {
     "refusal.exclusive": "{0}: Queue does not accept EXCLUSIVE jobs",
     "refusal.interactive": "{0}: Queue does not accept interactive jobs",
     "refusal.not_interactive": "{0}: Queue only accepts interactive jobs",
+    "refusal.gpu_idle_ok": "{0}: Queue does not let jobs say that their GPUs may be idle (GPU_IDLE has no ok=yes)",
     "refusal.most_tasks": "Too many processors requested: -n {1}, queue {0} allows {2}",
     "refusal.fewest_tasks": "Too few processors requested: -n {1}, queue {0} wants {2}",
     "refusal.slots": "Too many processors requested: -n {1}, queue {0} allows {2} slots ({3})",

@@ -285,9 +285,11 @@ def _read(folder: _Folder) -> _Files:
     judge = RequirementJudge(
         shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit
     )
-    known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
-    queues = read_queues(folder.sections("lsb.queues"), known, findings)
     applications = read_applications(folder.sections("lsb.applications"), judge, findings)
+    known = Known(
+        hosts.names, users.names, shared.resources, judge, params.sleep_s, applications, conf.timing.gpu_use_s
+    )
+    queues = read_queues(folder.sections("lsb.queues"), known, findings)
     _check_default_application(folder, params, applications)
     named = NamedMembers(users.names, hosts.names, queues, shared.resources, conf.unit, applications)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)

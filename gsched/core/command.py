@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gsched.model.config import ClusterConfig
+from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
@@ -323,6 +324,8 @@ class HostReported:
     load: LoadReport | None = None
     gpus: GpuReport | None = None
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
+    idle: dict[AttemptKey, AttemptIdleness] = field(default_factory=dict)
+    """Of those of `usage` that hold GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gsched.model.gpus.gpu_idle import IdleLimits, IdleWarning
 from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.host_ledger import AttemptKey
 
@@ -74,6 +75,24 @@ class LimitAttempt(Instruction):
 
     job_id: int
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeIdleness(Instruction):
+    """Its GPUs count as idle below these figures from now on."""
+
+    job_id: int
+    attempt: int
+    limits: IdleLimits
+
+
+@dataclass(frozen=True, slots=True)
+class WarnIdle(Instruction):
+    """Tell its owner that its GPUs are idle; the agent ignores a number that it has told already."""
+
+    job_id: int
+    attempt: int
+    warning: IdleWarning
 
 
 @dataclass(frozen=True, slots=True)

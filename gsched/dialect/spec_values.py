@@ -347,6 +347,14 @@ def _mail_user(text: str, around: ValueContext) -> SpecValues:
     return {"mail_user": text.strip()}
 
 
+def _idle_ok(text: str, around: ValueContext) -> SpecValues:
+    if not text.strip():
+        raise BadRequest("--gpu-idle-ok needs a reason that is not empty")
+    if len(text) > MAX_TEXT:
+        raise BadRequest(f"--gpu-idle-ok: the reason is longer than {MAX_TEXT} characters")
+    return {"gpu_idle_ok": " ".join(text.split())}
+
+
 def _copy(text: str) -> str:
     found = _COPY.fullmatch(text.strip())
     if found is None:
@@ -363,6 +371,8 @@ def _warning_signal(text: str, around: ValueContext) -> SpecValues:
 
 READERS: Mapping[str, ValueReader] = {
     "J": _name,
+    "-gpu-idle-ok": _idle_ok,
+    "gpu-idle-ok": _idle_ok,
     "Jd": _description,
     "q": _queue,
     "n": _slots,
@@ -441,6 +451,7 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "error_file": ("e", "eo"),
     "input_file": ("i", "is"),
     "mail_user": ("u",),
+    "gpu_idle_ok": ("-gpu-idle-ok", "gpu-idle-ok"),
     "notices": ("-notify",),
     **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.base.coded_text import AnyText
+from gsched.model.gpus.gpu_idle import IdleWarning
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.jobs.notice import Notice
 from gsched.model.ledgers.allocation import Allocation
@@ -167,6 +168,30 @@ class JobNoted(JobEvent, frozen=True, kw_only=True, tag="job_noted"):
     is_warning: bool = True
 
 
+class JobIdleWarned(JobEvent, frozen=True, kw_only=True, tag="job_idle_warned"):
+    """All GPUs of the job have been idle for so long (GPU_IDLE) that it was told."""
+
+    attempt: int
+    warning: IdleWarning
+
+
+class JobIdleActed(JobEvent, frozen=True, kw_only=True, tag="job_idle_acted"):
+    """What follows a warning was done, or could not be: `text` says which, and why."""
+
+    attempt: int
+    number: int
+    action: str
+    text: AnyText
+
+
+class JobIdleOver(JobEvent, frozen=True, kw_only=True, tag="job_idle_over"):
+    """The warning with this number is taken back; `text` says why. The next one counts anew."""
+
+    attempt: int
+    number: int
+    text: AnyText
+
+
 class JobFinished(JobEvent, frozen=True, kw_only=True, tag="job_finished"):
     """The attempt is over and what it held is free again, on other hosts than the first when its part there has ended;
     `attempt` is 0 for a job that never ran.
@@ -213,6 +238,8 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     preempted_by: int = 0
     gpu_fault: AnyText = ""
     """The system asks, because a GPU of the job has failed: which one, and how."""
+    reason: AnyText = ""
+    """Why the system asks otherwise."""
 
 
 class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
@@ -465,6 +492,9 @@ AnyEvent = (
     | JobPartEnded
     | JobMessagePosted
     | JobNoted
+    | JobIdleWarned
+    | JobIdleActed
+    | JobIdleOver
     | JobFinished
     | JobPostProcessed
     | ArrayElementsFinished

@@ -300,6 +300,15 @@ class ProcessExecutor:
         name = attempt_name(job_id, attempt)
         self._spool.say_instead(name, facts, sentence, self._account(name))
 
+    def say(self, job_id: int, attempt: int, text: str) -> None:
+        """Put a line to the end of what the job prints. Blocks as its file system does. Raises OSError."""
+        name = attempt_name(job_id, attempt)
+        self._spool.say(name, text, self._account(name))
+
+    def is_suspended(self, job_id: int, attempt: int) -> bool:
+        """Whether it was suspended and not resumed."""
+        return self._spool.is_suspended(attempt_name(job_id, attempt))
+
     def report_text(self, job_id: int, attempt: int, facts: ReportFacts, result: AttemptResult) -> str:
         """The report as it is mailed. Raises OSError."""
         name, most = attempt_name(job_id, attempt), MAILED_OUTPUT

@@ -33,6 +33,7 @@ from gsched.run.report.job_report import (
     SCRIPT_SHOWN,
     ReportedRun,
     ReportFacts,
+    append,
     beginning_of,
     report_text,
     write_instead,
@@ -352,6 +353,15 @@ class Spool:
             return
         with self._opened(name, started.stdout, os.O_RDWR, account, started.stdout_inode) as fd:
             write_instead(fd, facts, started.stdout_room, sentence)
+
+    def say(self, name: str, text: str, account: UnixAccount | None = None) -> None:
+        """Put a line to the end of what the job prints: of its errors, where these have a file. Raises OSError."""
+        started = self.started(name)
+        if started is None:
+            return
+        path, inode = started.stderr, started.stderr_inode
+        with self._opened(name, path, os.O_RDWR | os.O_APPEND, account, inode) as fd:
+            append(fd, text.replace("\n", " ") + "\n")
 
     def _texts(
         self, name: str, facts: ReportFacts, result: AttemptResult, started: Started, now: float

@@ -26,6 +26,7 @@ from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder, ReadGpus, no_gpus
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.failure_diagnosis import ErrorsOf, FailureDiagnosis, no_errors
+from gsched.agent.output.idle_warnings import IdleWarnings
 from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
@@ -38,6 +39,7 @@ from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -98,6 +100,7 @@ class Attempts:
             holding=self.holdings.all,
             owners=gpu_owners or self.owners,
             folder=self.folder,
+            is_suspended=lambda key: self._executor.is_suspended(*key),
         )
         self.unkillable = UnkillableReports(send)
         self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
@@ -129,6 +132,8 @@ class Attempts:
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._blocking = BlockingPool()
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
+        sender = f"LSF System <{user_name(uid)}@{host}>"
+        self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, surroundings)
@@ -318,6 +323,7 @@ class Attempts:
         self._elsewhere.discard(key)
         self._blames.pop(key, None)
         self._failed.discard(key)
+        self.idle_warnings.forget(key)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
 
@@ -345,12 +351,20 @@ class Attempts:
             usage = self._executor.usage(*key) if key not in self._ended else None
             if usage is not None:
                 usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key))
-                fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
+                told = report.attempts.add(job_id=key[0], attempt=key[1])
+                fill(told.usage, usage)
+                idle = self._idleness(key)
+                if idle.gpus:
+                    fill(told.idle, idle)
         return report if report.attempts else None
 
     def find_cpu_peak_over(self, seconds: float) -> None:
         """The peak of the CPU use of jobs is that of the mean over so many; 0, from a master of before: as it was."""
         self._executor.cpu_peak_window_s = seconds or self._executor.cpu_peak_window_s
+
+    def _idleness(self, key: AttemptKey) -> AttemptIdleness:
+        limits, warned = self.gpu_use.limits(key), self.idle_warnings.last(key)
+        return AttemptIdleness(limits=limits, warned=warned, gpus=self.gpu_use.idleness(key))
 
     def folder(self, key: AttemptKey) -> Path:
         """Where its files lie, while it is known."""

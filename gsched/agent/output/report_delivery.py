@@ -131,6 +131,12 @@ class ReportDelivery:
             return problem
         return ""
 
+    async def send(
+        self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: str, account: UnixAccount | None
+    ) -> None:
+        """A mail about something else, once for each `mark`; what is wrong is logged."""
+        await self._mailed(key, mail, mark, subject, lambda: text, account)
+
     async def _report(self, key: AttemptKey, facts: ReportFacts, result: AttemptResult) -> None:
         """Put the report into the output file: whoever hears that a job is done can read it."""
         writing = partial(self._executor.report, *key, facts, result)

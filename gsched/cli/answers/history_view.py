@@ -19,6 +19,7 @@ from gsched.cli.render.jobs.job_devices import gpus_of
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
 from gsched.model import event as events
+from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.hosts.host import Gpu
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import AttemptResult, Usage
@@ -150,13 +151,8 @@ class _Teller:
                     if event.by_system
                     else history.resumed(event.at, state=state)
                 )
-            case events.JobSignalRequested() if event.gpu_fault:
-                yield Remark(at=event.at, text="The system ends the job because a GPU of it has failed")
-            case events.JobSignalRequested() if event.lost_part:
-                text = f"The system ends the job because its part on host <{event.lost_part}> has ended"
-                yield Remark(at=event.at, text=text)
             case events.JobSignalRequested():
-                yield history.signalled(event.at, signal_name(event.signal), event.by)
+                yield _signalled(event)
             case events.JobStatusLost():
                 self._before_loss = self._state
                 yield history.unreachable(event.at)
@@ -171,6 +167,8 @@ class _Teller:
                     f"Attempt {event.attempt} on host <{event.host}>, given up before, has ended: {_how(event.result)}"
                 )
                 yield Remark(at=event.at, text=text)
+            case events.JobIdleWarned() | events.JobIdleActed() | events.JobIdleOver():
+                yield _idle(event)
             case _:
                 yield from self._rearranged(event)
 
@@ -187,6 +185,8 @@ class _Teller:
             case events.JobRequeueRequested():
                 if event.gpu_fault:
                     yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.gpu_fault)}")
+                elif event.reason:
+                    yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.reason)}")
                 elif event.preempted_by:
                     text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
                     yield Remark(at=event.at, text=text)
@@ -231,6 +231,25 @@ class _Teller:
         if result.problem and not result.started:
             yield Remark(at=event.at, text=sentence(result.problem))
         yield from _why(event.at, result)
+
+
+def _signalled(event: events.JobSignalRequested) -> Remark:
+    """Who wants it to end, and why."""
+    why = f"its part on host <{event.lost_part}> has ended" if event.lost_part else ""
+    if event.gpu_fault:
+        why = "a GPU of it has failed"
+    elif event.keyword == GPU_IDLE:
+        why = "its GPUs are idle"
+    if why:
+        return Remark(at=event.at, text=f"The system ends the job because {why}")
+    return history.signalled(event.at, signal_name(event.signal), event.by)
+
+
+def _idle(event: events.JobIdleWarned | events.JobIdleActed | events.JobIdleOver) -> Remark:
+    """What was said to the job because its GPUs are idle, and what followed."""
+    if isinstance(event, events.JobIdleWarned):
+        return Remark(at=event.at, text=f"Warning {event.warning.number}: {sentence(event.warning.text)}")
+    return Remark(at=event.at, text=sentence(event.text))
 
 
 def _notice(event: events.JobNoticeSettled) -> str:

@@ -21,6 +21,7 @@ from gsched.base.ids import show_job
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.master_links import link_of
 from gsched.cli.session.session import Session
+from gsched.cli.submit.idle_notice import IdleNotice, idle_notice
 from gsched.cli.submit.job_wait import Wait
 from gsched.cli.submit.time_left import TimeLeft
 from gsched.model.event import AnyEvent, JobFinished, JobStarted
@@ -62,6 +63,8 @@ class TerminalSession(Wait):
             if why := event.result.term_reason:
                 self.call.error(f"<<Job is terminated: {why}: {TERM_TEXTS.get(why, 'unknown')}>>\n")
             return self.code_of(event)
+        if idle_notice(event):
+            return None  # it was said when it happened
         code = super().happened(event)
         if isinstance(event, JobStarted):
             self._show(event.attempt)
@@ -79,8 +82,9 @@ class TerminalSession(Wait):
                 self.job_id, stdout_from=size["stdout"], stderr_from=size["stderr"], follow=True, terminal=True
             )
 
-        warning = TimeLeft(self.session.client, self.job_id, self.call.error)
-        with _raw(self.call) if self._is_raw else contextlib.nullcontext(), keyboard, warning:
+        time_left = TimeLeft(self.session.client, self.job_id, self.call.error)
+        idle = IdleNotice(self.session, self.job_id, attempt, self.call.error)
+        with _raw(self.call) if self._is_raw else contextlib.nullcontext(), keyboard, time_left, idle:
             for chunk in self.session.output(self.job_id, attempt, ask):
                 if chunk.stream == "stdout":
                     self.call.write_bytes(chunk.data)

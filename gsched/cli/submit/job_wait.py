@@ -10,7 +10,18 @@ import msgspec
 from gsched.base.errors import LSF_FAILURE, GschedError
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.session import Session
-from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
+from gsched.cli.submit.idle_notice import idle_notice
+from gsched.model.event import (
+    AnyEvent,
+    JobDispatched,
+    JobFinished,
+    JobIdleActed,
+    JobIdleOver,
+    JobIdleWarned,
+    JobRequeued,
+    JobStarted,
+    decode_event,
+)
 from gsched.model.jobs.job import AttemptResult, JobState
 from gsched.model.views.view import JobFilter
 
@@ -69,6 +80,8 @@ class Wait:
             case JobRequeued():
                 self.host = ""
                 self.call.error("<<Job has been requeued, waiting for dispatch......>>\n")
+            case JobIdleWarned() | JobIdleActed() | JobIdleOver():
+                self.call.error(idle_notice(event))
             case JobFinished() if not (event.result.started or self.host):
                 self.call.error("<<Terminated while pending>>\n")
                 return TERMINATED_WHILE_PENDING

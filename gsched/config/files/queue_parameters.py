@@ -8,7 +8,7 @@ read in gsched.config.files.lsb_queues. Source: lsb.queues(5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,16 @@ from gsched.config.grammar.values import (
 )
 from gsched.config.grammar.windows import parse_windows
 from gsched.config.parameters.exit_values import exit_values
+from gsched.config.parameters.gpu_idle import gpu_idle
 from gsched.config.parameters.job_limits import time_s
 from gsched.config.parameters.preemption import preemption
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
 from gsched.config.parameters.reservation import reservation, reservation_text
 from gsched.config.parameters.retries import retries
 from gsched.config.parameters.shares import fairshare
+from gsched.model.config import Timing
 from gsched.model.hosts.resource import Resource
+from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.queues.window import windows_text
 
@@ -47,6 +50,10 @@ class Known:
     resources: Mapping[str, Resource]
     judge: RequirementJudge
     sleep_s: float
+    applications: Collection[str] = ()
+    """Names of application profiles."""
+    gpu_use_s: float = Timing().gpu_use_s
+    """GSCHED_GPU_USE_INTERVAL."""
 
 
 Reader = Callable[[str], Any]
@@ -94,6 +101,10 @@ def _preemption(value: Preemption) -> str:
     return " ".join(parts)
 
 
+def _gpu_idle(value: GpuIdlePolicy) -> str:
+    return value.text
+
+
 _LIMIT = _always(integer(0, 2**31 - 2))
 
 PARAMETERS = (
@@ -116,6 +127,12 @@ PARAMETERS = (
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
     QueueParameter("MAX_JOB_REQUEUE", "max_requeue", _LIMIT, _number),
     QueueParameter("RETRY", "retry", _always(retries), str),
+    QueueParameter(
+        "GPU_IDLE",
+        "gpu_idle",
+        lambda known: gpu_idle(known.users.listed, known.applications, known.gpu_use_s),
+        _gpu_idle,
+    ),
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),

@@ -78,6 +78,7 @@ def hello(hello: HostHello, seen: Observation, decision: Decision) -> None:
     seen.load, seen.gpus = None, None
     seen.topology, seen.only_user = hello.topology, hello.only_user
     seen.usage.clear()
+    seen.idle.clear()
     seen.unrecorded.clear()
     decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
     raise_by_hello(hello, decision.config.params.max_job_id, decision)
@@ -215,6 +216,7 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
     seen.unwanted.discard(key)
     decision.instruct(ForgetAttempts(report.host, (key,)))
     seen.usage.pop(key, None)
+    seen.idle.pop(key, None)
     drop_orphaned(state, seen, report.host, key)
     if report.job_id in state.quarantined:
         return

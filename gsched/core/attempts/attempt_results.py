@@ -18,6 +18,7 @@ from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
+from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobFinished,
     JobGpuCurves,
@@ -26,6 +27,7 @@ from gsched.model.event import (
     JobRequeued,
     JobSuspended,
 )
+from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.jobs.job import AttemptResult, JobState, Usage
 from gsched.model.jobs.requeue_exits import requeue_values
 from gsched.model.ledgers.devices import devices_of
@@ -110,12 +112,20 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
             finish(job, result, at, decision)
     elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
-        reason = job.gpu_fault or coded("requeue.asked")
+        reason = job.gpu_fault or job.requeue_reason or coded("requeue.asked")
         if job.preempted_by:
             reason = coded("requeue.preempted", show_job(job.preempted_by))
         run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
     elif not (_requeued_by_code(job, result, at, decision) or _retried(job, result, at, decision)):
         finish(job, result, at, decision)
+
+
+def most_requeues(job: JobRecord, config: ClusterConfig) -> int | None:
+    """MAX_JOB_REQUEUE of its profile, else of its queue; None: there is no limit."""
+    queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
+    if profile is not None and profile.max_requeue is not None:
+        return profile.max_requeue
+    return queue.max_requeue if queue is not None else None
 
 
 def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
@@ -126,10 +136,7 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
     values = requeue_values(job.spec.requeue_exit_values)
     if code not in values.codes and code not in values.elsewhere:
         return False
-    queue, profile = decision.config.queues.get(job.spec.queue), decision.config.applications.get(job.spec.application)
-    most_often = profile.max_requeue if profile is not None else None
-    if most_often is None and queue is not None:
-        most_often = queue.max_requeue
+    most_often = most_requeues(job, decision.config)
     if most_often is not None and job.code_requeues >= most_often:
         text = coded("note.most_requeues", code, job.code_requeues)
         decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
@@ -239,6 +246,8 @@ def ending_reason(job: JobRecord) -> str:
         return "TERM_PREEMPT"
     if job.gpu_fault and job.requeue_by:
         return GPU_FAILED
+    if job.requeue_reason and job.requeue_by:
+        return GPU_IDLE
     if job.requeue_by:
         return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"
     return ""

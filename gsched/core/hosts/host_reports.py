@@ -17,11 +17,12 @@ from gsched.core.gpu_events.gpu_faults import judge_faults
 from gsched.core.gpu_events.gpu_hosts import note_gpu_host
 from gsched.core.gpu_events.gpu_memory_overuse import judge_gmem
 from gsched.core.gpu_events.gpu_notes import note_gpus, note_lost_parts
+from gsched.core.gpu_events.idle_gpus import judge_idleness
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.notices import notice_ends
 from gsched.core.resources.closed_gpus import without_closed
-from gsched.core.resources.observed_hosts import Observations
+from gsched.core.resources.observed_hosts import Observation, Observations
 from gsched.core.resources.resource_values import affinity_processors, host_values, slot_limit
 from gsched.core.resources.shared_reports import forget_others, share_anew
 from gsched.core.state.cluster_state import ClusterState
@@ -66,6 +67,7 @@ class HostReports:
             if self._state.ledger.holds(command.host, key):
                 seen.usage[key] = usage
                 self._state.touched.add(key[0])
+        self._judge_idleness(command, seen, decision)
         if command.load is None and command.gpus is None:
             return False
         changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)
@@ -83,6 +85,16 @@ class HostReports:
         if command.load is not None:
             self._timeouts.relieve(decision, command.host)
         return changed
+
+    def _judge_idleness(self, command: HostReported, seen: Observation, decision: Decision) -> None:
+        """What follows from how idle the GPUs of jobs there are."""
+        for key in command.usage:
+            idle = command.idle.get(key)
+            if idle is None or not self._state.ledger.holds(command.host, key):
+                seen.idle.pop(key, None)
+                continue
+            seen.idle[key] = idle
+            judge_idleness(key, command.host, decision)
 
     def _closed_to(self, config: ClusterConfig, name: str) -> frozenset[str]:
         """Queues ("" for all) whose jobs the host does not take because of its load: loadSched."""

@@ -10,6 +10,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
+from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
 from gsched.model.jobs.job import FINISHED, PENDING, AttemptResult, JobSpec, JobState, Usage
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -106,6 +107,14 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """Which its attempt was sent because somebody asked for it."""
     retries: dict[str, int] = {}
     """Class of failure -> how often it was run again because of it (RETRY)."""
+    requeue_reason: AnyText = ""
+    """Why the system asks for that, where it is not a GPU's failure or another job."""
+    idle_warning: IdleWarning | None = None
+    """What it was told because its GPUs are idle, as long as they are."""
+    idle_warnings: int = 0
+    """How often that was, in all its attempts."""
+    idle_requeues: int = 0
+    """How often it was requeued because of it."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
     told: tuple[str, ...] = ()
@@ -206,6 +215,10 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     parts_cpu_s = _Kept[dict[str, float]]("parts_cpu_s")
     signals = _Kept[tuple[int, ...]]("signals")
     retries = _Kept[dict[str, int]]("retries")
+    requeue_reason = _Kept[AnyText]("requeue_reason")
+    idle_warning = _Kept[IdleWarning | None]("idle_warning")
+    idle_warnings = _Kept[int]("idle_warnings")
+    idle_requeues = _Kept[int]("idle_requeues")
     told = _Kept[tuple[str, ...]]("told")
 
     def change(self, name: str, value: object) -> None:
@@ -333,7 +346,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
         unopened = tuple(part.host for part in self.allocation.hosts[1:] if part.host not in self.open_parts)
         return unopened or (self.allocation.first_host,)
 
-    def view(self, usage: Usage | None = None) -> JobView:
+    def view(self, usage: Usage | None = None, idle: tuple[GpuIdleness, ...] = ()) -> JobView:
         """A frozen copy for readers; pending reasons are added when asked for."""
         return JobView(
             job_id=self.job_id,
@@ -356,6 +369,8 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             suspending_reason=self.suspend_reason,
             requeues=self.requeues,
             retries=self.retries,
+            idle=idle,
+            idle_warning=self.idle_warning,
             kill_reason=self.kill_reason,
             leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),
             awaited=self._awaited(),

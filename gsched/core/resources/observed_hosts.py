@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import Usage
@@ -63,6 +64,8 @@ class Observation:
     only_user: str = ""
     """Its agent starts this user's jobs alone."""
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
+    idle: dict[AttemptKey, AttemptIdleness] = field(default_factory=dict)
+    """How idle the GPUs of attempts are there."""
     unaccounted: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
     unrecorded: dict[AttemptKey, UnrecordedAttempt] = field(default_factory=dict)

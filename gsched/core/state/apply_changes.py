@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gsched.base.coded_text import has_code
 from gsched.base.ids import index_of
 from gsched.core.records.array import JobArray, indices_of
 from gsched.core.records.job import AT_HEAD, JobRecord
@@ -24,6 +25,7 @@ from gsched.model.event import (
     JobSuspended,
     JobSwitched,
 )
+from gsched.model.gpus.gpu_idle import IDLE_REQUEUE
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.texts_of_before import start_failure
 
@@ -128,9 +130,12 @@ def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
     if event.preempted_by:
         job.preempted_by = event.preempted_by
         job.preempted += 1
+    job.requeue_reason = event.reason
     if event.gpu_fault:
         job.gpu_fault = event.gpu_fault
         job.gpu_faults += 1
+    if has_code(event.reason, IDLE_REQUEUE):
+        job.idle_requeues += 1
 
 
 def requeued(state: ClusterState, event: JobRequeued) -> None:
@@ -199,6 +204,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False
     job.signals = ()
+    job.requeue_reason, job.idle_warning = "", None
 
 
 def _reopen(state: ClusterState, job: JobRecord) -> None:

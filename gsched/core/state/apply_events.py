@@ -35,6 +35,9 @@ from gsched.model.event import (
     JobGpuCurves,
     JobGroupMade,
     JobGroupRemoved,
+    JobIdleActed,
+    JobIdleOver,
+    JobIdleWarned,
     JobMessagePosted,
     JobModified,
     JobMoved,
@@ -216,6 +219,26 @@ def _noted(state: ClusterState, event: JobNoted) -> None:
     job = state.job(event.job_id)
     if event.is_warning:
         job.notes = (*job.notes, event.text)
+
+
+def _idle_warned(state: ClusterState, event: JobIdleWarned) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    job.idle_warning, job.idle_warnings = event.warning, event.warning.number
+
+
+def _idle_acted(state: ClusterState, event: JobIdleActed) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if job.idle_warning is None or job.idle_warning.number != event.number:
+        refuse(job, event)
+    job.idle_warning = msgspec.structs.replace(job.idle_warning, acted=event.action, acted_text=event.text)
+
+
+def _idle_over(state: ClusterState, event: JobIdleOver) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    job.idle_warning = None
 
 
 def _finished(state: ClusterState, event: JobFinished) -> None:
@@ -418,6 +441,9 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobPartEnded: _part_ended,
     JobMessagePosted: _message_posted,
     JobNoted: _noted,
+    JobIdleWarned: _idle_warned,
+    JobIdleActed: _idle_acted,
+    JobIdleOver: _idle_over,
     JobFinished: _finished,
     JobPostProcessed: _post_processed,
     ArrayElementsFinished: _elements_finished,

@@ -40,13 +40,15 @@ LIMITING = frozenset({"run_limit_s", "limits"})
 """What the agent of a started job is told of."""
 NOTICES = frozenset({"notices", "notice_targets"})
 """What the master alone goes by, in whatever state the job is."""
-WHILE_RUNNING = LIMITING | NOTICES | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"}
+WHILE_RUNNING = (
+    LIMITING | NOTICES | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description", "gpu_idle_ok"}
+)
 """What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
-    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --notify, its queue and the amounts of "
-    '-R "rusage[...]" can be changed'
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, its queue and "
+    'the amounts of -R "rusage[...]" can be changed'
 )
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
@@ -278,6 +280,7 @@ _WORDS = {
     "estimate_s": "Estimated run time",
     "exclusive": "Exclusive execution",
     "first_hosts": "First execution host",
+    "gpu_idle_ok": "Why its GPUs may be idle",
     "gpu_req": "GPU requirement",
     "group": "Job group",
     "host_levels": "Preference of hosts",

@@ -92,6 +92,7 @@ def complete(
     """
     params = config.params
     spec = as_asked(asked)
+    _check_idle_ok(spec, queue, old)
     hosts, levels = _hosts(spec, queue, config) if _is_new(("queue", *_HOSTS), spec, old) else _as_before(spec)
     profile = _application(spec, config)
     asked, spec = spec, with_profile(spec, profile)
@@ -120,8 +121,13 @@ def complete(
         ),
         terminate_at=_times(spec, now),
         warnings=(
-            *(each for each in spec.warnings if not is_no_mail(each) and not has_code(each, NO_NOTICES)),
-            *dict.fromkeys((*_mail(spec, params), *_notices(spec, params))),
+            *(
+                each
+                for each in spec.warnings
+                if not is_no_mail(each) and not has_code(each, _NO_GPU_IDLE) and not has_code(each, NO_NOTICES)
+            ),
+            *dict.fromkeys((*_mail(spec, params, queue), *_notices(spec, params))),
+            *([coded(_NO_GPU_IDLE, queue.name)] if spec.gpu_idle_ok and queue.gpu_idle is None else ()),
         ),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
@@ -143,6 +149,7 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
     Raises BadRequest for a limit that can no longer be changed, or that the queue does not allow.
     """
     spec = as_asked(asked)
+    _check_idle_ok(spec, queue, old)
     defaulted = [*asked.defaulted]
     run_limit_s = asked.run_limit_s
     if run_limit_s != old.run_limit_s:
@@ -170,6 +177,16 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
     )
 
 
+def _check_idle_ok(spec: JobSpec, queue: Queue, old: JobSpec | None) -> None:
+    """--gpu-idle-ok, and a queue for a job that has it: the queue must let jobs say so. Raises BadRequest."""
+    if not spec.gpu_idle_ok or not _is_new(("queue", "gpu_idle_ok"), spec, old):
+        return
+    with about("gpu_idle_ok"):
+        if queue.gpu_idle is not None and not queue.gpu_idle.may_ask:
+            raise BadRequest(coded("refusal.gpu_idle_ok", queue.name))
+
+
+_NO_GPU_IDLE = "warning.no_gpu_idle"
 _HOSTS = ("hosts", "host_levels", "other_hosts", "first_hosts")
 
 
@@ -341,12 +358,12 @@ def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: Cluster
     return spec.reservation
 
 
-def _mail(spec: JobSpec, params: Params) -> Iterator[AnyText]:
+def _mail(spec: JobSpec, params: Params, queue: Queue) -> Iterator[AnyText]:
     """What is to be said of -B, -N, -Ne and -u where they do not do what they say."""
     if spec.notify_begin or spec.notify_end or spec.notify_error:
         if not params.mail_program and not params.mail_server:
             yield coded("warning.no_mail_program")
-    elif spec.mail_user:
+    elif spec.mail_user and queue.gpu_idle is None:  # else that may be a reason for mail
         yield coded("warning.no_mail_time")
 
 

@@ -31,6 +31,7 @@ from gsched.master.agents.message_checks import check, checked_gpus
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
 from gsched.master.store_lineage import StoreLineage
+from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import LoadReport
 from gsched.model.hosts.topology import Topology, checked
 from gsched.model.jobs.job import AttemptResult, Usage
@@ -247,7 +248,12 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return HostReported(host, session, gpus=checked_gpus(gpus.read(message.gpus)))
         case "usage":
             usage = {(item.job_id, item.attempt): from_proto(item.usage, Usage) for item in message.usage.attempts}
-            return HostReported(host, session, usage=usage)
+            idle = {
+                (item.job_id, item.attempt): from_proto(item.idle, AttemptIdleness)
+                for item in message.usage.attempts
+                if item.HasField("idle")
+            }
+            return HostReported(host, session, usage=usage, idle=idle)
         case "heartbeat":
             return HostReported(host, session)
     raise ValueError(f"unexpected kind '{kind}'")

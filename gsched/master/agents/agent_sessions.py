@@ -16,6 +16,7 @@ from gsched.core.instruction import (
     ForgetAttempts,
     ForgetNotices,
     Instruction,
+    JudgeIdleness,
     LimitAttempt,
     OpenGpu,
     ResumeAttempt,
@@ -24,6 +25,7 @@ from gsched.core.instruction import (
     StartJob,
     SuspendAttempt,
     TerminateAttempt,
+    WarnIdle,
 )
 from gsched.master.agents.agent_roster import AgentRoster
 from gsched.master.agents.connected_agents import ConnectedAgent
@@ -305,7 +307,7 @@ class AgentSessions:
                 return agent_pb2.MasterMessage(settings=told)
         return self._other_message(instruction)
 
-    def _other_message(self, instruction: Instruction) -> agent_pb2.MasterMessage:
+    def _other_message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
         """Of what is about no attempt."""
         match instruction:
             case SendNotice(notice=notice):
@@ -314,6 +316,8 @@ class AgentSessions:
                 return agent_pb2.MasterMessage(forget_notices=agent_pb2.ForgetNotices(notice_ids=notice_ids))
             case OpenGpu(uuid=uuid):
                 return agent_pb2.MasterMessage(open_gpu=agent_pb2.OpenGpu(uuid=uuid))
+            case JudgeIdleness() | WarnIdle():
+                return self._about_idleness(instruction)
         raise AssertionError(f"no message for {instruction}")
 
     def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
@@ -360,7 +364,7 @@ class AgentSessions:
         notifies = spec.notify_begin or spec.notify_end or spec.notify_error
         params = self._board.config.params
         if notifies and (params.mail_program or params.mail_server):
-            start.mail_to = spec.mail_user or params.mail_to.replace("!U", spec.user)
+            start.mail_to = self._address(spec)
             start.mail_program, start.mail_server = params.mail_program, params.mail_server
         start.job_starter = profile.job_starter or queue.job_starter
 
@@ -372,6 +376,27 @@ class AgentSessions:
             job_id=job_id, attempt=attempt, run_limit_s=job.spec.run_limit_s, limits=job.spec.limits
         )
         return agent_pb2.MasterMessage(limit=limit)
+
+    def _about_idleness(self, instruction: JudgeIdleness | WarnIdle) -> agent_pb2.MasterMessage | None:
+        """A warning with mail where the site says how it is sent, whether or not the job wants any about its end."""
+        if isinstance(instruction, JudgeIdleness):
+            judge = agent_pb2.JudgeIdleness(job_id=instruction.job_id, attempt=instruction.attempt)
+            fill(judge.limits, instruction.limits)
+            return agent_pb2.MasterMessage(judge_idleness=judge)
+        job = self._board.job(instruction.job_id)
+        if job is None or job.attempt != instruction.attempt:
+            return None  # it has moved on since
+        warn = agent_pb2.WarnIdle(job_id=job.job_id, attempt=job.attempt)
+        fill(warn.warning, instruction.warning)
+        warn.user, warn.job_name = job.spec.user, job.spec.shown_name(job.job_id)
+        params = self._board.config.params
+        if params.mail_program or params.mail_server:
+            warn.mail_to = self._address(job.spec)
+            warn.mail_program, warn.mail_server = params.mail_program, params.mail_server
+        return agent_pb2.MasterMessage(warn_idle=warn)
+
+    def _address(self, spec: JobSpec) -> str:
+        return spec.mail_user or self._board.config.params.mail_to.replace("!U", spec.user)
 
     def _notice(self, notice: Notice) -> agent_pb2.MasterMessage:
         """With what only the agent is told: where it goes. Raises BadRequest, NotFound."""

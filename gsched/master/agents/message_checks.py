@@ -73,6 +73,7 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _at_most(len(message.usage.attempts), MOST_ATTEMPTS, "attempts")
             for each in message.usage.attempts:
                 _check_usage(host, each.usage)
+                _check_idleness(host, each.idle)
 
 
 def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
@@ -154,7 +155,17 @@ def _check_usage(host: str, usage: model_pb2.Usage) -> None:
             _number(number, field.name, MOST_AMOUNT)
 
 
-def _check_gpu_use(host: str, use: model_pb2.GpuUsage) -> None:
+def _check_idleness(host: str, idle: model_pb2.AttemptIdleness) -> None:
+    _at_most(len(idle.gpus), MOST_GPUS * MOST_PARTS, "GPUs of an attempt")
+    _once((gpu.uuid for gpu in idle.gpus), "GPU")
+    for gpu in idle.gpus:
+        _check_gpu_use(host, gpu)
+    for figure in ("util", "traffic", "power"):
+        _number(getattr(idle.limits, figure), figure, 100.0)
+    _number(idle.warned, "number of a warning", 1 << 31)
+
+
+def _check_gpu_use(host: str, use: model_pb2.GpuUsage | model_pb2.GpuIdleness) -> None:
     if use.host != host:
         raise BadRequest(f"an agent of {host} speaks of a GPU of {use.host[:LONGEST_NAME]}")
     for field, value in use.ListFields():

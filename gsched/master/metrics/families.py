@@ -232,6 +232,18 @@ def _running(jobs: list[JobView], pace: Pace) -> Iterator[Metric]:
             for index in sorted({held.index for held in part.gpus})
         ),
     )
+    yield _gauge(
+        "gsched_gpu_job_idle_seconds",
+        "For how long a GPU of a running job has been idle; one that works, or of which that is unknown, is missing.",
+        (row for job in pace.through(jobs) for row in _idle(job)),
+    )
+
+
+def _idle(job: JobView) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Of several parts of one GPU that which has been idle for the shortest time stands for all."""
+    told = [gpu for gpu in job.idle if gpu.kind and gpu.is_known]
+    for (host, index), gpu in {(gpu.host, gpu.index): gpu for gpu in sorted(told, key=lambda gpu: -gpu.idle_s)}.items():
+        yield {"host": host, "gpu": str(index), "job_id": show_job(job.job_id), "kind": gpu.kind}, gpu.idle_s
 
 
 def _who(job: JobView) -> Mapping[str, str]:

@@ -25,7 +25,8 @@ from gsched.master.views.array_views import ArrayCopy, copy_of
 from gsched.master.views.charged_share import Charged
 from gsched.master.views.listing_order import Listing
 from gsched.model.config import ClusterConfig
-from gsched.model.jobs.job import PENDING, JobSpec, JobState, Usage
+from gsched.model.gpus.gpu_idle import GpuIdleness
+from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState, Usage
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Bucket, Rank
@@ -158,7 +159,11 @@ class Board:
         else:
             self._traits.pop(number, None)
         is_new = job.state is JobState.PEND and not job.attempt and job.happened() is None
-        self._jobs[number] = Untouched(number, job.spec, job.submitted_at) if is_new else job.view(_usage(job, engine))
+        self._jobs[number] = (
+            Untouched(number, job.spec, job.submitted_at)
+            if is_new
+            else job.view(_usage(job, engine), _idle(job, engine))
+        )
         if index_of(number):
             self._elements.setdefault(array_of(number), {})[number] = None
 
@@ -357,6 +362,14 @@ def _view(record: JobView | Untouched) -> JobView:
 
 def _plain_rank(job_id: int) -> Rank:
     return Rank(0.0, float(array_of(job_id)), index_of(job_id))
+
+
+def _idle(job: JobRecord, engine: Engine) -> tuple[GpuIdleness, ...]:
+    """What its hosts say of how idle its GPUs are."""
+    if job.allocation is None or job.state in FINISHED:
+        return ()
+    told = [engine.observations.of(part.host).idle.get(job.key) for part in job.allocation.hosts if part.gpus]
+    return tuple(gpu for idle in told if idle is not None for gpu in idle.gpus)
 
 
 def _usage(job: JobRecord, engine: Engine) -> Usage | None:

@@ -178,6 +178,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """-N: the report by mail, not in the output file."""
     notify_error: bool = False
     """-Ne: the same, only for a job that ends as EXIT."""
+    gpu_idle_ok: str = ""
+    """--gpu-idle-ok: why its GPUs may be idle."""
     notices: tuple[NoticeWish, ...] = ()
     """--notify, and the user's own file: what of it is told, and in which ways."""
     notice_targets: str = ""
@@ -329,6 +331,7 @@ TERM_TEXTS: dict[str, str] = {
     "TERM_EXTERNAL_SIGNAL": "job killed by a signal external to LSF",
     "TERM_ZOMBIE": "job exited while LSF is not available",
     "TERM_GPU": "job killed after a GPU that it used had failed",
+    "TERM_GPU_IDLE": "job killed because its GPUs were idle",
     "TERM_CWD_NOTEXIST": "current working directory is not accessible or does not exist on the execution host",
     "TERM_UNKNOWN": "unknown",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
 from gsched.model.queues.user import Share
 from gsched.model.queues.window import Window
 
@@ -88,6 +89,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """MAX_JOB_REQUEUE."""
     retry: str = ""
     """RETRY: after which failures jobs wait again (gsched.model.jobs.retry)."""
+    gpu_idle: GpuIdlePolicy | None = None
+    """GPU_IDLE; None: nobody minds idle GPUs."""
     run_window: tuple[Window, ...] = ()
     """Outside of it no job starts and running ones are suspended."""
     dispatch_window: tuple[Window, ...] = ()

@@ -10,6 +10,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import LSF_FAILURE
 from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
 from gsched.model.hosts.host import Gpu
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobSpec, JobState, Usage
@@ -61,9 +62,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When it will start, for a pending job that something is known of."""
     queue_priority: int = 0
     requeues: int = 0
+    """How often it has gone back to pending after it ran."""
     retries: dict[str, int] = {}
     """Class of failure -> how often it was run again because of it."""
-    """How often it has gone back to pending after it ran."""
+    idle: tuple[GpuIdleness, ...] = ()
+    """How idle each GPU of a running job is; empty: nobody has looked."""
+    idle_warning: IdleWarning | None = None
+    """What it was told because of it."""
     share_group: str = ""
     """Whom fairshare charges, `/GROUP/USER`; empty in a queue without fairshare."""
     kill_reason: str = ""

@@ -311,12 +311,12 @@ def write_report(
     above = text(True)
     if found == report_room.GONE or len(above.encode(errors="surrogateescape")) > room[1]:
         if not is_below and found != report_room.FILLED:
-            _append(fd, f"\n{RULE}\n{text(False)}")
+            append(fd, f"\n{RULE}\n{text(False)}")
         if found == report_room.WAITING:
             report_room.say(fd, *room, f"The report on job <{facts.job}> stands below its output.")
     elif found == report_room.WAITING:
         if not is_below:
-            _append(fd, "\n".join([*(_elsewhere(facts) or [""]), ""]))
+            append(fd, "\n".join([*(_elsewhere(facts) or [""]), ""]))
         report_room.fill(fd, *room, above)
 
 
@@ -326,7 +326,7 @@ def write_instead(fd: int, facts: ReportFacts, room: tuple[int, int], sentence: 
         report_room.say(fd, *room, sentence)
 
 
-def _append(fd: int, text: str) -> None:
+def append(fd: int, text: str) -> None:
     """To a plain file, beginning on a line of its own. Raises OSError."""
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode):

@@ -78,6 +78,7 @@ _QUEUE = st.fixed_dictionaries(
         "REQUEUE_EXIT_VALUES": st.sampled_from(["1 2 255", "all", "all ~0 EXCLUDE(5)", "EXCLUDE(all ~1)"]),
         "MAX_JOB_REQUEUE": _COUNT,
         "RETRY": st.sampled_from(["gpu_busy:2", "xid:3@other_host nccl_timeout:1"]),
+        "GPU_IDLE": st.sampled_from(["action=notify", "window=1h util<2% exempt=user:ann,interactive ok=yes"]),
         "FAIRSHARE": _SHARES.map(lambda shares: f"USER_SHARES[{shares}]"),
         "PREEMPTION": st.sampled_from(["PREEMPTIVE", "PREEMPTIVE[other+2]", "PREEMPTABLE[other] PREEMPTIVE[other]"]),
         "SLOT_RESERVE": _numbers(1, 999).map(lambda times: f"MAX_RESERVE_TIME[{times}]"),

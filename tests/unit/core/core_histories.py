@@ -51,13 +51,15 @@ from gsched.core.pending.pending_reasons import WAITING
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.event import AnyEvent, JobNoticeMade, JobNoticeSettled, decode_event, encode_event
+from gsched.model.gpus.gpu_idle import AttemptIdleness, GpuIdleness, IdleLimits
 from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig
 from gsched.model.hosts.topology import Processor, Topology
-from gsched.model.jobs.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, AttemptFailure, AttemptResult, JobSpec, Usage
 from gsched.model.jobs.notice import EVENTS, NoticeEnd, NoticeWish
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.ledgers.devices import SETTABLE_MODES
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy, IdleAction
 from gsched.model.queues.queue import Preemption, Queue, Threshold
 from gsched.model.queues.user import UserGroup
 from gsched.model.queues.window import DAY_MIN, Window, minute_of_week
@@ -80,8 +82,12 @@ def configs() -> list[ClusterConfig]:
         name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True, exclusive_units="rack",
         thresholds={"r1m": Threshold(1.0, 2.0)}, administrators=("bob",), new_job_delay_s=1.0,
         retry="gpu_busy:2@other_host unknown:1 xid:1",
+        gpu_idle=GpuIdlePolicy(window_s=20.0, grace_s=10.0, action=IdleAction.REQUEUE),
     )  # fmt: skip
-    small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2, retry="gpu_busy:1 xid:1")
+    small = Queue(
+        name="small", priority=9, job_limit=3, user_limit=2, host_limit=2, retry="gpu_busy:1 xid:1",
+        gpu_idle=GpuIdlePolicy(window_s=20.0, grace_s=10.0, action=IdleAction.KILL, may_ask=True),
+    )  # fmt: skip
     plain = (normal, small, Queue(name="high", priority=20, preemption=Preemption(preemptive=())))
     minute = minute_of_week(START) % DAY_MIN
     windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
@@ -479,6 +485,29 @@ class Histories(RuleBasedStateMachine):
             seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host, **what)
             busy = 3.0 if fails else 0.0
             self.do(HostReported(host, agent.session, load(external={"seats": 1.0}, r1m=busy), seen))
+
+    @rule(
+        host=st.sampled_from("abc"), idle_s=st.sampled_from([0.0, 19.0, 20.0, 25.0, 31.0, 60.0]), known=st.booleans(),
+        warned=st.integers(0, 3), util=st.sampled_from([5.0, 5.0, 5.0, 7.0]),
+    )  # fmt: skip
+    def tell_idleness(self, host: str, idle_s: float, known: bool, warned: int, util: float) -> None:
+        """How idle the GPUs of all that runs there are; agents may say what they like, in any order."""
+        agent = self.agents[host]
+        if not agent.connected:
+            return
+        kind = "stopped" if idle_s else ""
+        idle = {
+            key: AttemptIdleness(
+                limits=IdleLimits(util=util),
+                warned=warned,
+                gpus=tuple(
+                    GpuIdleness(host=host, index=gpu.index, uuid=gpu.uuid, kind=kind, idle_s=idle_s, is_known=known)
+                    for gpu in part.gpus
+                ),
+            )
+            for key, part in agent.running().items()
+        }
+        self.do(HostReported(host, agent.session, usage=dict.fromkeys(idle, Usage()), idle=idle))
 
     @rule(host=st.sampled_from("abc"), count=st.integers(1, 5))
     def obey(self, host: str, count: int) -> None:

@@ -24,6 +24,7 @@ from gsched.master.metrics.pace import LOOK_EVERY, REST, SLICE_S, Pace
 from gsched.master.metrics.page import FRESH_S, Form, Page, render
 from gsched.model.event import JobFinished, JobStarted
 from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.gpus.gpu_idle import GpuIdleness
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, GpuXid, LoadReport
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.views.view import GpuView, HostView, JobView
@@ -155,6 +156,21 @@ def test_who_holds_a_gpu_is_joined_by_host_and_index() -> None:
     wanted = {"host": "a", "gpu": str(held.index), "job_id": str(job), "user": "ann", "queue": "normal", "project": "p"}
     assert names(site.read(), "gsched_gpu_job_info") == [wanted]
     assert value(site.read(), "gsched_gpus", host="a", state="held") == 1
+
+
+def test_gpus_that_are_idle_have_a_series_each() -> None:
+    def gpu(index: int, idle_s: float, kind: str = "held", known: bool = True) -> GpuIdleness:
+        return GpuIdleness(host="a", index=index, uuid="u", kind=kind, idle_s=idle_s, is_known=known)
+
+    idle = (gpu(0, 50.0), gpu(1, 90.0, "faked"), gpu(1, 70.0, "held"), gpu(2, 0.0, ""), gpu(3, 9.0, known=False))
+    job = JobView(job_id=7, spec=spec(), state="RUN", submitted_at=NOW, idle=idle)
+    moment = Moment("1", "c", NOW, JobCounts(running=[job]), [], frozenset(), Measurements(), 1, 1, False, 0)
+    text = render(families(moment, Pace()), Form.OPENMETRICS, Pace()).decode()
+    found = re.findall(r"gsched_gpu_job_idle_seconds\{(.*)\} (\S+)", text)
+    assert sorted(found) == [
+        ('gpu="0",host="a",job_id="7",kind="held"', "50.0"),
+        ('gpu="1",host="a",job_id="7",kind="held"', "70.0"),
+    ]
 
 
 def test_times_starts_and_calls_are_there() -> None:

@@ -95,3 +95,30 @@ def test_of_another_users_job_it_is_the_file_that_was_opened_and_with_that_users
     out.unlink()
     os.link(secret, out)
     assert spool.read_tail(NAME, "stdout", 100, nobody) == b""
+
+
+def test_a_line_is_put_to_the_end_of_what_a_job_prints(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"epoch 3 of")
+    spool = spool_with(tmp_path, out)
+    spool.say(NAME, "gsched: two\nlines")
+    spool.say(NAME, "gsched: more")
+    assert out.read_bytes() == b"epoch 3 of\ngsched: two lines\ngsched: more\n"
+    spool.say("8.1", "nobody is there")
+
+
+def test_a_line_goes_to_no_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    spool = spool_with(tmp_path, pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        spool.say(NAME, "gsched: idle")
+        with pytest.raises(BlockingIOError):
+            keeper = os.open(pipe, os.O_WRONLY)
+            try:
+                os.read(reader, 100)
+            finally:
+                os.close(keeper)
+    finally:
+        os.close(reader)

@@ -86,6 +86,20 @@ def _gpu_idle(job: ShownJob, setting: FormatSetting) -> str | None:
     return None if seconds is None else _seconds(seconds, setting)
 
 
+def _idle_for(job: ShownJob, setting: FormatSetting) -> str | None:
+    """For how long all its GPUs have been idle; 0 as long as one works."""
+    return None if job.idle is None else _seconds(job.idle.idle_s, setting)
+
+
+def _idle_kind(job: ShownJob) -> str | None:
+    return None if job.idle is None else job.idle.kind or None
+
+
+def _idle_warned(job: ShownJob) -> float | None:
+    warning = job.view.idle_warning
+    return None if warning is None else warning.at
+
+
 def _idle_factor(job: ShownJob, setting: FormatSetting) -> str | None:
     share = _cpu_share(job, setting)
     return None if share is None else f"{share:.2f}"
@@ -328,6 +342,11 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("gpu_mem_peak", 12, _plain(lambda job: job.gpu_use.mem_max_mib), sized=True),
     Field("gpu_energy", 12, _plain(lambda job: _rounded(job.gpu_use.energy_j, " J"))),
     Field("gpu_idle", 10, _gpu_idle),
+    Field("gpu_idle_kind", 13, _plain(_idle_kind)),
+    Field("gpu_idle_for", 12, _idle_for),
+    Field("gpu_idle_since", 26, _as_second(lambda job: None if job.idle is None else job.idle.since)),
+    Field("gpu_idle_warned", 26, _as_second(_idle_warned)),
+    Field("gpu_idle_ok", 20, _plain(lambda job: job.spec.gpu_idle_ok or None)),
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
     Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),

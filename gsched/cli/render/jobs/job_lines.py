@@ -94,6 +94,7 @@ def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]
     yield "Reservation", job.spec.reservation
     yield "Requeue Exit Values", job.spec.requeue_exit_values
     yield "Warning Action", job.spec.warning_signal
+    yield "Idle GPUs Allowed", job.spec.gpu_idle_ok
     yield "Warning Time", "" if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g} min"
 
 
@@ -172,6 +173,20 @@ def used_of_host(job: ShownJob, used_s: float | None) -> Iterator[tuple[str, tup
         yield "CPU USAGE", texts
     if texts := io(job.usage):
         yield "I/O USAGE", texts
+
+
+def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
+    """How long all GPUs of a job have been idle, what it was told, what followed; without the closing mark."""
+    idle, warning = job.idle, job.view.idle_warning
+    lines = []
+    if idle is not None and idle.kind:
+        since = "" if idle.since is None else f", first seen so at {long_stamp(idle.since, zone)}"
+        lines.append(f"Idle for {idle.idle_s:.0f} seconds ({idle.kind}){since}")
+    if warning is not None:
+        lines.append(f"Warned at {long_stamp(warning.at, zone)}: {sentence(warning.text)}")
+        if warning.acted_text:
+            lines.append(sentence(warning.acted_text))
+    return [printable(line) for line in lines]
 
 
 def memory(usage: Usage) -> str:

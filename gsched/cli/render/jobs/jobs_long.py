@@ -2,7 +2,7 @@
 
 Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
 CPU USAGE, SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS; gsched's own
-are I/O USAGE behind CPU USAGE, and WHY IT FAILED and WARNINGS at the end.
+are I/O USAGE behind CPU USAGE, and IDLE GPUS, WHY IT FAILED and WARNINGS at the end.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield process_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
+    if idle := job_lines.idle_gpus(job, layout.zone):
+        yield "\n IDLE GPUS:\n" + "".join(layout.line(f" {text};") for text in idle)
     if why := job_lines.why_it_failed(job.failure):
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:

@@ -14,6 +14,8 @@ from gsched.base.ids import array_of, index_of
 from gsched.cli.render.jobs.job_devices import AffinityUnit, GpuOfJob
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.text.requirement_texts import shown_in, shown_with_gpus
+from gsched.model.gpus.gpu_idle import JobIdleness
+from gsched.model.gpus.gpu_idle import of_job as idleness_of_job
 from gsched.model.gpus.gpu_use import JobGpuUse, of_job
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
@@ -141,6 +143,11 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     def gpu_use(self) -> JobGpuUse:
         """What it has made of all its GPUs together."""
         return of_job(self.usage.gpus, self.gpu_count)
+
+    @property
+    def idle(self) -> JobIdleness | None:
+        """How idle all GPUs of a running job are; None where that is not known."""
+        return idleness_of_job(self.view.idle, self.gpu_count)
 
     # -- why it waits, and how it ended ---------------------------------------------------------------------------
 
