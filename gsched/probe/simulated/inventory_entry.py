@@ -19,6 +19,8 @@ MOST_TOLD = MOST_PROCESSES
 
 DEFAULT_MODEL = "Tesla K80"
 DEFAULT_MEMORY_MIB = 11441
+DEFAULT_FACTOR = 3.7
+"""The compute capability of the default model."""
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "simulated-gpu.gsched")
 _MODES = {**{mode.value: mode for mode in ComputeMode}, "shared": ComputeMode.DEFAULT}
@@ -166,7 +168,7 @@ def _gpu(entry: InventoryEntry, index: int, host: str, mode: ComputeMode | None)
         xids=tuple(GpuXid(number=number) for number in entry.xids),
         slowdown_c=entry.slowdown_c,
         recovery=entry.recovery,
-        factor=entry.factor,
+        factor=DEFAULT_FACTOR if entry.factor is None and entry.model == DEFAULT_MODEL else entry.factor,
         reserved_mib=entry.reserved_mib,
         memory_utilization_percent=entry.memory_utilization_percent,
         power_w=entry.power_w,

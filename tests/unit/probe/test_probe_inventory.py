@@ -43,6 +43,14 @@ def test_uuid_is_the_same_every_time_and_another_on_another_host() -> None:
     assert simulated_gpu("h1", 1).uuid == parse_sim_spec("2", "h1")[1].uuid
 
 
+def test_gpus_of_the_default_model_have_its_compute_capability(tmp_path: Path) -> None:
+    """select[gpu_maxfactor>0] waited for ever."""
+    assert [gpu.factor for gpu in parse_sim_spec("2:shared", "h1")] == [3.7, 3.7]
+    inventory = tmp_path / "h1.json"
+    inventory.write_text('[{}, {"model": "H100"}, {"model": "H100", "factor": 9.0}]')
+    assert [gpu.factor for gpu in read_inventory(inventory, "h1")] == [3.7, None, 9.0]
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
