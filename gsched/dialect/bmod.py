@@ -17,7 +17,7 @@ from gsched.dialect.notify import notices_of_options
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import SpecValues, ValueContext, check_text, spec_values
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import packed_targets
+from gsched.model.jobs.notice_targets import packed_targets
 
 _ARRAY_LIMIT = re.compile(r"%([0-9]{1,9})", re.ASCII)
 _FIXED = ("hold", "queue_named")

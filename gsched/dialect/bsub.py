@@ -29,7 +29,7 @@ from gsched.dialect.spec_values import (
     spec_values,
 )
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import packed_targets
+from gsched.model.jobs.notice_targets import packed_targets
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""

@@ -22,20 +22,8 @@ from urllib.parse import urlsplit
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.options import told_of
-from gsched.model.jobs.notice import (
-    COMMAND,
-    END,
-    EVENTS,
-    FORMS,
-    LONGEST_TARGET,
-    MAIL,
-    MOST_TARGETS,
-    WARNING,
-    WAYS,
-    WEBHOOK,
-    NoticeTarget,
-    NoticeWish,
-)
+from gsched.model.jobs.notice import COMMAND, END, EVENTS, MAIL, WARNING, WAYS, WEBHOOK, NoticeWish
+from gsched.model.jobs.notice_targets import FORMS, LONGEST_TARGET, MOST_TARGETS, NoticeTarget
 
 FILE = ".gsched/notify"
 """Below the user's home."""

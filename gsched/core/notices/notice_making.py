@@ -7,6 +7,7 @@ each element's were asked for. What is too much for a job or a user is dropped, 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ from gsched.model.event import (
 )
 from gsched.model.jobs.failure import failure_of, failure_text
 from gsched.model.jobs.job import FINISHED, AttemptResult, JobState
-from gsched.model.jobs.notice import END, FAIL, START, WARNING, Notice, NoticeJob, NoticeWish, notice_id
+from gsched.model.jobs.notice import END, FAIL, START, WARNING, Notice, NoticeJob, NoticeWish
 
 MOST_WARNINGS = 20
 """Of one job, by each of its ways; what there is to be known beyond that is in its history."""
@@ -168,7 +169,7 @@ def _make(
         )
         return
     notice = Notice(
-        notice_id=notice_id(decision.config.cluster, number, holder.submitted_at, key, event),
+        notice_id=_notice_id(decision.config.cluster, number, holder.submitted_at, key, event),
         job_id=number,
         host=host_for(holder, decision),
         user=spec.user,
@@ -235,3 +236,9 @@ def _state_of(counts: dict[str, int]) -> str:
 def _is_warning(key: str, place: int) -> bool:
     """Whether the key is that of a warning by the wish at that place."""
     return key.startswith(f"{place} ") and key.endswith(f" {WARNING}")
+
+
+def _notice_id(*parts: object) -> str:
+    """An id that says nothing and is the same for the same parts."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf8", "surrogateescape")).hexdigest()[:32]

@@ -19,7 +19,8 @@ from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import MAIL, check_wishes
+from gsched.model.jobs.notice import MAIL
+from gsched.model.jobs.notice_targets import check_wishes
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_no_mail

@@ -35,7 +35,8 @@ from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.resource import ResourceType
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import MAIL, WEBHOOK, Notice, read_targets
+from gsched.model.jobs.notice import MAIL, WEBHOOK, Notice
+from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobView, OutputChunk

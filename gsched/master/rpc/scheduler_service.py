@@ -38,7 +38,7 @@ from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
 from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
-from gsched.model.jobs.notice import check_targets, read_targets
+from gsched.model.jobs.notice_targets import check_targets, read_targets
 from gsched.model.queues.window import minute_of_week
 from gsched.model.views.view import (
     ClusterView,

@@ -13,7 +13,8 @@ from fake_master import FakeCall, FakeMaster, serve, spec
 from gsched.base.ids import element_id
 from gsched.cli import registry
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import NoticeWish, read_targets
+from gsched.model.jobs.notice import NoticeWish
+from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2

@@ -13,7 +13,8 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
-from gsched.model.jobs.notice import NoticeWish, read_targets
+from gsched.model.jobs.notice import NoticeWish
+from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.views.view import JobEnd, JobView
 
 NewCall = Callable[..., FakeCall]

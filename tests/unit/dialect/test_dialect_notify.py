@@ -13,7 +13,8 @@ from gsched.dialect.bmod import read_modification
 from gsched.dialect.bsub import ParsedSubmission, read_submission
 from gsched.dialect.notify import MOST_BYTES, NotifyFile, notices_of
 from gsched.dialect.spec_values import ValueContext
-from gsched.model.jobs.notice import NoticeTarget, NoticeWish, read_targets
+from gsched.model.jobs.notice import NoticeWish
+from gsched.model.jobs.notice_targets import NoticeTarget, read_targets
 
 URL = "https://hooks.example.org/T0/S3CR3T?a=b"
 PATH = "/home/ann/.gsched/notify"

@@ -13,7 +13,8 @@ from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.scheduler_service import cleared, targets_of
 from gsched.model.config import Params
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import Notice, NoticeJob, NoticeTarget, NoticeWish, packed_targets
+from gsched.model.jobs.notice import Notice, NoticeJob, NoticeWish
+from gsched.model.jobs.notice_targets import NoticeTarget, packed_targets
 from gsched.store.eventlog import blob_id
 from gsched.wire.messages.convert import from_proto
 
