@@ -21,6 +21,7 @@ from gsched.core.records.job import JobRecord
 from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
+    JobIdleWarned,
     JobNoted,
     JobNoticeMade,
     JobNoticeSettled,
@@ -105,6 +106,10 @@ def _suspended(event: JobSuspended, decision: Decision) -> None:
     _warn(event.job_id, "suspended", what, event.at, decision)
 
 
+def _idle(event: JobIdleWarned, decision: Decision) -> None:
+    _warn(event.job_id, "idle", event.warning.text, event.at, decision)
+
+
 def _status_lost(event: JobStatusLost, decision: Decision) -> None:
     _warn(event.job_id, "host_lost", coded("notice.host_lost", event.host), event.at, decision)
 
@@ -127,6 +132,7 @@ _TELL: dict[type, Callable[[Any, Decision], None]] = {
     JobFinished: _finished,
     ArrayElementsFinished: _elements_finished,
     JobNoted: _noted,
+    JobIdleWarned: _idle,
     JobRequeued: _requeued,
     JobSuspended: _suspended,
     JobStatusLost: _status_lost,

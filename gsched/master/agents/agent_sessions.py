@@ -35,7 +35,7 @@ from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.resource import ResourceType
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice import MAIL, WEBHOOK, Notice
+from gsched.model.jobs.notice import MAIL, WARNING, WEBHOOK, Notice
 from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
@@ -379,7 +379,7 @@ class AgentSessions:
         return agent_pb2.MasterMessage(limit=limit)
 
     def _about_idleness(self, instruction: JudgeIdleness | WarnIdle) -> agent_pb2.MasterMessage | None:
-        """A warning with mail where the site says how it is sent, whether or not the job wants any about its end."""
+        """A warning with mail where the site says how it is sent, unless the job has its warnings mailed as notices."""
         if isinstance(instruction, JudgeIdleness):
             judge = agent_pb2.JudgeIdleness(job_id=instruction.job_id, attempt=instruction.attempt)
             fill(judge.limits, instruction.limits)
@@ -391,7 +391,8 @@ class AgentSessions:
         fill(warn.warning, instruction.warning)
         warn.user, warn.job_name = job.spec.user, job.spec.shown_name(job.job_id)
         params = self._board.config.params
-        if params.mail_program or params.mail_server:
+        is_mailed = any(wish.way == MAIL and wish.wants(WARNING) for wish in job.spec.notices)
+        if (params.mail_program or params.mail_server) and not is_mailed:
             warn.mail_to = self._address(job.spec)
             warn.mail_program, warn.mail_server = params.mail_program, params.mail_server
         return agent_pb2.MasterMessage(warn_idle=warn)

@@ -13,9 +13,10 @@ from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.command import Reconfigure
 from gsched.core.gpu_events.idle_gpus import MESSAGE_BOX
 from gsched.core.instruction import JudgeIdleness, TerminateAttempt, WarnIdle
-from gsched.model.event import JobIdleActed, JobIdleOver, JobIdleWarned, JobMessagePosted, JobRequeued
+from gsched.model.event import JobIdleActed, JobIdleOver, JobIdleWarned, JobMessagePosted, JobNoticeMade, JobRequeued
 from gsched.model.gpus.gpu_idle import AttemptIdleness, GpuIdleness, IdleLimits
 from gsched.model.jobs.job import Usage
+from gsched.model.jobs.notice import NoticeWish
 from gsched.model.queues.gpu_idle_policy import ExemptKind, GpuIdlePolicy, IdleAction
 from gsched.model.queues.queue import Queue
 
@@ -87,6 +88,16 @@ def test_it_is_warned_once_after_the_window_with_numbers() -> None:
     orders = [order for order in world.instructions if isinstance(order, WarnIdle)]
     assert orders == [WarnIdle("a", 1, 1, warning)]
     assert ends(world) == [] and world.state(1) == "RUN"
+    world.check_replay()
+
+
+def test_who_wants_notices_of_warnings_gets_one_of_it() -> None:
+    wish = NoticeWish(way="webhook", events=("warning",))
+    world = running(world_of(), notices=(wish,), notice_targets="b" * 64)
+    for idle_s in (1800.0, 1830.0):
+        tells(world, idle_gpu(idle_s), warned=1)
+    (made,) = said(world, JobNoticeMade)
+    assert (made.notice.event, made.notice.what) == ("warning", said(world)[0].warning.text)
     world.check_replay()
 
 
