@@ -35,7 +35,7 @@ class Modification:
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
     notice_targets: bytes = b""
-    """Where the notices go that `values` want (gsched.model.jobs.notice.packed_targets)."""
+    """Where the notices go that `values` want (gsched.model.jobs.notice_targets.packed_targets)."""
     notes: tuple[AnyText, ...] = ()
     """What is to be said of the values."""
     default_slots: bool = False

@@ -49,7 +49,7 @@ class ParsedSubmission:
     input: bytes | None = None
     """-is: what standard input is to be."""
     notice_targets: bytes = b""
-    """Where the notices go that `spec` wants (gsched.model.jobs.notice.packed_targets)."""
+    """Where the notices go that `spec` wants (gsched.model.jobs.notice_targets.packed_targets)."""
     environment: Mapping[str, str]
     pack: str = ""
     """-pack: the file whose lines are the submissions; all else means nothing then."""

@@ -59,7 +59,7 @@ class NoticeJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     term_reason: str = ""
     """LSF's keyword for why it was ended."""
     failure: str = ""
-    """The class of its failure (gsched.model.failure)."""
+    """The class of its failure (gsched.model.jobs.failure)."""
     why: AnyText = ""
     """That failure in words."""
     elements: dict[str, int] = {}

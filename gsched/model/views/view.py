@@ -345,7 +345,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     input: bytes | None = None
     """-is: the input file's contents."""
     notice_targets: bytes = b""
-    """Where the job's notices go (gsched.model.jobs.notice.packed_targets)."""
+    """Where the job's notices go (gsched.model.jobs.notice_targets.packed_targets)."""
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -68,3 +68,40 @@ def test_a_topic_says_where_to_start_and_that_is_there() -> None:
         found = re.search(r"Start with `(\w+)", said)
         assert found, f"{folder} does not say where to start"
         assert (folder / f"{found[1]}.py").exists() or (folder / found[1]).is_dir(), f"{folder}: {found[1]}"
+
+
+PACKAGES = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"))
+NAMED = re.compile(rf"(?:`(?:gsched\.)?|(?<![\w.])gsched\.)((?:{PACKAGES})(?:\.\w+)+)")
+"""`core.engine`, `core.engine.Engine`, gsched.core.engine."""
+
+
+def is_there(name: str) -> bool:
+    """Whether it leads to a module or folder of gsched, or to something that stands in one."""
+    place = ROOT
+    for number, part in enumerate(parts := name.split(".")):
+        if (place / part).is_dir():
+            place /= part
+            continue
+        module, rest = place / f"{part}.py", parts[number + 1 :]
+        if not module.exists():
+            module, rest = place / "__init__.py", parts[number:]
+        return all(re.search(rf"\b{each}\b", module.read_text()) for each in rest)
+    return True
+
+
+def test_what_texts_name_of_the_code_is_there() -> None:
+    """A docstring or a page that names a module which has moved leads astray."""
+    pages = [ROOT.parent / "CONTRIBUTING.md", ROOT.parent / "docs" / "architecture.md", *modules()]
+    named = {
+        (str(page.relative_to(ROOT.parent)), found[1]) for page in pages for found in NAMED.finditer(page.read_text())
+    }
+    assert len(named) > 500
+    assert sorted(each for each in named if "wire.v1" not in each[1] and not is_there(each[1])) == []
+
+
+def test_what_the_page_on_architecture_names_of_classes_is_there() -> None:
+    sources = {name: path.read_text() for path in modules() for name in public_types(path)}
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    named = {(found[1], found[2]) for found in re.finditer(r"`([A-Z]\w+)\.(\w+)`", page) if found[1] in sources}
+    assert len(named) > 15
+    assert [each for each in named if not re.search(rf"\b{each[1]}\b", sources[each[0]])] == []
