@@ -7,7 +7,7 @@ dashboards and alerts of sites are built on; docs/metrics.md lists them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import (
@@ -16,6 +16,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
+    Sample,
 )
 
 from gsched.base.ids import show_job
@@ -56,27 +57,39 @@ def families(moment: Moment, pace: Pace) -> Iterator[Metric]:
     yield from _scheduler(moment.measurements, moment.queues)
 
 
-def _gauge(name: str, text: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Metric:
-    family = GaugeMetricFamily(name, text)
-    for labels, value in rows:
-        family.add_sample(name, dict(labels), value)
+class _Samples(list[Sample]):
+    """Series that are made one by one as they are written down, once.
+
+    All of a large page at a time would be hundreds of thousands of objects for Python's collector, which looks at them
+    in whichever thread comes by next: that of the engine, in the middle of its work.
+    """
+
+    def __init__(self, name: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> None:
+        super().__init__()
+        self._name = name
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (Sample(self._name, dict(labels), value) for labels, value in self._rows)
+
+
+def _with(family: Metric, name: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Metric:
+    family.samples = _Samples(name, rows)
     return family
+
+
+def _gauge(name: str, text: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Metric:
+    return _with(GaugeMetricFamily(name, text), name, rows)
 
 
 def _info(name: str, text: str, rows: Iterable[Mapping[str, str]]) -> Metric:
     """Its series are called `name`_info and are 1."""
-    family = InfoMetricFamily(name, text)
-    for labels in rows:
-        family.add_sample(f"{name}_info", dict(labels), 1)
-    return family
+    return _with(InfoMetricFamily(name, text), f"{name}_info", ((labels, 1.0) for labels in rows))
 
 
 def _counter(name: str, text: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Metric:
     """Its series are called `name`_total."""
-    family = CounterMetricFamily(name, text)
-    for labels, value in rows:
-        family.add_sample(f"{name}_total", dict(labels), value)
-    return family
+    return _with(CounterMetricFamily(name, text), f"{name}_total", rows)
 
 
 def _histogram(name: str, text: str, rows: Iterable[tuple[Mapping[str, str], Histogram]]) -> Metric:
@@ -133,7 +146,7 @@ def _hosts(hosts: list[HostView]) -> Iterator[Metric]:
     yield _gauge(
         "gsched_host_status",
         "1 for the status that the host has now, in the words of ghosts.",
-        [({"host": host.name, "status": host.status}, 1) for host in hosts],
+        (({"host": host.name, "status": host.status}, 1.0) for host in hosts),
     )
     yield _gauge("gsched_slots", "Job slots by host and state.", _slots(hosts))
     yield _gauge("gsched_gpus", "GPUs by host and state.", _gpu_states(hosts))
@@ -167,26 +180,26 @@ def _state_of(view: GpuView) -> str:
     return "free" if view.closure is None else "closed"
 
 
-def _values(gpu: Gpu) -> dict[str, float | None]:
-    """Metric -> its value; None: unknown, and there is no series."""
+def _bytes(mib: int | None) -> float | None:
+    return None if mib is None else float(mib * MIB)
 
-    def bytes_of(mib: int | None) -> float | None:
-        return None if mib is None else float(mib * MIB)
 
-    def ratio(percent: int | None) -> float | None:
-        return None if percent is None else percent / 100
+def _ratio(percent: int | None) -> float | None:
+    return None if percent is None else percent / 100
 
-    return {
-        "gsched_gpu_memory_total_bytes": bytes_of(gpu.memory_mib),
-        "gsched_gpu_memory_used_bytes": bytes_of(gpu.used_mib),
-        "gsched_gpu_utilization_ratio": ratio(gpu.utilization_percent),
-        "gsched_gpu_memory_utilization_ratio": ratio(gpu.memory_utilization_percent),
-        "gsched_gpu_temperature_celsius": gpu.temperature_c,
-        "gsched_gpu_power_watts": gpu.power_w,
-        "gsched_gpu_processes": gpu.process_count,
-        "gsched_gpu_ecc_errors": gpu.ecc_errors,
-        "gsched_gpu_last_xid": gpu.xids[-1].number if gpu.xids else None,
-    }
+
+_GPU_VALUES: dict[str, Callable[[Gpu], float | None]] = {
+    "gsched_gpu_memory_total_bytes": lambda gpu: _bytes(gpu.memory_mib),
+    "gsched_gpu_memory_used_bytes": lambda gpu: _bytes(gpu.used_mib),
+    "gsched_gpu_utilization_ratio": lambda gpu: _ratio(gpu.utilization_percent),
+    "gsched_gpu_memory_utilization_ratio": lambda gpu: _ratio(gpu.memory_utilization_percent),
+    "gsched_gpu_temperature_celsius": lambda gpu: gpu.temperature_c,
+    "gsched_gpu_power_watts": lambda gpu: gpu.power_w,
+    "gsched_gpu_processes": lambda gpu: gpu.process_count,
+    "gsched_gpu_ecc_errors": lambda gpu: gpu.ecc_errors,
+    "gsched_gpu_last_xid": lambda gpu: gpu.xids[-1].number if gpu.xids else None,
+}
+"""Metric -> its value; None: unknown, and there is no series."""
 
 
 _GPU_TEXTS = {
@@ -203,19 +216,27 @@ _GPU_TEXTS = {
 
 
 def _gpus(hosts: list[HostView], pace: Pace) -> Iterator[Metric]:
-    rows: dict[str, list[tuple[Mapping[str, str], float]]] = {name: [] for name in _GPU_TEXTS}
-    about = []
-    for host in hosts:
-        for view in pace.through(host.gpus):
-            gpu = view.gpu
-            labels = {"host": host.name, "gpu": str(gpu.index)}
-            about.append({**labels, "uuid": gpu.uuid, "model": gpu.model, "driver": host.gpu_driver})
-            for name, value in _values(gpu).items():
+    def rows(value_of: Callable[[Gpu], float | None]) -> Iterator[tuple[Mapping[str, str], float]]:
+        for host in hosts:
+            for view in pace.through(host.gpus):
+                value = value_of(view.gpu)
                 if value is not None:
-                    rows[name].append((labels, value))
-    yield _info("gsched_gpu", "UUID, model and driver of each GPU.", pace.through(about))
+                    yield {"host": host.name, "gpu": str(view.gpu.index)}, value
+
+    about = (
+        {
+            "host": host.name,
+            "gpu": str(view.gpu.index),
+            "uuid": view.gpu.uuid,
+            "model": view.gpu.model,
+            "driver": host.gpu_driver,
+        }
+        for host in hosts
+        for view in pace.through(host.gpus)
+    )
+    yield _info("gsched_gpu", "UUID, model and driver of each GPU.", about)
     for name, text in _GPU_TEXTS.items():
-        yield _gauge(name, text, pace.through(rows[name]))
+        yield _gauge(name, text, rows(_GPU_VALUES[name]))
 
 
 def _running(jobs: list[JobView], pace: Pace) -> Iterator[Metric]:

@@ -106,14 +106,15 @@ class Page:
 
 
 class _Rested(list[Sample]):
-    """Series that are rendered with rests between them."""
+    """Series that are rendered with rests between them; none is made before it is wanted."""
 
     def __init__(self, samples: Iterable[Sample], pace: Pace) -> None:
-        super().__init__(samples)
+        super().__init__()
+        self._samples = samples
         self._pace = pace
 
     def __iter__(self) -> Iterator[Sample]:
-        return self._pace.through(super().__iter__())
+        return self._pace.through(self._samples)
 
 
 class _Families(Collector):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from test_master_board import CONFIG, NOW, Desk, spec
 from gsched import __version__
 from gsched.base.errors import Unavailable
 from gsched.core.command import AttemptEnded, AttemptStarted, HostReported, StopJobs
+from gsched.master.garbage_collection import YOUNG
 from gsched.master.metrics.collection import Collection
 from gsched.master.metrics.families import Moment, families
 from gsched.master.metrics.job_counts import JobCounts
@@ -285,3 +287,31 @@ def test_a_page_that_cannot_be_made_is_said_and_the_next_one_is_made() -> None:
         page.text(Form.OPENMETRICS)
     source.error = None
     assert b"made 1" in page.text(Form.OPENMETRICS)
+
+
+def test_a_large_page_makes_nobody_collect_garbage() -> None:
+    """Whichever thread allocates next would: that of the engine, in the middle of its work."""
+    gpu = Gpu(uuid="GPU", index=0, mode=ComputeMode.DEFAULT, memory_mib=1, used_mib=1, temperature_c=1, power_w=1.0)
+    views = tuple(GpuView(gpu=msgspec.structs.replace(gpu, index=index)) for index in range(8))
+    hosts = [HostView(name=f"h{number}", status="ok", gpus=views) for number in range(1500)]
+    site, counts = Site(), JobCounts()
+    moment = Moment("1", "c", NOW, counts, hosts, frozenset(), site.measurements, 1, 1, False, 0)
+    collected: list[dict[str, int]] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collected.append(info)
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(YOUNG, 5, 50)
+    gc.callbacks.append(note)
+    try:
+        text = render(
+            families(moment, Pace(sleep=lambda seconds: None)), Form.OPENMETRICS, Pace(sleep=lambda seconds: None)
+        )
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert text.count(b"\n") > 1500 * 8 * 4
+    assert not collected
