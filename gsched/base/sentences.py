@@ -88,6 +88,7 @@ SENTENCES: dict[str, str] = {
     "notice.run_limit_near": "it reaches its run limit of {1} minutes in about {0} minutes, and is ended then",
     "notice.termination_near": "its termination time comes in about {0} minutes, and it is ended then",
     "notice.too_many": "user {0} has {1} notices that are not sent yet, and no more are made",
+    "notice.too_many_of_all": "the cluster has {0} notices that are not sent yet, and no more are made",
     "notice.no_word": "nothing was heard of it from host {0}",
     "notice.no_order": "{0}",
     "notice.not_begun": "no process could be started for it: {0}",

@@ -14,7 +14,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,7 @@ from gsched.agent.notices.notice_files import (
     read_journal,
     wait_until_written,
 )
+from gsched.agent.notices.notice_queue import NoticeQueue
 from gsched.agent.notices.notice_texts import delivery
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded
@@ -57,7 +58,9 @@ KILL_S = 200.0
 BACK_OFF_S = (2.0, 10.0, 60.0, 300.0, 1200.0, 3600.0, 3600.0, 7200.0)
 """How long after each try the next one is made; after the last there is none."""
 REWRITE_S = 30.0
-"""How long after a notice could not be written down that is tried again."""
+"""How long after notices could not be written down that is tried again."""
+FAULT_S = 60.0
+"""How long a user is left alone after a run that failed by a fault of this program."""
 _LIMITS = ((resource.RLIMIT_CPU, 120, 180), (resource.RLIMIT_CORE, 0, 0))
 """Of a sender and of the user's programs that it runs."""
 _KEPT_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -105,12 +108,14 @@ class NoticeDelivery:
         self._groups = groups
         self._send = send
         self._aside = BlockingPool()
-        self._kept: dict[str, KeptNotice] = {}
-        self._unwritten: dict[str, KeptNotice] = {}
-        """Those that are not on disk yet, for it is full: nobody has been told of them."""
+        self._queue = NoticeQueue()
+        self._incoming: dict[str, KeptNotice] = {}
+        """Those that are not on disk yet: nobody has been told that they are here."""
+        self._writing: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         """User -> the run that is under way, or an earlier agent's that is not over."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        """Looks for what is due; one at a time, however much has happened."""
 
     # -- what the master says -----------------------------------------------------------------------------------------
 
@@ -125,41 +130,52 @@ class NoticeDelivery:
             mail_server=message.mail_server,
             proxy=message.proxy,
         )
-        known = self._kept.get(order.notice.notice_id)
+        known = self._queue.get(order.notice.notice_id)
         if known is not None:
             self._tell(known)
             return
-        self._take(KeptNotice(order=order, due=self._clock.now()))
-        self._go_on()
+        kept = KeptNotice(order=order, due=self._clock.now())
+        self._incoming.setdefault(kept.notice_id, kept)
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write_incoming())
 
-    def _take(self, kept: KeptNotice) -> None:
+    async def _write_incoming(self) -> None:
+        """Write down what has come, beside the loop; again after a while where the disk does not take it."""
+        has_said = False
         try:
-            self._files.write(kept)
-        except (OSError, ValueError) as error:
-            if not self._unwritten:
-                log.error("notices cannot be written down and are not sent for now: %s", error)
-                asyncio.get_running_loop().call_later(REWRITE_S, self._take_unwritten)
-            if isinstance(error, OSError):
-                self._unwritten[kept.notice_id] = kept
-            return
-        self._kept[kept.notice_id] = kept
+            while self._incoming:
+                new = list(self._incoming.values())
+                try:
+                    written = await asyncio.to_thread(self._files.write_each, new)
+                except OSError as error:
+                    if not has_said:
+                        log.error("notices cannot be written down and are not sent for now: %s", error)
+                    has_said = True
+                    await asyncio.sleep(REWRITE_S)  # room on a disk is no event that could be awaited
+                    continue
+                self._take_in(new, written)
+        finally:
+            self._writing = None
 
-    def _take_unwritten(self) -> None:
-        waiting, self._unwritten = list(self._unwritten.values()), {}
-        for kept in waiting:
-            self._take(kept)
-        self._go_on()
+    def _take_in(self, new: list[KeptNotice], written: set[str]) -> None:
+        for kept in new:
+            wanted = self._incoming.pop(kept.notice_id, None) is not None
+            if wanted and kept.notice_id in written:
+                self._queue.add(kept)
+            else:  # forgotten meanwhile, or of an id that nobody has made
+                self._files.remove(kept.notice_id)
+        self._look_soon()
 
     def forget(self, notice_ids: Iterable[str]) -> None:
         """The master has what became of them on disk, or does not want them any more."""
         for notice_id in notice_ids:
-            self._unwritten.pop(notice_id, None)
-            if self._kept.pop(notice_id, None) is not None:
+            self._incoming.pop(notice_id, None)
+            if self._queue.remove(notice_id) is not None:
                 self._files.remove(notice_id)
 
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
-        for kept in self._kept.values():
+        for kept in self._queue:
             if kept.end is None:
                 hello.notices.append(kept.notice_id)
             else:
@@ -170,21 +186,22 @@ class NoticeDelivery:
     def adopt(self) -> None:
         """Take up what an earlier agent left: notices, and runs that may not be over."""
         for kept in self._files.read():
-            self._kept[kept.notice_id] = kept
+            self._queue.add(kept)
         for path in self._files.journals():
             header = read_journal(path).header
             user = header.user if header is not None else ""
             before = self._running.get(user)
             self._groups.take_up(user)
             self._begin(user, self._take_up(user, path, before))
-        self._go_on()
+        self._look_soon()
 
     def close(self) -> None:
         """Look after them no longer; senders that run go on, and the next agent reads what they write down."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._running.values():
-            task.cancel()
+        for task in (self._writing, *self._running.values()):
+            if task is not None:
+                task.cancel()
 
     def _begin(self, user: str, work: Awaitable[None]) -> None:
         task = self._running[user] = asyncio.ensure_future(work)
@@ -195,29 +212,31 @@ class NoticeDelivery:
             del self._running[user]
         if task.cancelled():
             return
+        now = self._clock.now()
         if task.exception() is not None:
             log.error("notices of user %s are not sent for now", user, exc_info=task.exception())
-        self._go_on()
+            for kept in self._queue.batch(user, now, BATCH):
+                kept.due = now + FAULT_S
+        self._queue.renew(user)
+        self._look_soon()
 
-    def _go_on(self) -> None:
-        """Begin the runs that can begin, and come back when there is more to do."""
-        now = self._clock.now()
-        waiting: dict[str, list[KeptNotice]] = {}
-        for kept in self._kept.values():
-            if kept.end is None:
-                waiting.setdefault(kept.user, []).append(kept)
-        users = sorted((min(each.due for each in of_user), user) for user, of_user in waiting.items())
-        later = [due for due, user in users if due > now and user not in self._running]
-        for due, user in users:
-            if due <= now and user not in self._running and len(self._running) < MOST_SENDERS:
-                ready = [kept for kept in waiting[user] if kept.due <= now]
-                ready.sort(key=lambda kept: (kept.tries > 0, kept.order.notice.at))
-                self._begin(user, self._send_some(user, ready[:BATCH]))
+    def _look_soon(self) -> None:
+        """Look for what is due when all that has come together has been taken in."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if later:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, min(later) - now), self._go_on)
+        self._timer = asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        """Begin the runs that can begin, and come back when there is more to do."""
+        now = self._clock.now()
+        for user in self._queue.users_due(now, self._running):
+            if len(self._running) >= MOST_SENDERS:
+                break
+            self._begin(user, self._send_some(user, self._queue.batch(user, now, BATCH)))
+        due = self._queue.next_due(now, self._running)
+        self._timer = None
+        if due is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._look)
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
@@ -225,18 +244,19 @@ class NoticeDelivery:
         try:
             account = await self._account(user)
         except GschedError as error:
-            self._all_failed(batch, error.said)
+            await self._all_failed(batch, error.said)
             return
         try:
-            journal = self._files.new_journal(RunHeader(user=user, notice_ids=tuple(k.notice_id for k in batch)))
+            header = RunHeader(user=user, notice_ids=tuple(kept.notice_id for kept in batch))
+            journal = await asyncio.to_thread(self._files.new_journal, header)
         except OSError as error:
-            self._all_failed(batch, coded("notice.not_begun", error.strerror or str(error)))
+            await self._all_failed(batch, coded("notice.not_begun", error.strerror or str(error)))
             return
         stood = {kept.notice_id: (kept.tries, kept.due) for kept in batch}
         problem = await self._run_sender(user, batch, account, journal)
         await self._read_end(user, journal)
         if all(stood[kept.notice_id] == (kept.tries, kept.due) for kept in batch):
-            self._all_failed(batch, problem or coded("notice.no_sender", 0))
+            await self._all_failed(batch, problem or coded("notice.no_sender", 0))
 
     async def _run_sender(
         self, user: str, batch: list[KeptNotice], account: UnixAccount | None, journal: Path
@@ -284,31 +304,34 @@ class NoticeDelivery:
         with contextlib.suppress(OSError, TimeoutError):
             await self._aside.run(user, lambda: wait_until_written(journal), KILL_S)
         self._groups.end(user)
-        self._account_for(read_journal(journal))
+        await self._account_for(read_journal(journal))
         with contextlib.suppress(OSError):
             journal.unlink()
 
     # -- what became of tries -----------------------------------------------------------------------------------------
 
-    def _account_for(self, journal: RunJournal) -> None:
-        own = journal.header.notice_ids if journal.header is not None else ()
-        for notice_id in own:
-            kept = self._kept.get(notice_id)
+    async def _account_for(self, journal: RunJournal) -> None:
+        tried: list[KeptNotice] = []
+        for notice_id in journal.header.notice_ids if journal.header is not None else ():
+            kept = self._queue.get(notice_id)
             if kept is None or kept.end is not None:
                 continue
             number = journal.begun.get(notice_id, 0)
             if number > kept.tries:
                 broken_off = TryEnd(problem="notice.broken_off", again=True)
-                self._tried(kept, number, journal.ended.get((notice_id, number), broken_off))
+                self._note_try(kept, number, journal.ended.get((notice_id, number), broken_off))
+                tried.append(kept)
             elif notice_id in journal.skipped:
                 kept.due = self._clock.now() + BACK_OFF_S[min(kept.tries, len(BACK_OFF_S) - 1)]
+        await self._write_and_tell(tried)
 
-    def _all_failed(self, batch: Iterable[KeptNotice], problem: AnyText) -> None:
+    async def _all_failed(self, batch: Collection[KeptNotice], problem: AnyText) -> None:
         """No sender could be started for them."""
         for kept in batch:
-            self._tried(kept, kept.tries + 1, TryEnd(again=True, problem="notice.not_begun"), problem)
+            self._note_try(kept, kept.tries + 1, TryEnd(again=True, problem="notice.not_begun"), problem)
+        await self._write_and_tell(batch)
 
-    def _tried(self, kept: KeptNotice, number: int, end: TryEnd, problem: AnyText = "") -> None:
+    def _note_try(self, kept: KeptNotice, number: int, end: TryEnd, problem: AnyText = "") -> None:
         kept.tries = number
         kept.problem = problem or (coded(end.problem, *end.values) if end.problem else "")
         is_last = number > len(BACK_OFF_S)
@@ -316,13 +339,19 @@ class NoticeDelivery:
             kept.end = NoticeEnd(notice_id=kept.notice_id, problem=kept.problem, tries=number)
         else:
             kept.due = self._clock.now() + max(BACK_OFF_S[number - 1], end.after_s or 0.0)
-        if kept.notice_id not in self._kept:  # nobody wants it any more
-            return
+
+    async def _write_and_tell(self, tried: Collection[KeptNotice]) -> None:
+        """What became of them, first on disk; what nobody wants any more is not written again."""
+        wanted = [kept for kept in tried if self._queue.get(kept.notice_id) is kept]
         try:
-            self._files.write(kept)
+            await asyncio.to_thread(self._files.write_each, wanted)
         except OSError as error:
-            log.error("what became of notice %s cannot be written down: %s", kept.notice_id, error)
-        self._tell(kept)
+            log.error("what became of notices cannot be written down: %s", error)
+        for kept in wanted:
+            if self._queue.get(kept.notice_id) is kept:
+                self._tell(kept)
+            else:
+                self._files.remove(kept.notice_id)
 
     def _tell(self, kept: KeptNotice) -> None:
         if kept.end is not None:

@@ -3,17 +3,18 @@
 SPOOL/notices/ID.json is one notice, written before the master hears of it and after each try; it is there until the
 master has what became of it. SPOOL/notices/NUMBER.run is the journal of one run: its first line, written here, says
 whose notices it has; the sender adds `try ID N` before and `end ID N {...}` after each try. Whoever still writes to a
-journal holds its lock. All of it is for the agent's eyes alone, for it names where notices go. Nothing here waits.
+journal holds its lock. All of it is for the agent's eyes alone, for it names where notices go. What writes, blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -99,6 +100,7 @@ class NoticeFiles:
 
     def __init__(self, spool: Path) -> None:
         self.folder = spool / FOLDER
+        self._numbers = itertools.count(1 + max(map(_number, self.journals()), default=0))
 
     def read(self) -> Iterator[KeptNotice]:
         """All notices. One that cannot be read is said and left where it is."""
@@ -111,36 +113,50 @@ class NoticeFiles:
             if _ID.fullmatch(kept.notice_id) and path.name == f"{kept.notice_id}.json":
                 yield kept
 
-    def write(self, kept: KeptNotice) -> None:
-        """On disk when this returns. Raises OSError, ValueError for an id that nobody has made."""
-        if not _ID.fullmatch(kept.notice_id):
-            raise ValueError(f"'{kept.notice_id[:40]}' is not the id of a notice")
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        replace_file(str(self.folder / f"{kept.notice_id}.json"), msgspec.json.encode(kept), durable=True)
+    def write_each(self, notices: Iterable[KeptNotice]) -> set[str]:
+        """The ids of those that are on disk when this returns: all but such with an id that nobody has made. Blocks;
+        run it in another thread. Raises OSError.
+        """
+        written = set()
+        for kept in notices:
+            if not _ID.fullmatch(kept.notice_id):
+                log.error("'%s' is not the id of a notice, and it is not sent", kept.notice_id[:40])
+                continue
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(str(self.folder / f"{kept.notice_id}.json"), msgspec.json.encode(kept), durable=True)
+            written.add(kept.notice_id)
+        return written
 
     def remove(self, notice_id: str) -> None:
+        if not _ID.fullmatch(notice_id):
+            return
         with contextlib.suppress(OSError):
             (self.folder / f"{notice_id}.json").unlink()
 
     # -- journals -----------------------------------------------------------------------------------------------------
 
     def new_journal(self, header: RunHeader) -> Path:
-        """A journal with this first line. Raises OSError."""
+        """A journal with this first line. Blocks; run it in another thread. Raises OSError."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        numbers = [int(found[1]) for path in self.journals() if (found := _JOURNAL.fullmatch(path.name))]
-        path = self.folder / f"{max(numbers, default=0) + 1}.run"
+        path = self.folder / f"{next(self._numbers)}.run"
         write_file(str(path), msgspec.json.encode(header) + b"\n", durable=True)
         return path
 
     def journals(self) -> list[Path]:
         """Those that have not been taken into account."""
-        return [path for path in self._paths(".run") if _JOURNAL.fullmatch(path.name)]
+        return [path for path in self._paths(".run") if _number(path)]
 
     def _paths(self, suffix: str) -> list[Path]:
         try:
             return sorted(path for path in self.folder.iterdir() if path.suffix == suffix)
         except OSError:
             return []
+
+
+def _number(path: Path) -> int:
+    """Of a journal; 0: it is none."""
+    found = _JOURNAL.fullmatch(path.name)
+    return int(found[1]) if found is not None else 0
 
 
 def read_journal(path: Path) -> RunJournal:

@@ -22,6 +22,8 @@ PART_LEFT = 0.1
 """So much of the run limit is left when it is told ..."""
 MOST_LEFT_S = 3600.0
 """... and no more than this, in seconds."""
+MOST_OVER = 1_000
+"""Entries of jobs that are over which are left where they are, besides as many as there are jobs that run."""
 _NEWS = (JobStarted, JobModified, JobSwitched, JobResumed)
 
 
@@ -64,6 +66,10 @@ class NearLimits:
         ends = _ends(job)
         if ends is not None:
             heapq.heappush(self._due, (_told_at(job, ends[0]), job.job_id))
+        if len(self._due) > MOST_OVER + 2 * len(self._state.running):
+            self._due.clear()
+            for job_id in self._state.running:
+                self._look_at(self._state.jobs[job_id])
 
 
 def _ends(job: JobRecord) -> tuple[float, str] | None:

@@ -18,6 +18,7 @@ from gsched.core.instruction import SendNotice
 from gsched.core.notices.notice_hosts import host_for
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
@@ -38,6 +39,8 @@ MOST_WARNINGS = 20
 """Of one job, by each of its ways; what there is to be known beyond that is in its history."""
 MOST_UNSENT = 1_000
 """Of one user: who cannot be told so much, because nobody answers there, is not told more."""
+MOST_OF_ALL = 50_000
+"""Of all users together: what is not sent yet is kept in memory, and in each checkpoint."""
 LIMIT_NEAR = "limit_near"
 _NOTES = "note."
 """How the codes of notes begin that are warnings; others say again what an end or a requeue tells."""
@@ -151,6 +154,15 @@ def _tell(job: JobRecord | JobArray, event: str, key: str, at: float, decision: 
             _make(array, place, wish, event, f"{place} {key.split()[-1]}", at, decision, what)
 
 
+def _too_many(state: ClusterState, user: str) -> AnyText:
+    """Why no more are made for this user for now; empty: there are not too many."""
+    if state.notices.count_of(user) >= MOST_UNSENT:
+        return coded("notice.too_many", user, MOST_UNSENT)
+    if len(state.notices) >= MOST_OF_ALL:
+        return coded("notice.too_many_of_all", MOST_OF_ALL)
+    return ""
+
+
 def _make(
     holder: JobRecord | JobArray,
     place: int,
@@ -168,8 +180,8 @@ def _make(
         return
     if event == WARNING and sum(_is_warning(each, place) for each in holder.told) >= MOST_WARNINGS:
         return
-    if state.notices.count_of(spec.user) >= MOST_UNSENT:
-        dropped = coded("notice.too_many", spec.user, MOST_UNSENT)
+    dropped = _too_many(state, spec.user)
+    if dropped:
         decision.record(
             JobNoticeSettled(at=at, job_id=number, notice_id="", event=event, way=wish.way, problem=dropped)
         )

@@ -17,6 +17,9 @@ class UnsentNotices:
         for notice in notices:
             self.add(notice)
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def get(self, notice_id: str) -> Notice | None:
         """The notice of that id; None where it is over, or there never was one."""
         return self._all.get(notice_id)

@@ -413,6 +413,8 @@ class AgentSessions:
         if target.way == MAIL:
             send.to = target.to or params.mail_to.replace("!U", notice.user)
             send.mail_program, send.mail_server = params.mail_program, params.mail_server
+            if not (send.mail_program or send.mail_server):
+                raise BadRequest("lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER")
         elif target.way == WEBHOOK:
             send.proxy = params.notice_proxy
         return message

@@ -14,6 +14,7 @@ from gsched.base.ids import element_id
 from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.command import NoticeSettled
 from gsched.core.instruction import ForgetNotices, SendNotice
+from gsched.core.notices import near_limits, notice_making
 from gsched.core.notices.notice_ends import PATIENCE_S
 from gsched.core.notices.notice_making import MOST_UNSENT, MOST_WARNINGS
 from gsched.model.config import GmemAction, Params
@@ -249,6 +250,30 @@ def test_who_has_too_many_unsent_is_told_no_more_until_some_are_sent() -> None:
     (job_id,) = world.submit(wanting(END, hold=True))
     world.control("kill", job_id)
     assert len(made(world)) == MOST_UNSENT + 1
+
+
+def test_all_users_together_have_so_many_unsent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notice_making, "MOST_OF_ALL", 2)
+    world = World()
+    for user in ("ann", "bob", "cy"):
+        ids = world.submit(wanting(END, hold=True), user=user)
+        world.control("kill", *ids, user="root")
+    assert [each.user for each in made(world)] == ["ann", "bob"]
+    (dropped,) = [event for event in world.events if isinstance(event, JobNoticeSettled)]
+    assert has_code(dropped.problem, "notice.too_many_of_all")
+
+
+def test_jobs_that_are_over_are_not_remembered_until_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_limits, "MOST_OVER", 5)
+    world = World()
+    warned = wanting(NoticeWish(way="mail", events=("warning",)), run_limit_s=36_000)
+    (running,) = world.run(warned)
+    for _ in range(30):
+        (job_id,) = world.run(warned)
+        world.ended(job_id)
+    assert len(world.engine._near_limits._due) <= 9
+    world.wait(33_000.0)
+    assert [(each.job_id, each.event) for each in made(world)] == [(running, "warning")]
 
 
 def test_what_became_of_it_is_recorded_once_and_then_forgotten() -> None:

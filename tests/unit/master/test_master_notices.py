@@ -46,8 +46,8 @@ class Store:
         return self._blobs[name]
 
 
-def sessions(store: Store) -> AgentSessions:
-    params = Params(mail_to="!U@corp", mail_program="/bin/mailer", notice_proxy="http://proxy:1")
+def sessions(store: Store, mail_program: str = "/bin/mailer") -> AgentSessions:
+    params = Params(mail_to="!U@corp", mail_program=mail_program, notice_proxy="http://proxy:1")
     board = SimpleNamespace(config=SimpleNamespace(params=params, cluster="night"))
     found = AgentSessions(board, store)  # type: ignore[arg-type]
     found._outgoing["a"] = (1, SimpleNamespace(put_nowait=found_messages.append))  # type: ignore[assignment]
@@ -79,6 +79,12 @@ def test_what_cannot_be_ordered_is_given_up() -> None:
     strange = SendNotice("a", notice(9))
     ((failed, why),) = sessions(Store(**{blob_id(PACKED): PACKED})).deliver([strange])
     assert failed is strange and why == "notice ab has no target"
+
+
+def test_no_mail_is_ordered_where_the_site_has_nothing_that_sends_it() -> None:
+    found = sessions(Store(**{blob_id(PACKED): PACKED}), mail_program="")
+    ((_, why),) = found.deliver([SendNotice("a", notice(1))])
+    assert why == "lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER" and not found_messages
 
 
 def test_what_may_be_forgotten_is_told() -> None:
