@@ -135,7 +135,7 @@ nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands
 	@$(BIN)/python tests/anywhere.py --all
 
 bench: $(STAMP)  ## run the benches on a plain installation
-	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 # With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.
 lock:  ## pin what gsched needs, with hashes, in requirements.lock (asks the package index; needs python3.11)
