@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -341,10 +342,10 @@ def test_a_large_output_does_not_hold_up_other_news(master: FakeMaster):
     session.start(1, "true")
     session.wait_for_end_of(1)
     out = Path(master.cluster.folder / "spool" / master.cluster.host / "attempts" / "1.1" / "stdout")
-    started = out.with_name("started").read_text()
+    started = json.loads(out.with_name("started").read_text())
     with out.open("wb") as file:
         file.truncate(1 << 40)  # it has no end here
-    out.with_name("started").write_text(started.replace('"stdout": "/dev/null"', f'"stdout": "{out}"'))
+    out.with_name("started").write_text(json.dumps(started | {"stdout": str(out)}))
     session.is_noise = lambda m: m.HasField("output") and not m.output.last
     session.send(read_output=agent_pb2.ReadOutput(request=1, job_id=1, attempt=1, most=1 << 40))
     master.cluster.until(lambda: session.noise > 3, "there is no output")

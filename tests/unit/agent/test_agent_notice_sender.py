@@ -241,10 +241,19 @@ def _while_it_waits(server: HookServer) -> dict[str, str]:
         process.stdin.write(batch)
         process.stdin.close()
         server.wait()
-        seen = {name: Path(f"/proc/{process.pid}/{name}").read_bytes().decode() for name in ("cmdline", "environ")}
+        seen = {name: _shown(Path(f"/proc/{process.pid}/{name}")) for name in ("cmdline", "environ")}
         server.go_on.set()
         seen["journal"] = process.stdout.read().decode()
     return seen
+
+
+def _shown(path: Path) -> str:
+    """Nothing where not even the user may read it: the sender cannot be traced."""
+    try:
+        return path.read_bytes().decode()
+    except PermissionError:
+        assert os.geteuid() != 0
+        return ""
 
 
 @pytest.mark.needs_root
