@@ -365,7 +365,7 @@ class AgentSessions:
         notifies = spec.notify_begin or spec.notify_end or spec.notify_error
         params = self._board.config.params
         if notifies and (params.mail_program or params.mail_server):
-            start.mail_to = self._address(spec)
+            start.mail_to = self._address(spec.mail_user, spec.user)
             start.mail_program, start.mail_server = params.mail_program, params.mail_server
         start.job_starter = profile.job_starter or queue.job_starter
 
@@ -393,12 +393,13 @@ class AgentSessions:
         params = self._board.config.params
         is_mailed = any(wish.way == MAIL and wish.wants(WARNING) for wish in job.spec.notices)
         if (params.mail_program or params.mail_server) and not is_mailed:
-            warn.mail_to = self._address(job.spec)
+            warn.mail_to = self._address(job.spec.mail_user, job.spec.user)
             warn.mail_program, warn.mail_server = params.mail_program, params.mail_server
         return agent_pb2.MasterMessage(warn_idle=warn)
 
-    def _address(self, spec: JobSpec) -> str:
-        return spec.mail_user or self._board.config.params.mail_to.replace("!U", spec.user)
+    def _address(self, asked: str, user: str) -> str:
+        """Where the user's mail goes: as was asked for, else as LSB_MAILTO says."""
+        return asked or self._board.config.params.mail_to.replace("!U", user)
 
     def _notice(self, notice: Notice) -> agent_pb2.MasterMessage:
         """With what only the agent is told: where it goes. Raises BadRequest, NotFound."""
@@ -411,7 +412,7 @@ class AgentSessions:
         fill(send.notice, notice)
         send.cluster, send.to, send.form = self._board.config.cluster, target.to, target.form
         if target.way == MAIL:
-            send.to = target.to or params.mail_to.replace("!U", notice.user)
+            send.to = self._address(target.to, notice.user)
             send.mail_program, send.mail_server = params.mail_program, params.mail_server
             if not (send.mail_program or send.mail_server):
                 raise BadRequest("lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER")
