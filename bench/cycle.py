@@ -33,7 +33,7 @@ from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
-from gsched.policy.cycle import schedule
+from gsched.policy.cycle import AT_ONE_GO, schedule_in_turns
 from gsched.policy.match.host_fit import TaskFit
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
@@ -149,9 +149,13 @@ class World:
 
     def cycle(self) -> Plan:
         """One cycle. Its plans are kept for the next, as the engine does; its placements are not carried out."""
-        plan = undisturbed(schedule)(self.snapshot(), NOW, BUDGET)
-        self.planned = plan.planned
-        return plan
+        try:
+            next(undisturbed(schedule_in_turns)(self.snapshot(), NOW, BUDGET, AT_ONE_GO))
+        except StopIteration as done:
+            plan: Plan = done.value
+            self.planned = plan.planned
+            return plan
+        raise AssertionError("a cycle at one go has had a second turn")
 
 
 class Cost(NamedTuple):

@@ -30,6 +30,8 @@ from gsched.wire.messages.control_action import ControlAction
 
 BATCH = 1_000
 ALL = JobFilter()
+CYCLE_S = 5.0
+"""More than the scheduling cycle after it takes."""
 NAMES = 440
 """Terms of a condition of 4,094 characters."""
 
@@ -169,6 +171,16 @@ def _bulk_alike(client: Client, jobs: int) -> None:
     client.submit_many([submission("./alike.sh")] * 10_000)
 
 
+def _kinds(client: Client, jobs: int) -> None:
+    """Each wants something else: the next cycle looks at all of them for the first time."""
+    many = [
+        _changed(submission("./kinds.sh"), res_req=f"select[mem>{number}] rusage[mem={5_000 + number}]")
+        for number in range(2_000)
+    ]
+    client.submit_many(many)
+    time.sleep(CYCLE_S)
+
+
 def _array(client: Client, jobs: int) -> None:
     _submit(client, jobs, name="many", indices="1-100000")
 
@@ -203,6 +215,7 @@ REQUESTS: dict[str, Callable[[Client, int], object]] = {
     "requirement": _requirement,
     "bulk": _bulk,
     "bulk_alike": _bulk_alike,
+    "kinds": _kinds,
     "array": _array,
     "listings": _listings,
     "top": lambda client, jobs: client.control("top", _newest(client, jobs, 1_000)),

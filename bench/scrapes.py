@@ -42,7 +42,7 @@ from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, Loa
 from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, Resource
 from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.queues.queue import Queue
-from gsched.policy.cycle import schedule
+from gsched.policy.cycle import schedule_in_turns
 
 GPUS, SLOTS = 8, 16
 CHANGES = 5
@@ -67,7 +67,7 @@ class World:
             mapped=dict.fromkeys(GPU_COUNTERS, tuple(self.names)),
             locations=Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir=""),
         )
-        self.engine = Engine(ClusterState(), config, self.now, schedule=undisturbed(schedule))
+        self.engine = Engine(ClusterState(), config, self.now, schedule=undisturbed(schedule_in_turns))
         self.board = Board(config)
         self.running: list[tuple[int, int, str]] = []
         for number, name in enumerate(self.names, 1):

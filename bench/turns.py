@@ -34,7 +34,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
-from gsched.policy.cycle import schedule
+from gsched.policy.cycle import schedule_in_turns
 from gsched.store.eventlog import EventLog
 
 BATCH = 1_000
@@ -54,6 +54,9 @@ REQUESTS: dict[str, Callable[[], Command]] = {
     "requirement": lambda: Submit("ann", "r", (spec("r", res_req=TERMS),)),
     "bulk": lambda: Submit("ann", "b", tuple(spec("bulk", number) for number in range(10_000))),
     "alike": lambda: Submit("ann", "a", (spec("alike"),) * 10_000),
+    "kinds": lambda: Submit(
+        "ann", "k", tuple(spec("kinds", res_req=f"select[mem>{n}] rusage[mem={5_000 + n}]") for n in range(2_000))
+    ),
     "bottom": lambda: MoveJobsToBottom("ann", False, tuple(range(1_000, 2_000))),
     "modify": lambda: ModifyJobs("ann", False, (), spec("m", run_limit_s=3600), ("run_limit_s",), ALL),
     "kill": lambda: KillJobs("ann", False, wanted=ALL),
@@ -73,7 +76,7 @@ class Measured:
         )
         clock = SystemClock()
         self.store = EventLog(folder / "gsched.db")
-        engine = Engine(ClusterState(), config, clock.now(), schedule=undisturbed(schedule))
+        engine = Engine(ClusterState(), config, clock.now(), schedule=undisturbed(schedule_in_turns))
         self.loop = EngineLoop(engine, self.store, Board(config), clock, deliver=lambda *_: None, fatal=sys.exit)
         self.turns: list[float] = []
         take, begun = self.loop._take, [0.0]

@@ -147,6 +147,7 @@ def _audit_waiting(state: ClusterState) -> Iterator[str]:
             if item is None or item.bucket() != bucket:
                 yield f"job {job_id} waits in {bucket}, where it does not belong"
     entered = [job_id for _, line in state.waits.pending.lines() for job_id in line.entries()]
+    entered += state.waits.pending.newcomers()
     everywhere = sorted([*entered, *waits.delayed, *waits.blocked, *waits.forced, *waits.held])
     items: list[WaitingItem] = [job for job in state.jobs.values() if job.state in PENDING]
     items += [array for array in state.arrays.values() if array.count]

@@ -74,10 +74,11 @@ from gsched.model.event import ConfigApplied, GpuClosed, GpuOpened, JobStarted
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.scheduling.snapshot import Plan, Snapshot
-from gsched.policy import cycle
 from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
+from gsched.policy.cycle import DEFAULT_BUDGET, Planning, schedule_in_turns
 
-Schedule = Callable[[Snapshot, float, int], Plan]
+Schedule = Callable[[Snapshot, float, int, int], Planning]
+"""(snapshot, UTC seconds, budget of steps, work of a turn); see gsched.policy.cycle."""
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
@@ -89,6 +90,10 @@ BUSY_TICK_S = 10.0
 """The same while jobs wait: load that changes little by little wakes nobody."""
 
 
+BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
+"""Commands that change nothing a cycle looks at: they may be handled between two turns of one."""
+
+
 class HalfDone(Exception):
     """A command failed after some of its events had been applied: memory and store have parted."""
 
@@ -96,7 +101,9 @@ class HalfDone(Exception):
 class Engine:
     """Owns the state. Not thread-safe: one thread drives it."""
 
-    def __init__(self, state: ClusterState, config: ClusterConfig, now: float, *, schedule: Schedule = cycle.schedule):
+    def __init__(
+        self, state: ClusterState, config: ClusterConfig, now: float, *, schedule: Schedule = schedule_in_turns
+    ):
         self.state = state
         self.config = config
         self.observations = Observations(now)
@@ -127,6 +134,8 @@ class Engine:
         self._requirement_updates.begin()  # the configuration may have changed while no master was there
         self._near_limits = NearLimits(state)
         self._schedule = schedule
+        self._planning: Planning | None = None
+        """The cycle that is under way."""
         self._ticked_at = now
         self._reasons_stood = False
         """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
@@ -173,7 +182,11 @@ class Engine:
 
         A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
         a replay can say what the state is.
+
+        While a cycle is under way only commands of BETWEEN_TURNS are handled.
         """
+        if self.is_planning and type(command) not in BETWEEN_TURNS:
+            raise RuntimeError(f"{type(command).__name__} comes between the turns of a cycle")
         start = self._in_turns.get(type(command))
         if start is not None:
             turn = Turn()
@@ -207,7 +220,8 @@ class Engine:
         self, command: Command, now: float, steps: int, decide: Callable[[Decision], None], so_far: str
     ) -> Decision:
         decision = Decision(self.state, self.config, now, self.observations.of)
-        self._give_back(now)
+        if not self.is_planning:
+            self._give_back(now)
         try:
             decide(decision)
             self._settle(decision, steps - decision.steps)
@@ -224,7 +238,14 @@ class Engine:
         """Whether jobs of accepted submissions are still to be made, or such that depend on others to be looked at:
         `settle` goes on.
         """
-        return self._making.has_more or self._dependents.has_more
+        return self._making.has_more or (self._dependents.has_more and not self.is_planning)
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether a cycle is under way that goes on with the next call of `cycle`. Until then time stands still for all
+        that it looks at: no `tick`, no snapshot for others, and commands of BETWEEN_TURNS alone.
+        """
+        return self._planning is not None
 
     def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
         """More of what follows from what has happened."""
@@ -249,10 +270,11 @@ class Engine:
         """
         job_part_reports.settle(decision)
         self._requirement_updates.note(decision.events)
-        before = len(decision.events)
-        self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
-        if len(decision.events) > before:
-            self._wake()
+        if not self.is_planning:
+            before = len(decision.events)
+            self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
+            if len(decision.events) > before:
+                self._wake()
         make_notices(decision)
         self._near_limits.note(decision.events)
 
@@ -442,13 +464,17 @@ class Engine:
             due.extend(() if last is None else (last + interval,))
         return max(now, min(due))
 
-    def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
+    def cycle(self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
         """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
+        One that is more work than `steps` goes on with the next call, see `is_planning`.
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
         decision = Decision(self.state, self.config, now, self.observations.of)
+        if self._planning is not None:
+            self._plan(self._planning, decision, steps)
+            return decision
         self._give_back(now)
         self.needs_cycle = False
         self.state.let_go_on(now)
@@ -472,19 +498,40 @@ class Engine:
         if awaited:
             self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
             return decision
+        # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
+        explained = () if self._reasons_stood or self._tried else self.reasons
         try:
-            # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
-            explained = () if self._reasons_stood or self._tried else self.reasons
             seen = replace(self.snapshot(now, self._without_plans(self._tried)), explained=explained)
-            plan = self._schedule(seen, now, budget)
+            planning = self._schedule(seen, now, budget, steps)
+        except Exception as error:
+            self._has_planned(error)
+        else:
+            self._plan(planning, decision, steps)
+        return decision
+
+    def _plan(self, planning: Planning, decision: Decision, steps: int) -> None:
+        """Another turn of a cycle; after the last one, carry the plan out."""
+        try:
+            next(planning)
+        except StopIteration as done:
+            plan: Plan = done.value
+            self._has_planned(None)
         except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
-            self.failure, self._tried = error, {}
-            self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
-            return decision
-        self.failure = None
+            self._has_planned(error)
+            return
+        else:
+            self._planning, self.needs_cycle = planning, True
+            self.state.pending.keep_still()
+            return
         self._carry_out(plan, decision)
         self._settle(decision, steps)
-        return decision
+
+    def _has_planned(self, failure: Exception | None) -> None:
+        self.failure, self._planning, self.needs_cycle = failure, None, self._news
+        if failure is not None:
+            self._tried = {}
+            self.summary = f"the scheduling cycle failed, nothing was placed: {failure!r}"
+        self.state.pending.go_on()
 
     def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
         """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""

@@ -51,7 +51,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.jobs.job import FINISHED, AttemptResult
 from gsched.model.jobs.notice import NoticeEnd
-from gsched.policy.cycle import schedule
+from gsched.policy.cycle import schedule_in_turns
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 from gsched.store.mark import known_on_this_machine
@@ -118,7 +118,7 @@ class Master:
         self._config = config
         self._store = store
         self._manager = manager
-        self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule))
+        self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule_in_turns))
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
         settle_in()  # what was replayed lives long

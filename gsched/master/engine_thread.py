@@ -33,7 +33,7 @@ from gsched.core.command import (
 )
 from gsched.core.command_turns import EVENT, Unfinished
 from gsched.core.decision import Decision
-from gsched.core.engine import Engine
+from gsched.core.engine import BETWEEN_TURNS, Engine
 from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
@@ -138,11 +138,15 @@ class EngineLoop:
         """What came while a batch could not be stored, or when a turn was over; it comes before the inbox."""
         self._unfinished: deque[tuple[InboxItem, Unfinished]] = deque()
         """Commands that are carried out in turns, and whose turn it is next."""
+        self._put_off: list[InboxItem] = []
+        """What came during a cycle that takes several turns, and has to wait for its end."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
+        self._planning_s = 0.0
+        """What the cycle that is under way has taken so far."""
         self._turns = 0
         self._turns_seen = -1
         self.gauges = Gauges()
@@ -201,16 +205,14 @@ class EngineLoop:
             for _ in range(GROUPED - 1):
                 if self._is_alone(batch, tick_at):
                     self._go_on(self._clock.now(), batch, TURN_STEPS)
-            if now >= tick_at:
+            if now >= tick_at and not self._engine.is_planning:
                 batch.add(self._engine.tick(now, TURN_STEPS))
             self._commit(batch)
             if self._engine.needs_cycle:
-                batch = _Batch()
-                cycled_at = self._clock.now()
-                with self._measurements.timed(self._measurements.cycles):
-                    batch.add(self._engine.cycle(cycled_at, steps=TURN_STEPS))
-                self._note_failure()
-                self._commit(batch)
+                cycled_at = self._cycle()
+            if self._engine.is_planning:
+                self._worked_at = time.monotonic()
+                continue
             tick_at = self._engine.next_deadline(self._clock.now())
             if self._engine.misses_own_starts:
                 tick_at = min(tick_at, cycled_at + RENEW_REASONS_S)
@@ -223,6 +225,20 @@ class EngineLoop:
                 self._checkpoints.start(self._checkpoint_closed)
             if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
                 self._checkpoints.step()
+
+    def _cycle(self) -> float:
+        """A scheduling cycle, or the next turn of it; returns when that was, UTC seconds."""
+        batch, began, at = _Batch(), time.monotonic(), self._clock.now()
+        batch.add(self._engine.cycle(at, steps=TURN_STEPS))
+        self._planning_s += time.monotonic() - began
+        if not self._engine.is_planning:
+            self._measurements.cycles.add(self._planning_s)
+            self._planning_s = 0.0
+            self._kept.extendleft(reversed(self._put_off))
+            self._put_off.clear()
+        self._note_failure()
+        self._commit(batch)
+        return at
 
     def _is_alone(self, batch: _Batch, tick_at: float) -> bool:
         """Whether a command over many jobs may have another turn before the commit: it has brought little about, and
@@ -276,6 +292,9 @@ class EngineLoop:
             if left <= 0:
                 self._kept.extendleft(reversed(items[place:]))
                 break
+            if self._engine.is_planning and type(item.command) not in BETWEEN_TURNS:
+                self._put_off.append(item)
+                continue
             left -= self._handle(item, batch, partial(self._engine.handle, item.command, now, left))
         return max(0, left) + kept
 
@@ -283,9 +302,18 @@ class EngineLoop:
         """The next turn of what follows from others, or else of one of the commands that are carried out in turns."""
         if self._engine.unsettled:
             batch.add(self._engine.settle(now, steps))
-        elif self._unfinished and steps:
-            item, rest = self._unfinished.popleft()
+        elif steps and (found := self._next_unfinished()) is not None:
+            item, rest = found
             self._handle(item, batch, partial(self._engine.go_on, rest, now, steps))
+
+    def _next_unfinished(self) -> tuple[InboxItem, Unfinished] | None:
+        """The command whose turn it is; None if there is none, or all have to wait for the end of a cycle."""
+        for place, (item, _) in enumerate(self._unfinished):
+            if not self._engine.is_planning or type(item.command) in BETWEEN_TURNS:
+                found = self._unfinished[place]
+                del self._unfinished[place]
+                return found
+        return None
 
     def _handle(self, item: InboxItem, batch: _Batch, decide: Callable[[], Decision]) -> int:
         """Says how many steps it took."""
@@ -358,17 +386,24 @@ class EngineLoop:
 
     def _refuse_waiting(self) -> None:
         """Commands of people that wait behind the stuck batch are refused now; agents' reports are kept."""
+        waiting, self._put_off = self._put_off, []
+        for item in waiting:
+            if not self._is_refused(item):
+                self._put_off.append(item)
         while True:
             try:
-                item = self._inbox.get_nowait()
+                came = self._inbox.get_nowait()
             except queue.Empty:
                 return
-            if item is None:
-                continue
-            if item.reply is not None and isinstance(item.command, _FROM_PEOPLE):
-                item.reply(None, refusal(self.problem))
-            else:
-                self._kept.append(item)
+            if came is not None and not self._is_refused(came):
+                self._kept.append(came)
+
+    def _is_refused(self, item: InboxItem) -> bool:
+        """Whether it was a command of people, and is answered that nothing can be stored."""
+        if item.reply is None or not isinstance(item.command, _FROM_PEOPLE):
+            return False
+        item.reply(None, refusal(self.problem))
+        return True
 
     def _checkpoint_closed(self) -> None:
         self._since_checkpoint = 0

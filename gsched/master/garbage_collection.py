@@ -13,6 +13,7 @@ import gc
 
 from gsched.core.engine import Schedule
 from gsched.model.scheduling.snapshot import Plan, Snapshot
+from gsched.policy.cycle import Planning
 
 YOUNG = 5_000
 """New objects between two looks at them, of 1 or 2 ms; five times as many are looked at once more."""
@@ -26,15 +27,21 @@ def settle_in() -> None:
 
 
 def undisturbed(schedule: Schedule) -> Schedule:
-    """The same cycle, during which nothing is collected in the whole process."""
+    """The same cycle, during whose turns nothing is collected in the whole process."""
 
-    def cycle(snapshot: Snapshot, now: float, budget: int) -> Plan:
-        was_on = gc.isenabled()
-        gc.disable()
-        try:
-            return schedule(snapshot, now, budget)
-        finally:
-            if was_on:
-                gc.enable()
+    def cycle(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
+        planning = schedule(snapshot, now, budget, turn)
+        while True:
+            was_on = gc.isenabled()
+            gc.disable()
+            try:
+                next(planning)
+            except StopIteration as done:
+                plan: Plan = done.value
+                return plan
+            finally:
+                if was_on:
+                    gc.enable()
+            yield
 
     return cycle

@@ -1,4 +1,4 @@
-"""One scheduling cycle: `schedule(snapshot, now, budget) -> Plan`.
+"""One scheduling cycle: `schedule(snapshot, now, budget) -> Plan`, or in turns between which others come.
 
 Jobs are served in order; each finds the best place, or makes room by preemption, or is planned for; a class that finds
 no place is not tried again job by job, and one that fits on no host is come to only until a start is planned for it.
@@ -8,7 +8,7 @@ hosts at once), but one job is always served, so that passes that are cut short 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import RequirementError
@@ -30,13 +30,40 @@ from gsched.policy.requirement.demand_cache import Demands
 
 DEFAULT_BUDGET = 100_000
 """A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""
+AT_ONE_GO = 1 << 62
+"""Work of a turn that never is over."""
+SERVING = 60
+"""Work of serving a job, in the steps of gsched.core.command_turns: some 2.5 µs each."""
+FAST_SERVING = 4
+"""The same on the fast path of its class."""
+SORTING = 20
+"""Work of finding out whether a class is worth serving."""
+EXPLAINING = 40
+"""Work of finding the reasons of a class."""
+LOOK = 80
+"""Work of each look at a class on all hosts, beside these; the first one of all takes twice as much again."""
+HOSTS_IN_A_STEP = 20
+"""A look takes a step more for so many hosts."""
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
+Planning = Generator[None, None, Plan]
+"""Yields when its turn is over; returns the plan. Until then the snapshot must stay as it is."""
 
 
 def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Plan:
     """Which pending jobs can start now and where, and why the others cannot."""
-    cycle = _Cycle(snapshot, now, budget)
-    plan = cycle.plan()
+    planning = schedule_in_turns(snapshot, now, budget, AT_ONE_GO)
+    try:
+        next(planning)
+    except StopIteration as done:
+        plan: Plan = done.value
+        return plan
+    raise AssertionError("a turn without end has ended")
+
+
+def schedule_in_turns(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
+    """The same plan, made in turns of so much work each (see SERVING)."""
+    cycle = _Cycle(snapshot, now, budget, turn)
+    plan = yield from cycle.plan()
     cycle.dissolve()
     return plan
 
@@ -45,10 +72,13 @@ class _Cycle:
     """The parts of a cycle put together. None of them holds on to who uses it, so that all of it is gone with the plan:
     a ring of objects would stay until the collector finds it, and it would go through each job that was placed."""
 
-    def __init__(self, snapshot: Snapshot, now: float, budget: int) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, budget: int, turn: int) -> None:
         self._snapshot = snapshot
         self._now = now
         self._budget = budget
+        self._turn = self._left = turn
+        self._per_look = LOOK + len(snapshot.hosts) // HOSTS_IN_A_STEP
+        self._looks = 0
         self._served = 0
         rules = FitRules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
@@ -68,12 +98,13 @@ class _Cycle:
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> Planning:
         is_planned_before = self._reservations.is_planned_before
         closed = [name for name in self._limits.closed_queues() if not is_planned_before(name)]
-        order = ServingOrder(self._snapshot, self._live(), closed)
-        truncated = not self._place(order)
-        unexplained = self._explain([*order.passed_over(), *self._only_planned], truncated)
+        live = yield from self._live()
+        order = ServingOrder(self._snapshot, live, closed)
+        truncated = not (yield from self._place(order))
+        unexplained = yield from self._explain([*order.passed_over(), *self._only_planned], truncated)
         resumed = () if truncated else tuple(self._preemptor.resumable())
         self._field.close()
         order.close()
@@ -88,7 +119,19 @@ class _Cycle:
             unexplained,
         )
 
-    def _explain(self, passed_over: Iterable[ReasonKey], truncated: bool) -> frozenset[ReasonKey]:
+    def _is_turn_over(self, work: int) -> bool:
+        """Whether others come now that so much more has been done."""
+        looks = self._field.steps + 2 * self._field.first_looks
+        self._left -= work + self._per_look * (looks - self._looks)
+        self._looks = looks
+        if self._left > 0:
+            return False
+        self._left = self._turn
+        return True
+
+    def _explain(
+        self, passed_over: Iterable[ReasonKey], truncated: bool
+    ) -> Generator[None, None, frozenset[ReasonKey]]:
         """Find the reasons of those that had no turn of their own; returns those whose reasons of before stand.
 
         To look at all kinds takes as long as all the rest of a cycle, and those that start would wait for it.
@@ -100,11 +143,13 @@ class _Cycle:
                 continue
             if key in stand:
                 unexplained.add(key)
-            else:
-                self._reasons[key] = self._reason_of(key)
+                continue
+            self._reasons[key] = self._reason_of(key)
+            if self._is_turn_over(EXPLAINING):
+                yield
         return frozenset(unexplained)
 
-    def _place(self, order: ServingOrder) -> bool:
+    def _place(self, order: ServingOrder) -> Generator[None, None, bool]:
         """Serve all jobs; false if the budget did not suffice."""
         fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
         placed, turns = future.placed, future.turns
@@ -119,6 +164,8 @@ class _Cycle:
             part = None if fast_path is None else fast_path.take(job_id)
             if fast_path is None or part is None:
                 self._serve(job_id, bucket, order)
+                if self._is_turn_over(SERVING):
+                    yield
                 continue
             placed(part, fast_path.ends_at, bucket)
             turns[job_id] = len(turns)
@@ -126,6 +173,8 @@ class _Cycle:
             if fair:
                 order.placed(bucket, allocation)
             self._placements.append(Placement(job_id, allocation, fast_path.effective))
+            if self._is_turn_over(FAST_SERVING):
+                yield
         return True
 
     # -- one job --------------------------------------------------------------------------------------------------
@@ -273,7 +322,7 @@ class _Cycle:
 
     # -- classes --------------------------------------------------------------------------------------------------
 
-    def _live(self) -> set[RequirementClass]:
+    def _live(self) -> Generator[None, None, set[RequirementClass]]:
         """The classes worth serving: those that fit somewhere, may make room for themselves, or may be planned for."""
         if not self._snapshot.hosts:
             return set()
@@ -284,6 +333,8 @@ class _Cycle:
         )
         live: set[RequirementClass] = set()
         for requirement in self._snapshot.pending:
+            if self._is_turn_over(SORTING):
+                yield
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None:

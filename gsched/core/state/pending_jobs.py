@@ -191,6 +191,8 @@ class PendingJobs(Mapping[RequirementClass, Mapping[Bucket, PendingLine]]):
         """Class -> the one object that all its buckets hold."""
         self.new_classes: deque[RequirementClass] = deque()
         """Those that have come; whoever reads them empties it (gsched.core.pending.unread_requirements)."""
+        self._newcomers: list[tuple[JobRecord, JobArray | None]] | None = None
+        """While all stays as it is: who has come meanwhile."""
 
     def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, PendingLine]:
         return self._classes[requirement]
@@ -220,8 +222,26 @@ class PendingJobs(Mapping[RequirementClass, Mapping[Bucket, PendingLine]]):
         for buckets in self._classes.values():
             yield from buckets.items()
 
+    def keep_still(self) -> None:
+        """Stay as it is for whoever goes through it in turns: who comes now is entered by `go_on`; nobody may leave."""
+        if self._newcomers is None:
+            self._newcomers = []
+
+    def newcomers(self) -> list[int]:
+        """Numbers of the jobs and arrays that have come while all stays as it is."""
+        return [job.job_id for job, _ in self._newcomers or ()]
+
+    def go_on(self) -> None:
+        """Enter those that have come meanwhile."""
+        newcomers, self._newcomers = self._newcomers, None
+        for job, of in newcomers or ():
+            self.add(job, of)
+
     def add(self, job: JobRecord, array: JobArray | None = None) -> None:
         """Enter a job; with `array`, the array that `job` is the template of."""
+        if self._newcomers is not None:
+            self._newcomers.append((job, array))
+            return
         line = self._line_of_equals(job) or self._line_of(job)
         if line.add(job.rank(), job.job_id, array):
             self._note_head(line)
@@ -261,7 +281,11 @@ class PendingJobs(Mapping[RequirementClass, Mapping[Bucket, PendingLine]]):
         return line
 
     def remove(self, job: JobRecord) -> None:
-        """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here."""
+        """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here, and
+        RuntimeError while all stays as it is.
+        """
+        if self._newcomers is not None:
+            raise RuntimeError(f"job {job.job_id} leaves while a cycle goes through those that wait")
         bucket = job.bucket()
         buckets = self._classes[bucket.requirement]
         line = buckets[bucket]

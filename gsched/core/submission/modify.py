@@ -14,7 +14,7 @@ from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.authorization import Caller, job_denied, owner_denied
 from gsched.core.command import ModifyJobs
-from gsched.core.command_turns import DEPENDENCY, JUDGEMENT, Turn, Work, weight
+from gsched.core.command_turns import DEPENDENCY, JUDGEMENT, Turn, Work, reading, weight
 from gsched.core.control.job_targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.instruction import LimitAttempt
 from gsched.core.pending.dependency_check import find_cycle
@@ -113,6 +113,8 @@ class _Changer:
     ) -> None:
         self._state, self._configured, self._command, self._caller = state, configured, command, caller
         self._admit, self._reserve, self._turn = admit, reserve, turn
+        self._read: set[tuple[str, str]] = set()
+        """Requirements that have been read for this command."""
 
     def change(self, target: Target) -> Generator[None, None, Control]:
         """All of the target that has not ended, or nothing of it.
@@ -170,6 +172,10 @@ class _Changer:
         try:
             new, held = self._changed(*item)
             costs = JUDGEMENT + weight(new.conditions)
+            asked = (new.combined_req, new.combined_gpu_req)
+            if asked not in self._read:
+                self._read.add(asked)
+                costs += reading("".join(asked))
         finally:
             self._turn.spend(costs)
         return new, held

@@ -56,6 +56,8 @@ class CycleColumns:
             columns = HostColumns(snapshot.hosts, snapshot.ledger)
         self.columns = columns
         self.steps = 0
+        self.first_looks = 0
+        """Of these, at classes that no cycle has looked at lately."""
         self._snapshot = snapshot
         self._rules = rules
         self.recent: dict[float, Flags] = {}
@@ -189,6 +191,7 @@ class CycleColumns:
             firsts = way.first and way.term.is_first and bool(demand.first_hosts)
             asked = TaskRequest(queue, demand, way.term, need, firsts)
             found = self._matches[key] = Match(self.columns, asked, self._rules)
+            self.first_looks += 1
         self._used.add(key)
         self.steps += 1
         found.sync(self._recent_of(queue))

@@ -416,6 +416,17 @@ class Histories(RuleBasedStateMachine):
     def cycle(self, budget: int) -> None:
         self.take(self.engine.cycle(self.now, budget))
 
+    @rule(work=st.sampled_from([1, 150]), late=st.integers(0, 3), user=USERS)
+    def cycle_in_turns(self, work: int, late: int, user: str) -> None:
+        """Some submissions come between its turns."""
+        self.take(self.engine.cycle(self.now, steps=work))
+        while self.engine.is_planning:
+            if late:
+                self.do(Submit(user, "", (JobSpec(command="late", user="", queue="", dependency=f"started({late})"),)))
+                self.do(Submit(user, "", (JobSpec(command="late", user="", queue=""),)))
+                late -= 1
+            self.take(self.engine.cycle(self.now, steps=work))
+
     @rule(started=st.booleans())
     def go_on(self, started: bool) -> None:
         """What happens all day: jobs are dispatched, arrive, start, and that is told."""

@@ -21,10 +21,11 @@ from gsched.model.event import JobForgotten
 from gsched.model.hosts.host import Gpu, GpuReport, HostConfig
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
-from gsched.model.scheduling.snapshot import Plan, Snapshot
+from gsched.model.scheduling.snapshot import Snapshot
 from gsched.policy import cycle as policy
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.trial_fit import TrialFit
+from gsched.policy.cycle import Planning
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.columns_rank import Ranking
@@ -248,8 +249,8 @@ def test_news_during_a_pass_bring_about_another_one() -> None:
 
 
 def test_a_plan_that_does_not_fit_the_truth_is_not_carried_out() -> None:
-    def stale(snapshot: Snapshot, now: float, budget: int) -> Plan:
-        plan = policy.schedule(snapshot, now, budget)
+    def stale(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
+        plan = yield from policy.schedule_in_turns(snapshot, now, budget, turn)
         world.engine.state.ledger.host("a").observe_gpus(gpus(0))
         return plan
 

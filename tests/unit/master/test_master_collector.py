@@ -22,8 +22,10 @@ from gsched.store.tables.schema import JobRow
 def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> None:
     seen = []
 
-    def schedule(snapshot: Any, now: float, budget: int) -> Any:
-        seen.append((gc.isenabled(), snapshot, now, budget))
+    def schedule(snapshot: Any, now: float, budget: int, turn: int) -> Any:
+        seen.append((gc.isenabled(), snapshot, now, budget, turn))
+        yield
+        seen.append((gc.isenabled(),))
         if fails:
             raise RuntimeError("a fault")
         return "plan"
@@ -32,15 +34,15 @@ def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> N
     before = gc.isenabled()
     (gc.enable if was_on else gc.disable)()
     try:
-        if fails:
-            with pytest.raises(RuntimeError, match="a fault"):
-                undisturbed(schedule)(anything, 1.0, 2)
-        else:
-            assert undisturbed(schedule)(anything, 1.0, 2) == "plan"  # type: ignore[comparison-overlap]
+        planning = undisturbed(schedule)(anything, 1.0, 2, 3)
+        next(planning)
+        assert gc.isenabled() is was_on
+        with pytest.raises(RuntimeError if fails else StopIteration, match="a fault" if fails else "plan"):
+            next(planning)
         assert gc.isenabled() is was_on
     finally:
         (gc.enable if before else gc.disable)()
-    assert seen == [(False, "snapshot", 1.0, 2)]
+    assert seen == [(False, "snapshot", 1.0, 2, 3), (False,)]
 
 
 def test_what_there_is_one_of_for_each_job_is_kept_from_the_collector() -> None:

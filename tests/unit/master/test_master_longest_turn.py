@@ -20,7 +20,7 @@ from test_master_loop import FakeStore
 from gsched.base.clock import SystemClock
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import element_id, parse_attempt_name
-from gsched.core.command import Submit
+from gsched.core.command import HostHello, HostReported, Submit
 from gsched.core.control.job_control import MOST_TEXT
 from gsched.core.engine import Engine
 from gsched.core.resources.observed_hosts import UnrecordedAttempt
@@ -33,7 +33,7 @@ from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContex
 from gsched.master.views import listing_order
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.hosts.host import HostConfig
+from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter, JobView, Submission
@@ -43,6 +43,7 @@ from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 JOBS = 3_000
+KINDS = 1_000
 LOST = 1 << 20
 """The first number of attempts that lie on the host without a record."""
 MOST_CALLS = 250_000
@@ -112,6 +113,16 @@ class Counted:
 
         self.loop._take = turn  # type: ignore[method-assign]
         self.loop.start()
+
+    def connect(self) -> None:
+        """Host a reports, and takes jobs from now on."""
+        values: dict[str, float | None] = {"r15s": 0.1, "r1m": 0.1, "r15m": 0.1, "ut": 0.1, "pg": 0.0, "ls": 0.0}
+        values |= {"it": 0.0, "tmp": 9_000.0, "swp": 9_000.0, "mem": 9_000.0}
+        load = LoadReport(indices=values, ncpus=4, maxmem_mib=10_000.0)
+        answered = threading.Event()
+        self.loop.put(InboxItem(HostHello("a", 1, "boot", "1"), lambda answer, error: answered.set()))
+        self.loop.put(InboxItem(HostReported("a", 1, load, GpuReport()), None))
+        assert answered.wait(120)
 
     def submit(self, specs: list[JobSpec]) -> None:
         answered = threading.Event()
@@ -296,3 +307,20 @@ def test_every_call_that_asks_the_engine_is_among_them() -> None:
     assert {
         method for method, rule in RULES.items() if rule.who is not Who.AGENT
     } - ENGINE_IS_NOT_ASKED == asked | IN_PARTS
+
+
+def test_a_cycle_over_many_new_kinds_of_jobs_does_not_either() -> None:
+    """Each of them wants something else, which a cycle looks at for the first time; one of the hosts takes jobs."""
+    made = Counted()
+    made.connect()
+    request = scheduler_pb2.SubmitRequest(token="kinds")
+    specs = [
+        JobSpec(command="run", user="", queue="", res_req=f"select[mem>{number}] rusage[mem={500 + number}]")
+        for number in range(KINDS)
+    ]
+    add_submissions(request, [Submission(spec=spec) for spec in specs])
+    most = asyncio.run(made.ask("Scheduler.Submit", request))
+    made.loop.stop(60)
+    print(f"many kinds: {most} calls at one go, {sum(made.turns)} in all")
+    assert sum(made.turns) > 3 * MOST_CALLS
+    assert 0 < most < MOST_CALLS

@@ -24,7 +24,7 @@ from gsched.core.command import (
     StopJobs,
     Submit,
 )
-from gsched.core.engine import Engine
+from gsched.core.engine import Engine, Schedule
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
@@ -34,6 +34,7 @@ from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
+from gsched.policy.cycle import schedule_in_turns
 from gsched.store.safeguards.failure import StoreBroken, StoreFull
 
 
@@ -83,7 +84,7 @@ class FakeStore:
 class Master:
     """An engine loop and everything that leaves it."""
 
-    def __init__(self, state: ClusterState | None = None) -> None:
+    def __init__(self, state: ClusterState | None = None, schedule: Schedule = schedule_in_turns) -> None:
         config = ClusterConfig(
             cluster="c",
             master_host="a",
@@ -98,7 +99,7 @@ class Master:
         self.delivered: list[Any] = []
         self.fatal: list[str] = []
         self.answers: dict[str, Any] = {}
-        self.engine = Engine(state or ClusterState(), config, clock.now())
+        self.engine = Engine(state or ClusterState(), config, clock.now(), schedule=schedule)
         self.loop = EngineLoop(
             self.engine,
             self.store,  # type: ignore[arg-type]

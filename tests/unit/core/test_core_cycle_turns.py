@@ -1,0 +1,153 @@
+"""A cycle that is much work is done in turns: submissions come between, all else waits, and the plan is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import World, job_command, spec
+
+from gsched.core.command import EvaluateCondition, Submit
+from gsched.core.decision import Decision
+from gsched.model.event import JobDispatched
+from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.views.view import JobFilter
+
+KINDS = 40
+STEPS = 200
+"""Work of a turn: two or three kinds of jobs."""
+
+
+def kinds(count: int = KINDS) -> list[JobSpec]:
+    """Jobs of as many requirements; some find a place."""
+    return [spec(res_req=f"select[mem>{number}] rusage[mem={100 + number}]") for number in range(count)]
+
+
+def turn(world: World, steps: int = STEPS) -> Decision:
+    return world.take(world.engine.cycle(world.now, steps=steps))
+
+
+def begun() -> World:
+    """A world in the middle of a cycle over jobs of many kinds."""
+    world = World()
+    world.submit(*kinds())
+    while not world.engine.is_planning:
+        turn(world)
+    return world
+
+
+def finish(world: World) -> list[Decision]:
+    decisions = [turn(world)]
+    while world.engine.is_planning:
+        decisions.append(turn(world))
+    return decisions
+
+
+def dispatched(decisions: list[Decision]) -> list[tuple[int, Any]]:
+    events = [event for decision in decisions for event in decision.events]
+    return [(event.job_id, event.allocation) for event in events if isinstance(event, JobDispatched)]
+
+
+def test_the_plan_is_that_of_a_cycle_at_one_go() -> None:
+    whole = World()
+    whole.submit(*kinds())
+    at_once = dispatched([turn(whole, 1 << 62)])
+    world = begun()
+    decisions = finish(world)
+    assert len(decisions) > 10
+    assert dispatched(decisions) == at_once
+    assert at_once
+    assert all(not decision.events for decision in decisions[:-1])
+    assert world.engine.reasons == whole.engine.reasons
+    assert world.engine.planned == whole.engine.planned
+
+
+def test_a_submission_between_turns_is_answered_and_waits_for_the_next_cycle() -> None:
+    world = begun()
+    (job_id,) = world.submit(spec("late"), user="bob")
+    (array_id,) = world.submit(spec("late", indices="1-3"), user="bob")
+    assert world.job(job_id).state is JobState.PEND
+    assert world.engine.is_planning
+    first = finish(world)
+    assert job_id not in dict(dispatched(first))
+    assert world.engine.needs_cycle
+    assert world.engine.audit() == []
+    world.settle()
+    assert array_id in world.engine.state.arrays
+    world.check_replay()
+
+
+def test_many_jobs_that_are_accepted_between_turns_are_made_there() -> None:
+    world = begun()
+    before = len(world.engine.state.jobs)
+    command = Submit("bob", "token", tuple(spec(f"run {number}") for number in range(50)))
+    decision = world.take(world.engine.handle(command, world.now, 300))
+    while decision.rest is not None:
+        while world.engine.unsettled:
+            world.take(world.engine.settle(world.now, 300))
+        decision = world.take(world.engine.go_on(decision.rest, world.now, 300))
+    assert world.engine.is_planning
+    assert len(decision.reply) == 50
+    assert len(world.engine.state.jobs) == before + 50
+    finish(world)
+    assert world.engine.audit() == []
+    world.check_replay()
+
+
+def test_a_job_whose_condition_holds_already_is_let_go_on_after_the_cycle() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    world.ended(first)
+    world.submit(*kinds())
+    while not world.engine.is_planning:
+        turn(world)
+    (job_id,) = world.submit(spec(dependency=f"done({first})"))
+    assert not world.engine.unsettled
+    finish(world)
+    world.settle()
+    assert world.engine.audit() == []
+    assert "depend" not in "".join(world.reasons(job_id)).lower() or world.state(job_id) == "RUN"
+
+
+def test_a_question_about_a_condition_is_answered_between_turns() -> None:
+    world = begun()
+    assert world.do(EvaluateCondition("ann", is_admin=False, text="ended(1)")) is not None
+    assert world.engine.is_planning
+
+
+def test_other_commands_do_not_come_between() -> None:
+    world = begun()
+    with pytest.raises(RuntimeError, match="KillJobs comes between the turns of a cycle"):
+        world.do(job_command("kill", "ann", wanted=JobFilter()))
+    finish(world)
+    assert world.do(job_command("kill", "ann", wanted=JobFilter()))
+    assert world.engine.audit() == []
+
+
+def test_a_cycle_that_fails_in_a_later_turn_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begun()
+
+    def fails(*_: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr("gsched.policy.cycle._Cycle._serve", fails)
+    monkeypatch.setattr("gsched.policy.cycle._Cycle._reason_of", fails)
+    (job_id,) = world.submit(spec("late"))
+    finish(world)
+    assert isinstance(world.engine.failure, ValueError)
+    assert not world.engine.is_planning
+    assert world.job(job_id).state is JobState.PEND
+    assert world.engine.audit() == []
+    monkeypatch.undo()
+    world.settle()
+    assert world.engine.failure is None
+
+
+def test_nobody_leaves_those_that_a_cycle_goes_through() -> None:
+    world = begun()
+    pending = world.engine.state.pending
+    job = next(job for job in world.engine.state.jobs.values() if job.state is JobState.PEND)
+    with pytest.raises(RuntimeError, match="leaves while a cycle"):
+        pending.remove(job)
+    finish(world)
+    assert world.engine.audit() == []
