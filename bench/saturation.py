@@ -29,7 +29,7 @@ from saturation_workloads import WORKLOADS, Workload
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gsched.model.config import Params
-from gsched.model.queues.queue import Queue
+from gsched.model.queues.queue import EASY_PLAN_DELAY, Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
 from tests.support.serving_history import PastCluster, PastQueue
@@ -179,11 +179,9 @@ def saturation_end(works: Sequence[Work], starts: Sequence[float]) -> float:
 
 def judged(load: Workload, fates: Sequence[Fate], until: float) -> Verdict:
     """What the judge says of order, to the end, and of idle GPUs until saturation ended."""
-    # Where jobs have no run limits gsched plans by how long such jobs ran before, of which the judge knows nothing.
-    queue = PastQueue(reserves_without_time=False)
-    cluster = PastCluster(
-        hosts={f"h{number:03}": (load.gpus, SLOTS) for number in range(load.hosts)}, queues={QUEUE: queue}
-    )
+    hosts = {f"h{number:03}": (load.gpus, SLOTS) for number in range(load.hosts)}
+    queue = PastQueue(backfill=load.backfill, plan_delay=EASY_PLAN_DELAY)
+    cluster = PastCluster(hosts=hosts, queues={QUEUE: queue}, learns=True)
     jobs = [past_of(number, fate) for number, fate in enumerate(fates, 1)]
     everything = judge(cluster, jobs)
     return Verdict(everything.inversions, tuple(each.clipped(until) for each in everything.idle if each.at < until))

@@ -389,6 +389,7 @@ SENTENCES: dict[str, str] = {
     "planned.estimate_given": "judging by the estimated run time (-We) of job {0}",
     "planned.estimate_of_queue": "judging by DEFAULT_RUNLIMIT of the queue of job {0}, which has no run limit",
     "planned.estimate_of_history": "judging by earlier jobs like job {0}, which has no run limit",
+    "planned.may_be_put_off": "{0}; jobs after it that are expected to end by {1} may start before it",
     "planned.not_looked_at": "not looked at yet",
     "planned.others_first": "other planned jobs come before it",
     "planned.closes_first": "its queue closes before, by its time windows",

@@ -8,6 +8,7 @@ hosts at once), but one job is always served, so that passes that are cut short 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable
 
 from gsched.base.coded_text import coded, sentence
@@ -95,6 +96,10 @@ class _Cycle:
         self._reasons: _Reasons = {}
         self._only_planned: set[ReasonKey] = set()
         """Classes of a queue, or buckets, that find no place and are served all the same: they may be planned for."""
+        self._too_long: dict[tuple[str, RequirementClass], tuple[float, tuple[PendingReason, ...]]] = {}
+        """Class of a queue -> an expected end with which a job of it finds no place beside what is planned, and why; it
+        depends on the user.
+        """
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
 
@@ -167,7 +172,7 @@ class _Cycle:
                 if self._is_turn_over(SERVING):
                     yield
                 continue
-            placed(part, fast_path.ends_at, bucket)
+            placed(part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket)
             turns[job_id] = len(turns)
             allocation = Allocation(hosts=(part,))
             if fair:
@@ -197,8 +202,10 @@ class _Cycle:
         if kept is not None:
             self._refuse(bucket, (kept.pending(),), BUCKET, order, is_planned=self._plan_start(job_id, bucket))
             return
-        found = self._placer.place(bucket)
+        found = self._too_long_for(bucket) or self._placer.place(bucket)
         if isinstance(found, RefusedPlace):
+            if self._guard.is_refused_for_time(bucket):
+                self._too_long[bucket.queue, bucket.requirement] = (self._guard.ends_at(bucket), found.reasons)
             displaced = self._make_way(bucket) or self._make_room(job_id, bucket)
             if displaced is None:
                 scope = CLASS if found.whole_class else BUCKET
@@ -206,6 +213,13 @@ class _Cycle:
                 return
             found = displaced
         self._start(job_id, bucket, found, order)
+
+    def _too_long_for(self, bucket: Bucket) -> RefusedPlace | None:
+        """What was said of another user's job of the class, that ends no later."""
+        if not self._too_long:
+            return None
+        end, reasons = self._too_long.get((bucket.queue, bucket.requirement), (math.inf, ()))
+        return RefusedPlace(reasons, whole_class=False) if reasons and self._guard.ends_at(bucket) >= end else None
 
     def _is_only_planned(self, job_id: int, bucket: Bucket, order: ServingOrder) -> bool:
         """Whether a start of the job was to be planned and no more: others like it found no place. It is no step: there

@@ -6,6 +6,11 @@
     they delay no job that has a reservation: with `easy` the first waiting job of the queue, with `conservative` the
     first N. A GPU is not left idle while a job waits that fits on it and delays none of those.
 
+    A reservation whose time is the estimated end of a job may be put off by later jobs of queues of equal PRIORITY that
+    are thought to end by its latest start: the start told first, and so many times the wait that was told then again
+    (PastQueue.plan_delay). A job without a limit uses what is reserved until the start that was told first, or until
+    the latest start, and no longer.
+
 Queues of larger PRIORITY are served before others, queues of equal PRIORITY as one. How the words are read:
 
 - All that happens at one time is one moment, and who started at it started together. *What is free* for a job that
@@ -14,7 +19,9 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
 - *Delay* is reckoned with the run limits as they were known: a reservation is the earliest time at which the job fits
   once the jobs have ended that ran then or started before it in order. A later job delays it if it is known to run
   beyond that time, and the reserved one would not fit beside it then, on any hosts. `PastCluster.estimate_s` gives
-  those without a limit one.
+  those without a limit one, or `learns` lets the past say it.
+- A reservation rests on an estimate if the last that it waits for has no limit. Where it may be one or the other, later
+  jobs may put it off, and nobody must.
 - A job has a reservation without a time where it waits for jobs of which nobody knows when they end. It waits for those
   that ran when it first had the reservation, and for nobody who started since: later ones that nobody knows the end of
   delay it if it would not fit beside them once all of the others have ended. Who has a limit ends before. As nobody
@@ -101,6 +108,18 @@ class _Reservation:
     """Not only one of those who may have it, as it was somebody's turn or not."""
     one_by_one: list[_Reservation] = field(default_factory=list)
     """What it could be if hosts are chosen for those before it, in one way or another, and then for it."""
+    first: float = math.inf
+    """The earliest start that was ever told."""
+    latest: float | None = None
+    """The latest start, once it was said."""
+    is_latest_sure: bool = True
+    held: _Reservation | None = None
+    """The same at its latest start, where others may put it off so long; None: they may not."""
+    is_held_for_sure: bool = False
+    """Not only where it is in doubt whether it rests on an estimate."""
+
+    def versions(self) -> list[_Reservation]:
+        return [self] if self.held is None else [self, self.held]
 
     def is_there(self, at: float) -> bool:
         """Whether the job runs then. At infinity those do of which nobody knows when they end."""
@@ -120,7 +139,13 @@ class _Before:
     maybe_later: frozenset[int]
     """And of those that may come after it."""
     is_sure: bool
-    """Limits let it in for sure when it got it."""
+    """It had it for sure, and limits let it in for sure when it got it."""
+    first: float = math.inf
+    """The earliest start that was told."""
+    latest: float | None = None
+    """The latest start."""
+    is_latest_sure: bool = True
+    queue: str = ""
 
 
 NOTHING_BEFORE = _Before(frozenset(), frozenset(), is_sure=True)
@@ -192,6 +217,11 @@ class _Ruling:
         able = [job for job in moment.waiting.values() if not moment.is_held(job)]
         self._waiting = sorted(able, key=self._place)
         self._parts = self._parts_running()
+        self._said_before: dict[int, _Before] = {}
+        """By number, what was said of those that have a reservation before later jobs started at the moment."""
+        for each in self._reserved(after=False) if any(q.plan_delay for q in self._cluster.queues.values()) else ():
+            told = each.first, each.latest, each.is_latest_sure
+            self._said_before[each.job.number] = _Before(frozenset(), frozenset(), False, *told)
 
     def _parts_running(
         self,
@@ -271,7 +301,7 @@ class _Ruling:
     def _is_surely_let_in(self, job: PastJob, made: Iterable[_Reservation]) -> bool:
         """Whether limits let it in, and none of the others takes its place in one if it has a reservation."""
         before = self._reserved_before.get(job.number)
-        is_let_in = self._is_let_in(job, self._later(job)) if before is None else before.is_sure
+        is_let_in = self._is_let_in(job, self._later(job)) or (before is not None and before.is_sure)
         others = [each.job for each in made if not each.is_sure and each.job is not job]
         return is_let_in and not any(name in each.counts_in for each in others for name in self._limits_of(job))
 
@@ -303,7 +333,7 @@ class _Ruling:
         end = self._moment.now + self._moment.lasts(job)
         return any(
             name in each.job.counts_in
-            and each.is_met_by(end)
+            and self._meets(job, end, each)
             and self._counted_at(name, each.start, without)
             + self._taken[name]
             + sum(name in other.job.counts_in and other.is_there(each.start) for other in reserved)
@@ -365,12 +395,96 @@ class _Ruling:
                 is_sure = not is_fair and is_let_in and next(doubts, None) is None
                 found = replace(self._earliest(job, later, sure), is_sure=is_sure)
                 found.one_by_one = self._one_by_one(found, later, sure) if sure else []
+                told = [found.start]
+                if any(each.held for each in sure):
+                    owed = self._owed(job, sure, for_sure=False)
+                    other = self._earliest(job, later, owed)
+                    told.append(other.start)
+                    found.one_by_one += self._one_by_one(other, later, owed)
+                self._say(found, told, later, sure, after)
                 if math.isinf(found.start) and not self._is_let_in_in_the_end(job, later, sure):
                     found.is_sure = False  # and so may the next one have it
                     left[job.queue] += is_let_in
                 if found.start < math.inf or self._has_place(found, sure):
                     made.append(found)
+                elif sure and self._has_place(found, []):  # as they end, too, it may have something all the same
+                    made.append(replace(found, is_sure=False))
         return made
+
+    def _say(
+        self,
+        found: _Reservation,
+        told: Sequence[float],
+        later: Sequence[PastJob],
+        made: Sequence[_Reservation],
+        after: bool,
+    ) -> None:
+        """What is told of the reservation: the earliest start, and until when others may put it off.
+
+        `told`: what the start may be, where those before it may be put off or not.
+        """
+        before = self._reserved_before.get(found.job.number, NOTHING_BEFORE)
+        known = self._said_before.get(found.job.number, before) if after else before
+        found.first = min(known.first, *told)
+        found.latest = known.latest
+        # Whoever may have the reservation beside it may have been told another one, which it then takes over.
+        found.is_latest_sure = known.is_latest_sure and len(told) == 1 and found.is_sure
+        queue = self._cluster.queues[found.job.queue]
+        last = self._last_awaited(found, later, made)
+        if found.latest is None:  # it takes over what was said of who had it before and waits on
+            others = [each for number, each in self._reserved_before.items() if number in self._moment.waiting]
+            latest = [each.latest for each in others if each.latest is not None and each.queue == found.job.queue]
+            found.latest = min(latest, default=None)
+        if not queue.plan_delay or math.isinf(found.start) or not any(each.limit_s is None for each in last):
+            return
+        if found.latest is None:
+            found.latest = found.start + queue.plan_delay * (found.start - self._moment.now)
+            found.is_latest_sure &= all(each.limit_s is None for each in last)
+        if found.latest > found.start:
+            end = found.latest + self._moment.lasts(found.job)
+            then = self._free_at(found.latest, self._without(later), self._ends_without(later))
+            found.held = replace(found, start=found.latest, end=end, then=then, least=then, one_by_one=[])
+            found.is_held_for_sure = found.is_latest_sure and all(each.limit_s is None for each in last)
+            if not self._fits(found.job, then, found.latest):
+                found.held, found.is_held_for_sure = None, False
+
+    def _last_awaited(
+        self, found: _Reservation, later: Sequence[PastJob], made: Iterable[_Reservation]
+    ) -> list[PastJob]:
+        """Those at whose ends it starts, of whom it waits for one."""
+        running = self._moment.running.values()
+        last = [job for job, run in running if job not in later and self._moment.known_end(job, run) == found.start]
+        return [*last, *(each.job for one in made for each in one.versions() if each.end == found.start)]
+
+    def _owed(self, job: PastJob, reserved: Iterable[_Reservation], *, for_sure: bool) -> list[_Reservation]:
+        """The reservations as the job, which comes later, has to respect them: in a lower queue it puts none off."""
+        priority = self._cluster.queues[job.queue].priority
+        return [
+            each
+            if each.held is None
+            or self._cluster.queues[each.job.queue].priority > priority
+            or (for_sure and not each.is_held_for_sure)
+            else each.held
+            for each in reserved
+        ]
+
+    def _meets(self, job: PastJob, end: float, each: _Reservation) -> bool:
+        """Whether the job, which is known to run until `end`, counts as there when the reserved one starts. Where it is
+        in doubt how long a job without a limit may use what is reserved, it does.
+        """
+        queue = self._cluster.queues[job.queue]
+        is_equal = self._cluster.queues[each.job.queue].priority <= queue.priority
+        lasting = each.latest if is_equal and each.latest is not None else each.first
+        lasting = lasting if each.is_latest_sure else min(lasting, each.first)
+        if not queue.backfill or (job.limit_s is None and end > lasting):
+            return True
+        return each.is_met_by(end)
+
+    def _respected_until(self, job: PastJob, at: float) -> float:
+        """Until when the job may use what is reserved for nobody before it, if it starts then: without backfill it uses
+        nothing that is reserved for later.
+        """
+        return at + self._moment.lasts(job) if self._cluster.queues[job.queue].backfill else math.inf
 
     def _one_by_one(
         self, found: _Reservation, later: Sequence[PastJob], made: Sequence[_Reservation]
@@ -383,11 +497,11 @@ class _Ruling:
         variants = []
         for way in self._ways(made):
             for at in times if way is not None else ():
-                end = at + self._moment.lasts(found.job)
+                end, until = at + self._moment.lasts(found.job), self._respected_until(found.job, at)
                 known = at < math.inf
                 then = self._free_at(at, free, ends) if known else in_the_end.copy()
                 for other, rows in way or ():
-                    if other.is_there(at) or at < other.start < end:
+                    if other.is_there(at) or (at < other.start and (other.start < until or math.isinf(until))):
                         then[list(rows)] -= needs(other.job)
                 if self._fits(found.job, then, at):
                     variants.append(replace(found, start=at, end=end, then=then, least=then))
@@ -422,8 +536,12 @@ class _Ruling:
             before = self._reserved_before.get(each.job.number, NOTHING_BEFORE)
             # Who starts while it is in doubt whether the job has a reservation delays nothing for sure.
             later = before.later | {other.number for other in self._later(each.job) if each.is_sure}
+            if any(other.job.queue != each.job.queue for other in made[:place]):
+                later = frozenset()  # it may have to look for another place, and waits for those who are there
             maybe = before.maybe_later | {other.number for other in self._maybe_later(each.job)}
-            found[each.job.number] = _Before(later, maybe, self._is_surely_let_in(each.job, made[:place]))
+            is_sure = each.is_sure and self._is_surely_let_in(each.job, made[:place])
+            told = each.first, each.latest, each.is_latest_sure
+            found[each.job.number] = _Before(later, maybe, is_sure, *told, each.job.queue)
         return found
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[_Reservation]) -> _Reservation:
@@ -435,7 +553,7 @@ class _Ruling:
 
         def fits_at(at: float) -> bool:
             then = self._free_at(at, free, ends)
-            there = _Reservation(job, at, at + self._moment.lasts(job), then, then)
+            there = _Reservation(job, at, self._respected_until(job, at), then, then)
             if not self._is_let_in_at(there, made, later):
                 return False
             return bool(self._find_hosts([*made, there])) if made else self._fits(job, there.then, at)
@@ -528,7 +646,7 @@ class _Ruling:
         """Whose reservation the job puts off if it starts now on these hosts."""
         end = self._moment.now + self._moment.lasts(job)
         for each in reserved:
-            if each.is_met_by(end):
+            if self._meets(job, end, each):
                 then = each.then.copy()
                 then[list(rows)] -= self._moment.needs(job)
                 if not self._fits(each.job, then, each.start):
@@ -542,12 +660,13 @@ class _Ruling:
 
         `without`: who has not started.
         """
+        reserved = self._owed(job, reserved, for_sure=True)
         able = self._able(job, free, self._moment.now)
         if int(able.sum()) < job.hosts:
             return []
         end, harm = self._moment.now + self._moment.lasts(job), np.zeros(len(free), np.int64)
         for each in reserved:
-            if each.is_met_by(end):
+            if self._meets(job, end, each):
                 takes = self._takes_place(job, each, each.then)
                 if math.isinf(each.start):  # whoever of those in doubt is waited for
                     takes |= self._takes_place(job, each, each.then, each.least)
@@ -579,8 +698,8 @@ class _Ruling:
         """Whether the hosts have room for the job and each of those that could be there, whichever are."""
         end, beside = self._moment.now + self._moment.lasts(job), []
         for each in reserved:
-            then = each.then.copy()
-            if each.is_met_by(end):
+            then = each.then.copy() if each.start < math.inf else np.minimum(each.then, each.least)
+            if self._meets(job, end, each):
                 then[list(rows)] -= self._moment.needs(job)
                 left = then.copy()
                 for other in reserved:
@@ -604,16 +723,21 @@ class _Ruling:
                 self._fits(each.job, each.then, each.start) and self._find_hosts(sure[: number + 1])
             ):
                 continue  # what kept it from a place happened before
+            is_put_off = False
             for later in self._later(each.job):
-                if later.number in found or not each.is_met_by(self._known_end(later)):
+                (owed,), end = self._owed(later, [each], for_sure=False), self._known_end(later)
+                if later.number in found or (owed is each and is_put_off) or not each.is_latest_sure:
                     continue
-                then = each.then.copy()
+                is_put_off |= owed is not each and self._meets(later, end, each)
+                if not self._meets(later, end, owed):
+                    continue
+                then = owed.then.copy()
                 then[self._rows(later)] -= self._moment.needs(later)
-                has_room = self._fits(each.job, then, each.start)
-                if not has_room or self._find_hosts([*sure[:number], replace(each, then=then)]) is False:
+                has_room = self._fits(each.job, then, owed.start)
+                if not has_room or self._find_hosts([*sure[:number], replace(owed, then=then)]) is False:
                     found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
-                else:
-                    each.then[:] = then  # beside it the next one may delay
+                elif owed.is_met_by(end):
+                    owed.then[:] = then  # beside it the next one may delay
         return list(found.values())
 
     def _passed(self, reserved: Sequence[_Reservation]) -> dict[int, Inversion]:
@@ -653,11 +777,12 @@ class _Ruling:
         numbers = {each.number for each in later}
         found = []
         for each in reserved:
-            then = each.then.copy()
+            copied = [replace(version, then=version.then.copy()) for version in each.versions()]
             for other in self._later(each.job):
-                if other.number not in numbers and each.is_met_by(self._known_end(other)):
-                    then[self._rows(other)] -= self._moment.needs(other)
-            found.append(replace(each, then=then))
+                for version in copied if other.number not in numbers else ():
+                    if version.is_met_by(self._known_end(other)):
+                        version.then[self._rows(other)] -= self._moment.needs(other)
+            found.append(copied[0] if each.held is None else replace(copied[0], held=copied[1]))
         return found
 
     def _could_use(self, job: PastJob, other: PastJob) -> bool:
@@ -684,7 +809,7 @@ class _Ruling:
                 refused.add(job, lasts)
             else:
                 free[rows] -= self._moment.needs(job)
-                for each in before:
+                for each in (version for one in before for version in one.versions()):
                     if each.is_met_by(self._moment.now + lasts):
                         each.then[rows] -= self._moment.needs(job)
                 self._taken.update(job.counts_in)

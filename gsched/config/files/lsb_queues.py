@@ -115,6 +115,9 @@ def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:
         at = settings.place(name)
         if at is not None:
             findings.note(at, f"{name} has no effect: RESERVATION is none")
+    at = settings.place("MAX_PLAN_DELAY")
+    if at is not None and not queue.reserved_jobs:
+        findings.note(at, "MAX_PLAN_DELAY has no effect: RESERVATION is none")
     for name in FACTORS if settings.place("FAIRSHARE") is None else ():
         at = settings.place(name)
         if at is not None:

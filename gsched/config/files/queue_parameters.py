@@ -140,6 +140,7 @@ PARAMETERS = (
     QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
     QueueParameter("PREEMPTION", "preemption", _always(preemption), _preemption),
     QueueParameter("RESERVATION", "reserved_jobs", _always(reservation), reservation_text),
+    QueueParameter("MAX_PLAN_DELAY", "plan_delay", _always(real(0, 1000)), _number),
     QueueParameter("BACKFILL", "backfill", _always(yes_or_no)),
     QueueParameter("NEW_JOB_SCHED_DELAY", "new_job_delay_s", _always(seconds(0)), _number),
     QueueParameter(

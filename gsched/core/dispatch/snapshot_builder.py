@@ -91,7 +91,7 @@ class SnapshotBuilder:
         """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
         self._look_for_gpu_names(config)
-        self._note_sooner()
+        self._note_moved()
         fixed = self._refresh(config, now)
         limits = config.limits
         if self._shared is not None and self._counts is not None:
@@ -181,10 +181,12 @@ class SnapshotBuilder:
             if self._fixed is not None:
                 self._fixed = replace(self._fixed, increasing=_increasing(config, roll.gpu_names))
 
-    def _note_sooner(self) -> None:
-        """Where jobs are expected to end sooner than before, what is kept of the hosts' future must be read again."""
+    def _note_moved(self) -> None:
+        """Where jobs are expected to end at another time than before, what is kept of the hosts' future must be read
+        again.
+        """
         state = self._state
-        kinds, state.run_times.sooner = state.run_times.sooner, set()
+        kinds, state.run_times.moved = state.run_times.moved, set()
         if not kinds:
             return
         users = {kind.user for kind in kinds}

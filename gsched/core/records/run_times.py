@@ -65,19 +65,17 @@ class RunTimes:
             kind: each.usual_s for kind, each in self._known.items() if each.usual_s is not None
         }
         """Kind -> the 90th percentile of its run times, in seconds; only where enough is known."""
-        self.sooner: set[RunKind] = set()
-        """Kinds of which jobs are now expected to end sooner, or at all; whoever plans with it empties it."""
+        self.moved: set[RunKind] = set()
+        """Kinds of which jobs are now expected to end at another time, or at all; whoever plans with it empties it."""
 
     def note(self, kind: RunKind, run_s: float) -> None:
         """A job of the kind has ended after so many seconds."""
         known = self._known.pop(kind, None) or KnownTimes(*kind, newest_s=[])
         known.note(run_s)
         self._known[kind] = known
-        before = self.usual.get(kind, math.inf)
-        if known.usual_s is not None:
+        if known.usual_s is not None and known.usual_s != self.usual.get(kind):
             self.usual[kind] = known.usual_s
-            if known.usual_s < before:
-                self.sooner.add(kind)
+            self.moved.add(kind)
         if len(self._known) > MOST_KINDS:
             oldest = next(iter(self._known))
             del self._known[oldest]

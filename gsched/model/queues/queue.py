@@ -38,6 +38,10 @@ class Preemption(msgspec.Struct, frozen=True):
     preemptable_by: tuple[str, ...] | None = None
 
 
+EASY_PLAN_DELAY = 2.0
+"""MAX_PLAN_DELAY by default where RESERVATION is `easy`."""
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """One queue. A larger `priority` is served first; None stands for "no limit" or "all"."""
 
@@ -108,6 +112,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     reserved_jobs: int = 1
     """RESERVATION: something is reserved at a time for so many jobs that cannot start, the first in serving order: 0 is
     `none`, 1 is `easy`, more is `conservative`."""
+    plan_delay: float | None = None
+    """MAX_PLAN_DELAY, which see at `max_plan_delay`."""
     reserve_s: float | None = None
     """SLOT_RESERVE or RESOURCE_RESERVE: how long a job that cannot start keeps its reservation before it pauses for one
     cycle; None: no pause."""
@@ -116,6 +122,15 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     accept_interval_s: float | None = None
     """JOB_ACCEPT_INTERVAL x MBD_SLEEP_TIME; None: as for the cluster."""
     source: str = ""
+
+    @property
+    def max_plan_delay(self) -> float:
+        """How long later jobs may put a planned start off that rests on estimates, in multiples of the wait that was
+        told first; 0 where they may not. By default they may with `easy`, which is there to use the GPUs.
+        """
+        if self.plan_delay is not None:
+            return self.plan_delay
+        return EASY_PLAN_DELAY if self.reserved_jobs == 1 else 0.0
 
     def admits(self, user: str) -> bool:
         """Whether USERS lets the user in."""

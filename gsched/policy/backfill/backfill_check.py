@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
@@ -28,17 +29,24 @@ class BackfillCheck:
         self._future = future
         self._ahead = ahead
 
-    def candidate(self, allocation: Allocation, ends_at: float, bucket: Bucket) -> Booking:
+    def candidate(
+        self, allocation: Allocation, ends_at: float, bucket: Bucket, beside: Iterable[Booking] = ()
+    ) -> Booking:
         """A job of the bucket that starts now, as if it were planned.
 
-        If it has no run limit, it may use what is reserved until the start that was told first for the planned job:
-        estimates that err again and again would put that one off for ever.
+        If it has no run limit, it may use what is reserved for those `beside` only for so long (`Booking.lasting`).
         """
-        priority, end = self._future.priority(bucket), self._end(ends_at, bucket)
-        if bucket.requirement.run_s is None:
-            booked = (each for part in allocation.parts for each in self._future.booked(part.host))
-            end = math.inf if any(each.first_told < end for each in booked) else end
-        return Booking(CANDIDATE, bucket, priority, self._future.now, end, allocation)
+        end = self._end(ends_at, bucket)
+        if self._overstays(bucket, end, beside):
+            end = math.inf
+        return Booking(CANDIDATE, bucket, self._future.priority(bucket), self._future.now, end, allocation)
+
+    @staticmethod
+    def _overstays(bucket: Bucket, end: float, planned: Iterable[Booking]) -> list[Booking]:
+        """The planned jobs for which its estimate lasts too long."""
+        if bucket.requirement.run_s is not None or math.isinf(end):
+            return []
+        return [each for each in planned if each.lasting < end]
 
     def delayed(self, part: HostAllocation, ends_at: float, bucket: Bucket, *, goes_on: bool = False) -> Booking | None:
         """A planned job that would not fit on the host beside the candidate; None if all do.
@@ -47,16 +55,21 @@ class BackfillCheck:
         plan whose time nobody knows may wait for its very end.
         """
         candidate = self.candidate(Allocation(hosts=(part,)), ends_at, bucket)
-        priority, end = candidate.priority, candidate.end
         respected = [
             each
             for each in self._future.booked(part.host)
-            if not goes_on or (each.priority > priority and each.start < math.inf)
+            if not goes_on or (each.priority > candidate.priority and each.start < math.inf)
         ]
+        found = self._first_delayed(part.host, candidate, respected)
+        overstayed = [] if found is not None else self._overstays(bucket, candidate.end, respected)
+        return self._first_delayed(part.host, replace(candidate, end=math.inf), overstayed) if overstayed else found
+
+    def _first_delayed(self, host: str, candidate: Booking, respected: Sequence[Booking]) -> Booking | None:
+        end = candidate.end
         if all(each.start >= end and end < math.inf for each in respected):
             return None
-        staying = self._future.staying(part.host, _later(respected)) if math.isinf(end) else []
-        settled = self._future.settle(part.host, [candidate, *staying, *respected])
+        staying = self._future.staying(host, _later(respected)) if math.isinf(end) else []
+        settled = self._future.settle(host, [candidate, *staying, *respected])
         return None if isinstance(settled, list) else settled
 
     def reason(self, delayed: Booking, host: str, ends_at: float, bucket: Bucket) -> Reason:
@@ -71,7 +84,7 @@ class BackfillCheck:
         respected = self._ahead.sharing(bucket, self._future.bookings.values())
         if not respected:
             return None
-        candidate = self.candidate(Allocation(hosts=tuple(parts)), ends_at, bucket)
+        candidate = self.candidate(Allocation(hosts=tuple(parts)), ends_at, bucket, respected)
         later = _later(respected) if math.isinf(candidate.end) else NOBODY
         found = self._ahead.delayed(candidate, respected, later)
         return None if found is None else self._delays(*found, ends_at, bucket)

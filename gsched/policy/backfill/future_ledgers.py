@@ -53,6 +53,22 @@ class Booking:
     """Who has started since something was reserved for it."""
     first_told: float = math.inf
     """The earliest start that was ever told for it."""
+    told: float | None = None
+    """The start that is told, where jobs of queues of equal priority may put it off until `start`; None: `start`."""
+    latest: float | None = None
+    """Until when they may, once that was said."""
+
+    @property
+    def lasting(self) -> float:
+        """Until when jobs without a run limit may use what is reserved for it, by their estimates: a time that was told
+        once, or estimates that err again and again would put it off for ever.
+        """
+        return self.first_told if self.latest is None else self.latest
+
+    def strict(self) -> Booking:
+        """The same as it is told, put off by nobody."""
+        start = self.start if self.told is None else self.told
+        return replace(self, start=start, end=self.end - self.start + start, told=None, latest=None)
 
     @property
     def key(self) -> AttemptKey:
@@ -182,7 +198,7 @@ class Future:
         if later is NOBODY:
             return found
         for key, part in self.snapshot.ledger.host(host).held.items():
-            bucket, running = self._bucket_of(host, key, part), self.snapshot.running.get(key[0])
+            bucket, running = self.bucket_of(host, key, part), self.snapshot.running.get(key[0])
             is_later = later.has(key[0], None if running and running.attempt == key[1] else self.turn_of(key[0]))
             if bucket is not None and is_later and math.isinf(self.end_of(host, key, part)):
                 job_id = CANDIDATE - 1 - len(found)
@@ -285,13 +301,14 @@ class Future:
         """Slots and GPUs that the reservation keeps on the host beyond what its own jobs hold in this ledger."""
         slots, gpus = window.slots.get(host_ledger.host, 0), window.gpus.get(host_ledger.host, 0)
         for key, part in host_ledger.held.items():
-            bucket = self._bucket_of(host_ledger.host, key, part)
+            bucket = self.bucket_of(host_ledger.host, key, part)
             if bucket is not None and bucket.requirement.reservation == window.name:
                 slots -= 0 if key in host_ledger.suspended else part.slots
                 gpus -= part.whole_gpus
         return max(0, slots), max(0, gpus)
 
-    def _bucket_of(self, host: str, key: AttemptKey, part: HostAllocation) -> Bucket | None:
+    def bucket_of(self, host: str, key: AttemptKey, part: HostAllocation) -> Bucket | None:
+        """Whose the holding is, that runs, was placed in this cycle or is planned; None when nobody knows."""
         running = self.snapshot.running.get(key[0])
         if running is not None and running.attempt == key[1]:
             return running.bucket

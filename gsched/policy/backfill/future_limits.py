@@ -59,6 +59,8 @@ class LimitsAhead:
         self._profiles: dict[LimitCounter, _Profile] = {}
         self._known_changes = (0, 0)
         self._sharing: dict[tuple[Bucket, Bucket], bool] = {}
+        self._estimated: dict[LimitCounter, list[tuple[float, int, Bucket]]] = {}
+        """What `estimated` says of those that run."""
 
     def concerns(self, bucket: Bucket) -> bool:
         """Whether any limit has to do with the bucket's jobs."""
@@ -162,6 +164,39 @@ class LimitsAhead:
                 used += self._staying(claim.counter, later)
             if used + claim.take > claim.allowed + _ROUNDING:
                 yield claim._replace(used=used)
+
+    def estimated(self, booking: Booking) -> Iterator[tuple[float, int, Bucket]]:
+        """(expected end, job, its bucket) of those without a run limit that leave the planned job, before it starts,
+        what limits do not let it have now.
+        """
+        if self._limits is None or not self.concerns(booking.bucket):
+            return
+        soon, start = self._future.soon, booking.start
+        for claim in self._limits.claims(booking.bucket, booking.allocation.hosts, self._snapshot.minute_of_week):
+            if claim.used + claim.take > claim.allowed + _ROUNDING:
+                yield from (each for each in self._estimated_in(claim.counter) if soon < each[0] <= start)
+        for other in self.sharing(booking.bucket, self._future.bookings.values()):
+            if other.bucket.requirement.run_s is None and other.end == start and other.job_id != booking.job_id:
+                yield other.end, other.job_id, other.bucket
+
+    def _estimated_in(self, counter: LimitCounter) -> list[tuple[float, int, Bucket]]:
+        """Those that count for it and have no run limit; who was placed in this cycle comes last."""
+        found = self._estimated.get(counter)
+        if found is None:
+            found = self._estimated[counter] = [
+                (self._future.end_of_running(each), each.job_id, each.bucket)
+                for each in self._running_in(counter)
+                if math.isinf(each.ends_at) and counter.amount_of(each.bucket, each.allocation.hosts)
+            ]
+        placed = zip(self._placed_jobs, self._placed, strict=True)
+        return [
+            *found,
+            *(
+                (end, job_id, bucket)
+                for job_id, (bucket, parts, end) in placed
+                if bucket.requirement.run_s is None and counter.amount_of(bucket, parts)
+            ),
+        ]
 
     # -- when limits let a job in ---------------------------------------------------------------------------------
 
@@ -316,6 +351,7 @@ class LimitsAhead:
         changed = len(self._future.ending), len(self._future.stopped)
         if changed != self._known_changes:
             self._profiles.clear()
+            self._estimated.clear()
             self._known_changes = changed
         found = self._profiles.get(counter)
         if found is None:

@@ -11,6 +11,7 @@ from gsched.base.ids import show_job
 from gsched.model.jobs.reason import UNKNOWN
 from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.future_ledgers import Booking, Future
+from gsched.policy.backfill.future_limits import LimitsAhead
 
 OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))
 
@@ -18,6 +19,11 @@ OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))
 def show_time(at: float) -> str:
     """`2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def may_be_put_off(rests_on: AnyText, latest: float) -> AnyText:
+    """What the time of a planned start rests on, and until when others may put it off."""
+    return coded("planned.may_be_put_off", rests_on, show_time(latest))
 
 
 def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED) -> AnyText:
@@ -35,26 +41,34 @@ def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED
     return coded(UNKNOWN, coded("planned.no_run_limit", show_job(job_id)))
 
 
-def estimated(future: Future, booking: Booking) -> AnyText:
+def estimated(future: Future, ahead: LimitsAhead, booking: Booking) -> AnyText:
     """What the time of a planned start rests on besides run limits: the last of the jobs that it waits for whose end
     is only estimated; empty when there is none.
     """
-    found = max(_estimated_on(future, booking), default=None)
+    found = max((*_estimated_on(future, booking), *ahead.estimated(booking)), default=None)
     if found is None:
         return ""
     _, job_id, bucket = found
     return coded(future.estimates.source(bucket), show_job(job_id))
 
 
+def is_estimated(future: Future, ahead: LimitsAhead, booking: Booking) -> bool:
+    """Whether the end that a planned job waits for last is only estimated."""
+    ends = (*_estimated_on(future, booking), *ahead.estimated(booking))
+    return any(end >= booking.start for end, _, _ in ends)
+
+
 def _estimated_on(future: Future, booking: Booking) -> Iterator[tuple[float, int, Bucket]]:
     """(expected end, job, its bucket) of those without a run limit that leave its hosts before it starts."""
     for part in booking.allocation.parts:
         for key, held in future.snapshot.ledger.host(part.host).held.items():
-            running = future.snapshot.running.get(key[0])
-            if running is not None and running.bucket.requirement.run_s is None:
-                end = future.end_of(part.host, key, held)
-                if future.soon < end <= booking.start:
-                    yield end, key[0], running.bucket
+            bucket, running = future.bucket_of(part.host, key, held), future.snapshot.running.get(key[0])
+            if bucket is None:
+                continue
+            is_limited = bucket.requirement.run_s is not None if running is None else running.ends_at < math.inf
+            end = future.end_of(part.host, key, held)
+            if not is_limited and future.soon < end <= booking.start:
+                yield end, key[0], bucket
         for other in future.booked(part.host):
             if other.bucket.requirement.run_s is None and future.soon < other.end <= booking.start < math.inf:
                 yield other.end, other.job_id, other.bucket

@@ -71,8 +71,8 @@ class Releases:
     """Host by host the ends of all holdings, in order, with what is free after each. Rows are hosts by name.
 
     What runs is read once and kept with the columns of the hosts from cycle to cycle; a row is read again when its
-    ledgers have changed, and knows what was expected then. What a cycle places is laid over it, many rows at once, and
-    taken off again before the next.
+    ledgers have changed, or an end that was expected there has passed, and knows what was expected then. What a cycle
+    places is laid over it, many rows at once, and taken off again before the next.
     """
 
     def __init__(self, future: Future) -> None:
@@ -113,9 +113,12 @@ class Releases:
             self._lay_over(future, names)
 
     def _begin(self, future: Future, lasting: Iterable[int]) -> None:
-        """Take off what the cycle before placed, and read rows whose ledgers have changed."""
+        """Take off what the cycle before placed, and read rows whose ledgers have changed, or where somebody who was
+        expected to have ended by now has not.
+        """
         before = future.snapshot.ledger.origin or future.snapshot.ledger
-        rows = sorted(lasting)
+        late = np.flatnonzero((self._base.end <= future.now).any(axis=1))
+        rows = sorted({*lasting, *late.tolist()})
         lines = [_line_of(before.host(self.names[row]), future) for row in rows]
         self._write(self._base, np.array(rows, dtype=np.int64), _together(lines))
         self._laid.update(rows)

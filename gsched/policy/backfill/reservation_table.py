@@ -134,6 +134,17 @@ class ReservationTable:
         has_turns = queue is not None and queue.fairshare is not None
         return reserved if has_turns or not reserved.later else structs.replace(reserved, later=frozenset())
 
+    def latest_of(self, queue: str, own: ReservedStart | None) -> float | None:
+        """Until when others may put off what is planned first for the queue: as long as was said of the job, else of
+        who was planned before it and has not started. If it began anew where users take turns, it might never end.
+        """
+        if own is not None and own.latest is not None:
+            return own.latest
+        running = self._future.snapshot.running
+        others = (item for kind, found in self._before.items() if kind[0] == queue for item in found)
+        waiting = [each.latest for job_id, each in others if job_id not in running and each.latest is not None]
+        return min(waiting, default=None)
+
     def confirm(self, job_id: int, reserved: ReservedStart) -> None:
         """This is the plan of this cycle; where nothing is reserved only so many are told why."""
         if reserved.allocation is None and len(self.reserved_starts) >= MOST_TOLD:

@@ -25,6 +25,7 @@ from gsched.policy.backfill.advance_reservation_guard import AdvanceReservationG
 from gsched.policy.backfill.backfill_check import BackfillCheck
 from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead
+from gsched.policy.backfill.planned_reasons import may_be_put_off
 from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, Obstacle, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
@@ -64,6 +65,10 @@ class Reservations:
         self._looks = 0
         self._demands: dict[int, Demand] = {}
         """Of the jobs that were planned for in this cycle."""
+        self._level = math.inf
+        """Priority of the queue that is served."""
+        self._delays: dict[int, float | None] = {}
+        """Planned job that others may put off -> until when at the latest, if an earlier cycle has said so."""
         self._in_the_way: set[tuple[tuple[str, int, int], ...]] = set()
         """(host, slots, GPUs) of what could not be taken, on whichever hosts the planned jobs were planned."""
 
@@ -97,6 +102,7 @@ class Reservations:
         )
 
     def _after_planned(self, part: HostAllocation, ends_at: float, bucket: Bucket, is_whole: bool) -> Reason | None:
+        self._come_to(bucket)
         delayed = self._backfill_check.delayed(part, ends_at, bucket)
         if delayed is None or (is_whole and self.make_way(Allocation(hosts=(part,)), ends_at, bucket)):
             return None
@@ -106,6 +112,7 @@ class Reservations:
         """Why a job that all limits let in now must not take the parts until `ends_at`: a planned job would find too
         little left of a limit. A part without a host stands for those that are not known yet.
         """
+        self._come_to(bucket)
         return self._backfill_check.after_limits(parts, ends_at, bucket)
 
     def ready(self, bucket: Bucket, ends_at: float) -> Allocation | None:
@@ -157,7 +164,7 @@ class Reservations:
         hosts = {part.host for part in allocation.parts}
         planned = self.future.bookings
         affected = [each for each in planned.values() if any(part.host in hosts for part in each.allocation.parts)]
-        candidate = self._backfill_check.candidate(allocation, ends_at, bucket)
+        candidate = self._backfill_check.candidate(allocation, ends_at, bucket, affected)
         for each in affected:
             self.future.unbook(each.job_id)
         self.future.book(candidate)
@@ -182,7 +189,9 @@ class Reservations:
             other = self._planner.elsewhere(planned, demand)
             if other is None:
                 return False
-            found = replace(other, later=planned.later, first_told=planned.first_told)
+            found = replace(other, later=planned.later, first_told=planned.first_told, latest=planned.latest)
+            if planned.told is not None:
+                found = self._put_off(self._planner.earlier(found, demand) or found, planned.start)
         self.future.book(found)
         self._tell_place(found)
         return True
@@ -230,6 +239,7 @@ class Reservations:
 
         Jobs have to come in serving order. Returns whether another job of its class may be planned after it.
         """
+        self._come_to(bucket)
         queue, usable = bucket.queue, self._trial.usable(bucket, demand)
         if bucket.requirement.reservation or not self._table.may_reserve(queue, usable):
             return False
@@ -239,6 +249,10 @@ class Reservations:
             return False
         self._demands[job_id] = demand
         was_sought = before is not None and before.was_sought
+        if self._table.is_room_for_all(queue):
+            said = self._said(job_id, bucket)
+            known = None if said is None else said.latest
+            self._delays[job_id] = self._table.latest_of(queue, before) if known is None else known
         reserved = self._plan(job_id, bucket, demand, before if was_sought else None)
         if reserved.allocation is None:
             if reserved.text == OTHERS_FIRST:  # the first of the queue all the same
@@ -263,7 +277,7 @@ class Reservations:
             self._looks += 1
             text = self._planner.never(bucket, demand)
             answer = self._answer(job_id, bucket, text, self._now, self._open_hosts, frozenset())
-            self._table.confirm(job_id, structs.replace(answer, was_sought=False))
+            self._table.confirm(job_id, structs.replace(answer, was_sought=False, first_told=math.inf))
 
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
@@ -306,6 +320,24 @@ class Reservations:
         hosts = {part.host for part in planned.allocation.parts}
         placed = [*self.future.placed_for_long(hosts), *self.ahead.placed_for_long(planned.bucket)]
         return planned.later.kept(placed, self._snapshot.running)
+
+    def _come_to(self, bucket: Bucket) -> None:
+        """Jobs of the bucket's queue are looked at from now on: no job of a lower queue puts planned jobs off."""
+        priority = self.future.priority(bucket)
+        if priority >= self._level:
+            return
+        self._level = priority
+        for each in [each for each in self.future.bookings.values() if each.latest is not None]:
+            self.future.unbook(each.job_id)
+            self.future.book(self._as_told(each))
+
+    def _as_told(self, held: Booking) -> Booking:
+        """The planned job as early as it starts if nobody puts it off any more."""
+        strict = held.strict()
+        if self._planner.fits(strict):
+            return strict
+        demand, held = self._demands.get(held.job_id), replace(held, told=None, latest=None)
+        return held if demand is None else self._planner.earlier(held, demand) or held
 
     # -- making and keeping plans ---------------------------------------------------------------------------------
 
@@ -399,6 +431,8 @@ class Reservations:
             bucket=bucket,
             allocation=None,
             since=self._now,
+            first_told=self._first_told(job_id, bucket),
+            latest=self._delays.get(job_id),
             searched_at=searched_at,
             victims_at=self._victims_at(job_id, bucket),
             open_hosts=open_hosts,
@@ -418,18 +452,24 @@ class Reservations:
         self, booking: Booking, at: float, text: AnyText, since: float, later: frozenset[int], searched_at: float
     ) -> ReservedStart:
         """`at`: the time that is told; it may have passed."""
-        first_told = min(booking.start, self._first_told(booking))
-        self.future.book(replace(booking, later=self._beside(later), first_told=first_told))
+        first_told = min(booking.start, self._first_told(booking.job_id, booking.bucket))
+        text = text if math.isinf(at) else self._planner.rests_on(booking)
+        is_estimated = booking.start < math.inf and self._planner.is_estimated(booking)
+        latest = self._latest(booking, is_estimated=is_estimated)
+        booking = replace(booking, later=self._beside(later), first_told=first_told, latest=latest)
+        held = booking if latest is None or not is_estimated else self._put_off(booking, latest)
+        self.future.book(held)
         hosts = tuple(part.host for part in booking.allocation.hosts)
         reserved = ReservedStart(
             at=None if math.isinf(at) else at,
             hosts=hosts,
-            text=text if math.isinf(at) else self._planner.rests_on(booking),
+            text=text if held.told is None else may_be_put_off(text, held.start),
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
             later=later,
             first_told=first_told,
+            latest=latest,
             searched_at=searched_at,
             victims_at=self._victims_at(booking.job_id, booking.bucket),
         )
@@ -438,10 +478,38 @@ class Reservations:
             self._table.settle(part.host)
         return reserved
 
-    def _first_told(self, booking: Booking) -> float:
+    def _latest(self, booking: Booking, *, is_estimated: bool) -> float | None:
+        """Until when others may put the planned job off; it is said once, when its time is known first and rests on
+        estimates, and stays.
+        """
+        if booking.job_id not in self._delays:
+            return None
+        latest = self._delays[booking.job_id]
+        more = self._snapshot.queues[booking.bucket.queue].max_plan_delay
+        if latest is None and is_estimated and more:
+            latest = booking.start + more * (booking.start - self._now)
+        return latest
+
+    def _put_off(self, booking: Booking, latest: float) -> Booking:
+        """The planned job as it is held for while others may put it off; as it is where that would not do."""
+        if latest <= booking.start or math.isinf(booking.start):
+            return booking
+        held = self._planner.booking(booking.job_id, booking.bucket, booking.allocation, latest)
+        if not self._planner.fits(held):
+            return booking
+        return replace(
+            held, later=booking.later, first_told=booking.first_told, told=booking.start, latest=booking.latest
+        )
+
+    def _first_told(self, job_id: int, bucket: Bucket) -> float:
         """The earliest start that cycles before have told for the job as it is now."""
-        before = self._snapshot.planned.get(booking.job_id)
-        return before.first_told if isinstance(before, ReservedStart) and before.bucket == booking.bucket else math.inf
+        said = self._said(job_id, bucket)
+        return math.inf if said is None else said.first_told
+
+    def _said(self, job_id: int, bucket: Bucket) -> ReservedStart | None:
+        """What the cycle before said of the job as it is now, whoever has taken its place since."""
+        said = self._snapshot.planned.get(job_id)
+        return said if isinstance(said, ReservedStart) and said.bucket == bucket else None
 
     @cached_property
     def _open_hosts(self) -> int:

@@ -33,6 +33,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """Jobs that come after it, have started since then where it is planned, and of which nobody knows when they end."""
     first_told: float = math.inf
     """The earliest start that was ever told, by this cycle or one before."""
+    latest: float | None = None
+    """Until then others may put it off while its time rests on estimates; None: nobody may."""
     searched_at: float
     was_sought: bool = True
     """Whether a place was looked for, and not only whether the hosts could ever take the job."""

@@ -6,6 +6,8 @@ last jobs of the same kind ran.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from gsched.model.scheduling.run_kind import run_kind
 from gsched.model.scheduling.snapshot import Bucket, Running, Snapshot
 
@@ -38,6 +40,29 @@ class RunEstimates:
             found = self._of_queue.get(bucket.queue)
         if found is None and self._usual:
             found = self._usual.get(run_kind(bucket))
+        return found
+
+    def is_by_user(self, bucket: Bucket) -> bool:
+        """Whether what is expected may depend on whose job it is: nothing but the past says anything."""
+        requirement = bucket.requirement
+        is_said = requirement.run_s is not None or requirement.estimate_s is not None
+        return bool(self._usual) and not is_said and bucket.queue not in self._of_queue
+
+    def is_less_known(self, bucket: Bucket) -> bool:
+        """Whether another user's jobs of the bucket's class are known to take less time."""
+        if not self.is_by_user(bucket):
+            return False
+        kind, own = run_kind(bucket), self.estimate_s(bucket)
+        least = self._least_of_all.get((kind.queue, kind.slots, kind.wants))
+        return least is not None and (own is None or least < own)
+
+    @cached_property
+    def _least_of_all(self) -> dict[tuple[str, int, str], float]:
+        """Queue, slots and wants of a kind -> the least estimate that any user has."""
+        found: dict[tuple[str, int, str], float] = {}
+        for kind, usual in self._usual.items():
+            key = (kind.queue, kind.slots, kind.wants)
+            found[key] = min(usual, found.get(key, usual))
         return found
 
     def source(self, bucket: Bucket) -> str:

@@ -23,7 +23,7 @@ from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.advance_reservation_windows import in_the_way
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
-from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated
+from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated, is_estimated
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
 from gsched.policy.backfill.started_later import of_all
@@ -119,9 +119,13 @@ class Planner:
         end = begin + self._future.run_s(bucket)
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
+    def is_estimated(self, booking: Booking) -> bool:
+        """Whether nobody is sure when it starts, since the last that it waits for has no run limit."""
+        return is_estimated(self._future, self._ahead, booking)
+
     def rests_on(self, booking: Booking) -> AnyText:
         """What its time rests on besides run limits; empty when there is nothing."""
-        return estimated(self._future, booking)
+        return estimated(self._future, self._ahead, booking)
 
     def fits(self, booking: Booking) -> bool:
         """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.devices import gpu_choice
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.columns_rank import Ranking
@@ -20,17 +21,20 @@ from gsched.policy.requirement.demand import HostNeed
 class FastPath:
     """The short way for the jobs of one class in one queue."""
 
-    __slots__ = ("effective", "ends_at", "take")
+    __slots__ = ("effective", "ends_at", "is_by_user", "take")
 
     def __init__(
-        self, field: CycleColumns, ranking: Ranking, guard: PlaceGuard, effective: str, ends_at: float
+        self, field: CycleColumns, ranking: Ranking, guard: PlaceGuard, effective: str, bucket: Bucket
     ) -> None:
+        """`bucket`: one of the class."""
         self.take = taker(field, ranking, guard)
         """The next job's part, by its number; the part counts as taken then. None: ask the long way."""
         self.effective = effective
         """See Placement."""
-        self.ends_at = ends_at
-        """Latest end of a job that starts now, UTC seconds; infinite when nobody knows."""
+        self.ends_at = guard.ends_at(bucket)
+        """Latest end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
+        self.is_by_user = guard.is_end_by_user(bucket)
+        """Whether that of another bucket's may be another one."""
 
     @staticmethod
     def may_take(need: HostNeed) -> bool:

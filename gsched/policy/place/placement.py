@@ -181,7 +181,7 @@ class Placer:
             kind.ranking = self._field.ranking(kind.queue, kind.requirement, kind.demand, way)
         if kind.ranking.single is None:
             return None
-        return FastPath(self._field, kind.ranking, self._guard, choice.text, self._guard.ends_at(bucket))
+        return FastPath(self._field, kind.ranking, self._guard, choice.text, bucket)
 
     def fulfilled(self, bucket: Bucket) -> None:
         """A job of the bucket has started, and with it what may have been planned for one of its class."""
@@ -218,7 +218,7 @@ class Placer:
                     return FoundPlace(found, choice.text, kind.is_promised)
                 lacking.append(found)
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
-        return RefusedPlace(reasons, bucket not in self._guard.limited_buckets)
+        return RefusedPlace(reasons, not self._guard.is_own(bucket))
 
     def place_on_several(self, bucket: Bucket) -> FoundPlace | None:
         """The best place on several hosts, if the bucket's jobs are such that run on several and on so many alone."""
@@ -315,7 +315,11 @@ class Placer:
                 return found
             kept = guard.planned(bucket, found, is_whole=True)
             if kept is not None:
-                ranking.refuse(row, kept)
+                if bucket in guard.refused_for_time:
+                    guard.refuse(bucket, row, kept)
+                    ranking.drop(row)
+                else:
+                    ranking.refuse(row, kept)
                 continue
             limited = guard.limited(bucket, found)
             if limited is None:

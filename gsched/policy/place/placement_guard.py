@@ -23,6 +23,10 @@ class PlaceGuard:
         """Rows that a bucket may not use in this cycle for a limit's sake."""
         self.limited_buckets: set[Bucket] = set()
         """Buckets to which limits of hosts have said no."""
+        self.refused_for_time: set[Bucket] = set()
+        """Buckets whose jobs run too long beside what is planned, where other users' of the class may not."""
+        self._ends: dict[int, tuple[Bucket, float]] = {}
+        """Identity of a bucket, which costs less than its hash -> `ends_at`."""
         self.guarded = reservations.hosts()
         """Hosts where something is planned for others."""
         self.beside_planned = True
@@ -40,7 +44,14 @@ class PlaceGuard:
 
     def ends_at(self, bucket: Bucket) -> float:
         """Expected end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
-        return self._now + self._reservations.future.run_s(bucket)
+        found = self._ends.get(id(bucket))
+        if found is None:
+            found = self._ends[id(bucket)] = (bucket, self._now + self._reservations.future.run_s(bucket))
+        return found[1]
+
+    def is_end_by_user(self, bucket: Bucket) -> bool:
+        """Whether `ends_at` may be another for other users' jobs of the class."""
+        return self._reservations.future.estimates.is_by_user(bucket)
 
     def is_promised(self, queue: str, requirement: RequirementClass) -> bool:
         """Whether something is planned for a job of the class since the cycle before."""
@@ -66,7 +77,20 @@ class PlaceGuard:
         )
         if is_whole and found is None:
             self.renew()  # another may be planned elsewhere for its sake
-        return found
+        return found if found is None else self._refused(bucket, found)
+
+    def _refused(self, bucket: Bucket, reason: Reason) -> Reason:
+        if self._reservations.future.estimates.is_less_known(bucket):
+            self.refused_for_time.add(bucket)
+        return reason
+
+    def is_refused_for_time(self, bucket: Bucket) -> bool:
+        """Whether the bucket was refused for how long its jobs run, and for nothing else of its own."""
+        return bucket in self.refused_for_time and bucket not in self.limited_buckets
+
+    def is_own(self, bucket: Bucket) -> bool:
+        """Whether what was said against the bucket says nothing about others of its class."""
+        return bucket in self.limited_buckets or bucket in self.refused_for_time
 
     def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         """Why limits forbid the part: those of the host, or what planned jobs will need of any."""

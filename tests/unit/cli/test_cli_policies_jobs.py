@@ -247,6 +247,15 @@ def test_everything_that_was_asked_for_is_told(master: FakeMaster, call: NewCall
         " CORELIMIT MEMLIMIT PROCESSLIMIT\n       0 K      2 G           20\n",
     ):
         assert text in gjobs.out, text
+    for why, tail in (
+        (coded("planned.estimate_of_history", "<7>"), "judging by earlier jobs like job <7>, which has no run limit;"),
+        ("", "and by then at the latest, if run limits are kept;"),
+    ):
+        master.views = [pending(1271, spec=asked, planned=PlannedStart(at=noon, hosts=("one",), text=why))]
+        again = call("gjobs", "-UF", "1271")
+        assert again.run() == 0
+        assert f"12:00:00: Job will start no sooner than indicated time stamp on host(s) <one>, {tail}\n" in again.out
+    master.views = [pending(1271, spec=asked, planned=planned)]
     names = "job_group user_group job_priority dependency gpu_mode exclusive estimated_start_time memlimit max_req_proc"
     fields = call("gjobs", "-noheader", "-o", f"{names} pendstate rsvid delimiter='|'")
     assert fields.run() == 0

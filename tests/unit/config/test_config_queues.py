@@ -271,6 +271,19 @@ def test_for_how_many_jobs_something_is_reserved(text, jobs, shown):
     assert dict(shown_parameters(read)).get("RESERVATION") == shown
 
 
+def test_how_long_others_may_put_a_planned_start_off():
+    assert [queue(line).max_plan_delay for line in ("RESERVATION = easy", "RESERVATION = conservative")] == [2, 0]
+    stated = queue("RESERVATION = conservative", "MAX_PLAN_DELAY = 0.5")
+    assert stated.max_plan_delay == 0.5
+    assert dict(shown_parameters(stated)) == {"RESERVATION": "conservative", "MAX_PLAN_DELAY": "0.5"}
+    assert queue("MAX_PLAN_DELAY = 0").max_plan_delay == 0
+
+
+def test_how_long_they_may_does_not_matter_without_reservations():
+    checked = checked_queue("RESERVATION = none", "MAX_PLAN_DELAY = 1")
+    assert checked.notes == ["lsb.queues:4: note: MAX_PLAN_DELAY has no effect: RESERVATION is none"]
+
+
 def test_a_reservation_time_without_reservations_is_noted():
     checked = checked_queue("RESERVATION = none", "SLOT_RESERVE = MAX_RESERVE_TIME[2]")
     assert checked.notes == ["lsb.queues:4: note: SLOT_RESERVE has no effect: RESERVATION is none"]
@@ -370,6 +383,8 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("RESERVATION = strict", "RESERVATION: 'strict' is not none, easy, conservative or conservative[NUMBER]"),
         ("RESERVATION = easy[2]", "RESERVATION: 'easy[2]' is not none, easy, conservative or conservative[NUMBER]"),
         ("RESERVATION = conservative[1]", "RESERVATION: conservative[1]: the number must be from 2 to 1000"),
+        ("MAX_PLAN_DELAY = -1", "MAX_PLAN_DELAY: '-1' is not a number from 0 to 1000"),
+        ("MAX_PLAN_DELAY = long", "MAX_PLAN_DELAY: 'long' is not a number"),
         ("PREEMPTION = PREEMPTS[low]", "PREEMPTION: 'PREEMPTS[low]' is neither PREEMPTIVE[QUEUE ...] nor PREEMPTABLE"),
         ("PREEMPTION = PREEMPTIVE[a] PREEMPTIVE[b]", "PREEMPTION: PREEMPTIVE is given twice"),
         (

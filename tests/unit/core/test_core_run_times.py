@@ -63,17 +63,18 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(each.newest_s) <= run_times.NEWEST for each in times.stored())
 
 
-def test_ends_that_come_sooner_are_told() -> None:
+def test_estimates_that_change_are_told() -> None:
     times = RunTimes()
     for each in (10, 10, 10, 10):
         times.note(KIND, each)
-    assert not times.sooner
+    assert not times.moved
     times.note(KIND, 10)
-    assert times.sooner == {KIND}
-    times.sooner.clear()
+    assert times.moved == {KIND}
+    times.moved.clear()
+    times.note(KIND, 10)
+    assert not times.moved
     times.note(KIND, 30)
-    times.note(KIND, 30)
-    assert times.usual[KIND] == 30 and not times.sooner
+    assert times.usual[KIND] == 30 and times.moved == {KIND}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.run_kind import run_kind
 from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket
 from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.place.placement import Placer
 
 QUEUES = [Queue(name="q", backfill=True, reserved_jobs=2), Queue(name="r", backfill=True, estimate_s=300)]
 WIDE = kind("span[hosts=1]", slots=8, run_s=50.0)
@@ -155,6 +156,52 @@ def test_who_may_not_backfill_by_its_estimate_is_told_so() -> None:
     plan = cluster.step(0.0)
     ((reason, *_),) = (each for key, each in plan.reasons.items() if key in (long, ("q", long.requirement)))
     assert "this job is expected to run until 1970-01-01 00:03:20 UTC" in sentence(reason.detail)
+
+
+@pytest.mark.parametrize("order", [("bob", "ann"), ("ann", "bob")])
+def test_one_users_jobs_are_not_refused_for_how_long_anothers_run(order: tuple[str, str]) -> None:
+    """The same requirement, so they are of one class; of ann's jobs it is known that they are short."""
+    cluster = one_host((kind("rusage[mem=1]", user="ann"), 60.0))
+    cluster.hold_until(100.0, kind(run_s=100.0), on("a", 6))
+    cluster.add(WIDE)
+    jobs = {user: cluster.add(kind("rusage[mem=1]", user=user))[0] for user in order}
+    plan = cluster.step(0.0)
+    assert jobs["ann"] in cluster.started and jobs["bob"] not in cluster.started
+    (reason, *_) = plan.reasons[kind("rusage[mem=1]", user="bob")]
+    assert sentence(reason.text).startswith("Resources are reserved for job")
+
+
+def test_the_same_holds_for_jobs_on_several_hosts() -> None:
+    two = {user: kind("span[ptile=1]", slots=2, user=user) for user in ("bob", "ann")}
+    known = {run_kind(two["ann"]): 60.0}
+    cluster = TimedCluster(host("a", ncpus=8), host("b", ncpus=8), slots=8, queues=QUEUES, usual_run_s=known)
+    for name in ("a", "b"):
+        cluster.hold_until(100.0, kind(run_s=100.0), on(name, 6))
+    cluster.add(kind("span[ptile=8]", slots=16, run_s=50.0))
+    bob, ann = (cluster.add(two[user])[0] for user in ("bob", "ann"))
+    cluster.step(0.0)
+    assert ann in cluster.started and bob not in cluster.started
+
+
+def test_whoever_runs_no_shorter_than_one_who_was_refused_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many users have such jobs: a cycle costs little for each of them."""
+    tried: list[str] = []
+    place = Placer.place
+
+    def noted(self: Placer, bucket: Bucket) -> object:
+        tried.append(bucket.user)
+        return place(self, bucket)
+
+    monkeypatch.setattr(Placer, "place", noted)
+    cluster = one_host((kind("rusage[mem=1]", user="ann"), 60.0))
+    cluster.hold_until(100.0, kind(run_s=100.0), on("a", 6))
+    cluster.add(WIDE)
+    for number in range(50):
+        cluster.add(kind("rusage[mem=1]", user=f"u{number}"))
+    (ann,) = cluster.add(kind("rusage[mem=1]", user="ann"))
+    cluster.step(0.0)
+    assert ann in cluster.started
+    assert [user for user in tried if user != "ann"] == ["u0"]
 
 
 def test_estimates_that_err_again_and_again_put_nobody_off_for_ever() -> None:

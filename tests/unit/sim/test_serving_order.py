@@ -80,3 +80,51 @@ def test_without_reservations_small_jobs_leave_nothing_idle_for_a_big_one() -> N
     fates = played([*stream, job(50.0, 50.0, GPUS, limit_s=50)], 1, reserved_jobs=0)
     (big,) = (fate for fate in fates if fate.job.gpus == GPUS)
     assert start(big) > 1000.0
+
+
+# -- starts that are only estimated -----------------------------------------------------------------------------------
+
+PAST = [job(0.0, 100.0) for _ in range(8)]
+"""Of them it is known, from 200 on, that jobs of one GPU run for 100 s."""
+
+
+def big_and_small(stream: list[TraceJob], **queue: object) -> tuple[float, list[float]]:
+    """When a big job starts that comes at 250, beside one that is expected to end at 300, and when the stream does."""
+    fates = played([*PAST, job(200.0, 100.0), job(250.0, 50.0, GPUS, limit_s=50), *stream], 1, **queue)
+    (big,) = (fate for fate in fates if fate.job.gpus == GPUS)
+    return start(big), [start(fate) for fate in fates if fate.job.arrives_s > 250.0]
+
+
+def test_gpus_are_in_use_until_the_latest_start() -> None:
+    """It is told to start at 300, after a wait of 50 s. Others may put it off until 400, and would end at 360."""
+    stream = [job(260.0, 100.0) for _ in range(3)]
+    assert big_and_small(stream) == (360.0, [260.0] * 3)
+    assert big_and_small(stream, plan_delay=1.0) == (300.0, [350.0] * 3)
+    assert big_and_small(stream, plan_delay=0.0) == (300.0, [350.0] * 3)
+    assert big_and_small(stream, reserved_jobs=16) == (300.0, [350.0] * 3)
+
+
+def test_who_would_end_after_the_latest_start_waits() -> None:
+    stream = [job(301.0, 100.0) for _ in range(3)]
+    assert big_and_small(stream) == (300.0, [350.0] * 3)
+
+
+@pytest.mark.parametrize("longer", [1.0, 3.0])
+def test_a_stream_of_jobs_without_limits_does_not_starve_a_big_one(longer: float) -> None:
+    """They come all the time, and from then on run longer than all before them: the estimate says 100 s for a while."""
+    stream = [job(251.0 + 12 * number, 100.0 * longer) for number in range(100)]
+    big, starts = big_and_small(stream)
+    assert any(each < big for each in starts)
+    assert big <= 400.0 + 100.0 * longer, "those had started before the latest start"
+
+
+def test_gpus_are_used_better_than_where_nobody_may_put_a_start_off() -> None:
+    """Of all sizes, without limits: the last one of 120 starts earlier, and on the whole they wait for less long."""
+    chance = random.Random(3)
+    mixed = [job(0.0, chance.uniform(60.0, 1200.0), chance.choice((1, 1, 2, 4))) for _ in range(120)]
+
+    def waits(**queue: object) -> list[float]:
+        return [start(fate) for fate in played(mixed, 2, **queue)]
+
+    usual, strict = waits(), waits(plan_delay=0.0)
+    assert sum(usual) < 0.95 * sum(strict) and max(usual) < max(strict)

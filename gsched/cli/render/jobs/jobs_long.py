@@ -27,6 +27,7 @@ from gsched.model.views.view import Message
 
 SEPARATOR = "-" * 78 + "\n"
 _MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"
+_BY_THEN = "and by then at the latest, if run limits are kept"
 _UNLIMITED = 1 << 30
 
 
@@ -158,12 +159,16 @@ def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[
 
 
 def _estimation(job: ShownJob, layout: _Layout) -> Iterator[str]:
-    """When the pending job will start, as far as the reservations for it say."""
+    """When the pending job will start, as far as the reservations for it say. The first words are LSF's; where the time
+    rests on run limits alone it is the latest, too.
+    """
     planned = job.view.planned
     if planned is None:
         return
     text = planned_text(planned)
     if planned.at is not None:
+        if planned.hosts and not planned.text:
+            text += f", {_BY_THEN}"
         where = f" {text}" if planned.hosts else f"; {text}" if text else ""
         yield layout.event(planned.at, f"Job will start no sooner than indicated time stamp{printable(where)};")
     elif text:
