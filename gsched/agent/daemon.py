@@ -18,7 +18,7 @@ from gsched import __version__
 from gsched.agent import trusted_files
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
 from gsched.agent.attempts.attempt_fences import AttemptFences, standing_note
-from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.dcgm_job_mapping import JobMapping
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext
@@ -51,7 +51,7 @@ from gsched.model.hosts.fleet import RESTART
 from gsched.model.ledgers.cuda_order import cuda_numbers
 from gsched.run import pam_session
 from gsched.run.attempts import shutdown
-from gsched.run.fence.ground import Ground, find_ground
+from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
 from gsched.run.processes.process_tree import boot_id
 from gsched.wire.identity.certificates import files_of
 from gsched.wire.identity.identity_assertion import check_certificate
@@ -77,8 +77,8 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
         trusted_files.check_spool(str(spool))
     with only_one(spool, host):
         is_wanted = config.gpu_fence is not GpuFence.OFF
-        ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
-        return asyncio.run(Agent(config, host, spool, ground, manager).serve())
+        cgroup_root = find_cgroup_root(_key(config, spool), spool) if is_wanted else "it is turned off"
+        return asyncio.run(Agent(config, host, spool, cgroup_root, manager).serve())
 
 
 def _accounts(config: ClusterConfig, host: str) -> HostAccounts:
@@ -109,10 +109,10 @@ class Agent:
     """The pieces of one agent and how they are wired."""
 
     def __init__(
-        self, config: ClusterConfig, host: str, spool: Path, ground: Ground | AnyText, manager: ServiceManager
+        self, config: ClusterConfig, host: str, spool: Path, cgroup_root: CgroupRoot | AnyText, manager: ServiceManager
     ) -> None:
         self._config = config
-        self._ground = ground
+        self._cgroup_root = cgroup_root
         self._host = host
         self._spool = spool
         self._cluster = _key(config, spool)
@@ -144,7 +144,7 @@ class Agent:
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
         self._reporter = self._make_reporter()
-        self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
+        self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._cgroup_root)
         self._attempts = self._make_attempts()
         relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
         door = LaunchServer(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
@@ -192,7 +192,7 @@ class Agent:
                 self._reporter.gpus.unfenced,
             )
         else:
-            log.info("GPU fence: %s", self._ground)
+            log.info("GPU fence: %s", self._cgroup_root)
 
     def _note_shutdown(self) -> None:
         """Where it is the machine that goes down, its jobs go with it: the next agent is to know."""
@@ -222,12 +222,12 @@ class Agent:
 
     def _make_attempts(self) -> Attempts:
         """With those who keep the GPUs around them."""
-        ground = self._ground if isinstance(self._ground, Ground) else None
+        cgroup_root = self._cgroup_root if isinstance(self._cgroup_root, CgroupRoot) else None
         accounts = _accounts(self._config, self._host)
         fencing = AttemptFences(
-            self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: [*mps.groups, *groups.names]
+            self._config.gpu_fence, self._cgroup_root, self._reporter.gpus, lambda: [*mps.groups, *groups.names]
         )
-        groups = NoticeGroups(self._host, self._ground, fencing)
+        groups = NoticeGroups(self._host, self._cgroup_root, fencing)
         self._notices = NoticeDelivery(
             self._host,
             self._spool,
@@ -241,7 +241,7 @@ class Agent:
             self._config.mps_control,
             self._cluster,
             self._spool,
-            ground,
+            cgroup_root,
             accounts.account,
             run=lambda program, limit_s=None: self._attempts.run_program(program, limit_s),
             fence=fencing.fence_of_gpus,

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import MasterLink
 from gsched.agent.notices.notice_delivery import NoticeDelivery

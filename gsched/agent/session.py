@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from gsched import __version__
-from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.master_link import MasterLink
 from gsched.agent.notices.notice_delivery import NoticeDelivery

@@ -17,8 +17,8 @@ from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.probe.nvidia.mig_device_nodes import capabilities
 from gsched.probe.nvidia.render_nodes import nodes_of_vendor, render_nodes
-from gsched.run.fence.ground import Ground
-from gsched.run.fence.tree import CHARACTER_MAJOR
+from gsched.run.fence.cgroup_files import CHARACTER_MAJOR
+from gsched.run.fence.cgroup_root import CgroupRoot
 from gsched.run.order import Fence
 
 _PATIENCE_S = 10.0
@@ -26,39 +26,39 @@ _PATIENCE_S = 10.0
 
 
 class AttemptFences:
-    """What `Attempts` asks for fences. `ground` is where groups can be made, or the reason why they cannot; `others()`
+    """What `Attempts` asks for fences. `cgroup_root` is where groups can be made, or why they cannot; `others()`
     names the groups there that are not those of attempts.
     """
 
     def __init__(
         self,
         wanted: GpuFence,
-        ground: Ground | AnyText,
+        cgroup_root: CgroupRoot | AnyText,
         watch: GpuWatch,
         others: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._wanted = wanted
-        self._ground = ground
+        self._cgroup_root = cgroup_root
         self._watch = watch
         self._others = others
 
     def clear(self, known: Iterable[str]) -> list[str]:
         """Remove groups that earlier agents left behind; names those that still hold processes."""
-        return self._ground.clear([*known, *self._others()]) if isinstance(self._ground, Ground) else []
+        return self._cgroup_root.clear([*known, *self._others()]) if isinstance(self._cgroup_root, CgroupRoot) else []
 
     def leave(self) -> None:
         """The agent ends: leave nothing empty behind."""
-        if isinstance(self._ground, Ground):
-            self._ground.leave()
+        if isinstance(self._cgroup_root, CgroupRoot):
+            self._cgroup_root.leave()
 
     async def fence_of(self, name: str, part: HostAllocation, gpu_unrequested: str) -> Fence | None:
         """The fence of the attempt called `name`; None on a host without. Raises ResourceExhausted."""
-        if not isinstance(self._ground, Ground):
+        if not isinstance(self._cgroup_root, CgroupRoot):
             if self._wanted is GpuFence.REQUIRED and part.gpus:
-                raise ResourceExhausted(coded("fence.required", self._ground))
+                raise ResourceExhausted(coded("fence.required", self._cgroup_root))
             return None
         if not part.gpus and gpu_unrequested == GpuUnrequested.ALLOW:
-            return Fence(kind=self._ground.kind, folders=self._ground.folders(name))
+            return Fence(kind=self._cgroup_root.kind, folders=self._cgroup_root.folders(name))
         return await self.fence_of_gpus(name, part)
 
     async def fence_of_gpus(self, name: str, part: HostAllocation) -> Fence | None:
@@ -66,16 +66,16 @@ class AttemptFences:
 
         Raises ResourceExhausted.
         """
-        if not isinstance(self._ground, Ground):
+        if not isinstance(self._cgroup_root, CgroupRoot):
             return None
-        folders = self._ground.folders(name)
+        folders = self._cgroup_root.folders(name)
         report = self._watch.gpus
         if part.gpus and report is None:
             report = await self._first_report()
         minors = tuple(dict.fromkeys(_minor(held, report) for held in part.gpus))
         # Before the first look: all that could be a GPU's, for what is let in now stays in as long as the job.
         denied = _foreign(report, part) if report is not None else tuple(nodes_of_vendor())
-        return Fence(kind=self._ground.kind, folders=folders, minors=minors, denied=denied)
+        return Fence(kind=self._cgroup_root.kind, folders=folders, minors=minors, denied=denied)
 
     async def _first_report(self) -> GpuReport:
         try:
@@ -85,9 +85,9 @@ class AttemptFences:
             raise ResourceExhausted(coded("fence.no_look")) from None
 
 
-def standing_note(wanted: GpuFence, ground: Ground | AnyText) -> AnyText:
+def standing_note(wanted: GpuFence, cgroup_root: CgroupRoot | AnyText) -> AnyText:
     """Why jobs are not fenced, for the admin; empty when they are."""
-    return "" if isinstance(ground, Ground) else coded("fence.off") if wanted is GpuFence.OFF else ground
+    return "" if isinstance(cgroup_root, CgroupRoot) else coded("fence.off") if wanted is GpuFence.OFF else cgroup_root
 
 
 def _minor(held: HeldGpu, report: GpuReport | None) -> int:

@@ -1,4 +1,8 @@
-"""The health of one GPU: what counts as a fault, when it is over, and what is remembered. No I/O, no clock."""
+"""The health of one GPU: what counts as a fault, when it is over, and what is remembered. No I/O, no clock.
+
+Here an XID closes a GPU: `GpuRecord._evidence` finds those of GPU_FATAL_XIDS, `GpuRecord.see` answers why the GPU is
+not offered, and `gpu_health` writes that into the host's report, as the GPU's `problem`.
+"""
 
 from __future__ import annotations
 

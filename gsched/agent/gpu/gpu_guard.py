@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from gsched.agent.attempts.attempt_orders import Attempts
 from gsched.agent.attempts.held_resources import uuids_of
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.gpu.compute_mode_records import ModeRecords
 from gsched.agent.gpu.compute_modes import ComputeModes
 from gsched.agent.gpu.device_busy import DeviceBusy

@@ -1,4 +1,4 @@
-"""Which GPUs are sick: lost ones, those that the driver has told a fatal error of, failing memory, too hot ones.
+"""Which GPUs have failed: lost ones, those with a fatal error of the driver (XID), failing memory, too hot ones.
 
 A judge of the host's reports (see gpu_watch). A GPU with a fault is closed; it is offered again when it was
 clean at so many looks running, twice as many after each further fault of this boot. What is known is kept in a file for

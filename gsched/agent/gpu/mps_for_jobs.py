@@ -33,7 +33,7 @@ from gsched.model.ledgers.cuda_order import in_cuda_order
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.resreq.parsing.gpu import GpuRequirement, parse_gpu
 from gsched.run.account import UnixAccount
-from gsched.run.fence.ground import Ground
+from gsched.run.fence.cgroup_root import CgroupRoot
 from gsched.run.fence.group import make_fenced
 from gsched.run.mps_daemon import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
 from gsched.run.order import Fence
@@ -102,7 +102,7 @@ async def _own(user: str) -> UnixAccount | None:
 
 
 class Mps:
-    """A hook (see PrologEpilog) and a judge of reports (see GpuWatch). `program`: the control program; `ground`: where
+    """A hook (see PrologEpilog) and a judge of reports (see GpuWatch). `program`: the control program; `cgroup_root`: where
     daemons get control groups of their own, so that they do not end with the service that the agent is.
     """
 
@@ -111,7 +111,7 @@ class Mps:
         program: str,
         cluster: str,
         spool: Path,
-        ground: Ground | None = None,
+        cgroup_root: CgroupRoot | None = None,
         account: Callable[[str], Awaitable[UnixAccount | None]] = _own,
         *,
         run: RunsPrograms,
@@ -129,7 +129,7 @@ class Mps:
         self._may_run = may_run
         self._account = account
         self._program = program
-        self._ground = ground
+        self._cgroup_root = cgroup_root
         self._root = _root(spool, cluster)
         self._changing = asyncio.Lock()
         self._services = {service.state.uuids: service for service in _found(self._root)}
@@ -193,8 +193,8 @@ class Mps:
                 continue
             service.is_up = False
             await service.daemon.stop(self._program, self._run)
-            if self._ground is not None:
-                group = self._ground.group(_group_name(service))
+            if self._cgroup_root is not None:
+                group = self._cgroup_root.group(_group_name(service))
                 group.kill()
                 group.remove()
             del self._services[uuids]
@@ -214,14 +214,14 @@ class Mps:
         """Its group, made and fenced to the GPUs of its jobs: clients have their work done by it, behind whatever
         keeps them from other GPUs. Raises OSError and ResourceExhausted.
         """
-        if self._ground is None:
+        if self._cgroup_root is None:
             return None
         name = _group_name(service)
         fence = await self._fence(name, part)
-        group = self._ground.group(name)
+        group = self._cgroup_root.group(name)
         if not group.pids():  # a server may have outlived its daemon: whom it serves is not disturbed
             make_fenced(group, fence.minors if fence is not None else None, fence.denied if fence is not None else ())
-        return fence or Fence(kind=self._ground.kind, folders=self._ground.folders(name))
+        return fence or Fence(kind=self._cgroup_root.kind, folders=self._cgroup_root.folders(name))
 
     @property
     def groups(self) -> list[str]:

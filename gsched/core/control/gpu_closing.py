@@ -1,6 +1,7 @@
 """Administrators close single GPUs for new jobs, and open them: `gadmin gpuclose`, `gpuopen`.
 
-Jobs that hold such a GPU are never touched. Who may is as for hosts (`administration.control_hosts`).
+Jobs that hold such a GPU are never touched. Who may is as for hosts (`administration.control_hosts`). A GPU that an
+error closes is closed by the agent (`agent.gpu.gpu_health`).
 """
 
 from __future__ import annotations

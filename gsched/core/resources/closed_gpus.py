@@ -1,6 +1,7 @@
 """What it means for a host's GPUs that administrators have closed some: they are offered to nobody, whoever holds them.
 
-A job that holds one runs on: a closed GPU has a `problem`, never a `fault`.
+A job that holds one runs on: a closed GPU has a `problem`, never a `fault`. What an error has closed is no matter of
+this module: agents report it as such (`agent.gpu.gpu_health`).
 """
 
 from __future__ import annotations

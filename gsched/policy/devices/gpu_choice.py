@@ -1,11 +1,17 @@
-"""Which devices: chosen for a set of claims from what the ledger says is claimable. It takes nothing.
+"""Which GPUs of a host a job gets: `choose`, from those that the ledger says are claimable. It takes nothing.
 
-Among equals: devices that are linked with each other (or of one model) before a mixture, the group that fits best,
-then those whose compute mode need not be changed, then the lowest index. Devices that others use too: least shared
-first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free. The order by
-compute mode and index is that of `HostDevices.claimable`; `place.fast_path` takes from `HostDevices.idle_alike`, where
-all GPUs of a host are alike; scarce_placement may take another GPU for a part of one. A job that takes the place
-planned for it keeps those devices; `Future.refit` (backfill.future_ledgers) replaces those that are not free.
+The order among those that would do:
+1. GPUs that are linked with each other (or of one model) before a mixture; of several such groups the smallest that has
+   room.
+2. The GPU with the fewest jobs, one that nobody holds first; for a part of a GPU (share=, gpack=yes) the fullest, so
+   whole GPUs stay free.
+3. GPUs whose compute mode need not be changed.
+4. The lowest index.
+
+2 to 4 are the order of `HostDevices.claimable`. Three others choose, too: `place.fast_path`, from
+`HostDevices.idle_alike`, where all GPUs of a host are alike; `scarce_placement`, which may take another GPU for a part
+of one; and a job that takes the place planned for it keeps the GPUs of the plan, where `Future.refit`
+(backfill.future_ledgers) replaces those that are not free.
 """
 
 from __future__ import annotations

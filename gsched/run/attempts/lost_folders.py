@@ -22,8 +22,8 @@ import msgspec
 from gsched.base.ids import parse_attempt_name
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount
-from gsched.run.fence import tree
-from gsched.run.fence.ground import tag_of
+from gsched.run.fence import cgroup_files
+from gsched.run.fence.cgroup_root import tag_of
 from gsched.run.order import Order, read_order, written_order
 from gsched.run.processes import process_tree
 from gsched.run.processes.attempt_marks import left_by
@@ -145,7 +145,7 @@ def _record(spool: Spool, cluster: str, name: str, found: Collection[process_tre
 def _is_proven(process: process_tree.Process, cluster: str, name: str) -> bool:
     if process_tree.owner_of(process.pid) == os.geteuid():
         return True
-    return f"/{tree.FOLDER}/{tag_of(cluster)}/{name}" in tree.places_of(process.pid)
+    return f"/{cgroup_files.FOLDER}/{tag_of(cluster)}/{name}" in cgroup_files.places_of(process.pid)
 
 
 def _is_of_server(pid: int) -> bool:

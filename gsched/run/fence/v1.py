@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from gsched.run.fence import tree
+from gsched.run.fence import cgroup_files
 
 MINORS = 64
 """Minors below this are denied whether such a GPU is known or not."""
@@ -23,22 +23,22 @@ class V1Group:
     def __init__(self, devices: str, freezer: str) -> None:
         self.devices = devices
         self.freezer = freezer
-        self.places = (tree.place_of(freezer), tree.place_of(devices))
+        self.places = (cgroup_files.place_of(freezer), cgroup_files.place_of(devices))
 
     def make(self) -> None:
         """As V2Group.make."""
-        tree.make(self.devices)
+        cgroup_files.make(self.devices)
         if self.freezer != self.devices:
-            tree.make(self.freezer)
+            cgroup_files.make(self.freezer)
 
     def fence(self, minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> None:
         """As V2Group.fence."""
-        may = {*minors, *tree.CONTROL_MINORS}
-        others = {*denied, *((tree.CHARACTER_MAJOR, minor) for minor in range(MINORS))}
+        may = {*minors, *cgroup_files.CONTROL_MINORS}
+        others = {*denied, *((cgroup_files.CHARACTER_MAJOR, minor) for minor in range(MINORS))}
         fd = os.open(f"{self.devices}/devices.deny", os.O_WRONLY | os.O_CLOEXEC)
         try:
             for major, minor in sorted(others):
-                if major != tree.CHARACTER_MAJOR or minor not in may:
+                if major != cgroup_files.CHARACTER_MAJOR or minor not in may:
                     os.write(fd, f"c {major}:{minor} rwm".encode())
         finally:
             os.close(fd)
@@ -46,7 +46,7 @@ class V1Group:
     def add(self, pid: int) -> None:
         """As V2Group.add."""
         for folder in {self.devices, self.freezer}:
-            tree.write(f"{folder}/cgroup.procs", str(pid))
+            cgroup_files.write(f"{folder}/cgroup.procs", str(pid))
 
     def fork(self) -> int | None:
         """As V2Group.fork: it cannot be done."""
@@ -54,7 +54,7 @@ class V1Group:
 
     def pids(self) -> list[int]:
         """As V2Group.pids."""
-        return list(dict.fromkeys(pid for folder in (self.freezer, self.devices) for pid in tree.pids(folder)))
+        return list(dict.fromkeys(pid for folder in (self.freezer, self.devices) for pid in cgroup_files.pids(folder)))
 
     def freeze(self) -> bool:
         """As V2Group.freeze."""
@@ -62,7 +62,7 @@ class V1Group:
 
     def is_frozen(self) -> bool:
         """As V2Group.is_frozen."""
-        return tree.read(f"{self.freezer}/freezer.state").strip() == "FROZEN"
+        return cgroup_files.read(f"{self.freezer}/freezer.state").strip() == "FROZEN"
 
     def thaw(self) -> None:
         """As V2Group.thaw."""
@@ -70,12 +70,12 @@ class V1Group:
 
     def kill(self) -> None:
         """As V2Group.kill."""
-        tree.kill_frozen(self.freeze, self.is_frozen, self.pids)
+        cgroup_files.kill_frozen(self.freeze, self.is_frozen, self.pids)
         self.thaw()
 
     def remove(self) -> bool:
         """As V2Group.remove."""
-        removed = [tree.remove(folder) for folder in {self.freezer, self.devices}]
+        removed = [cgroup_files.remove(folder) for folder in {self.freezer, self.devices}]
         return all(removed)
 
     def cpu_s(self) -> float | None:
@@ -87,4 +87,4 @@ class V1Group:
         return None
 
     def _set(self, state: str) -> bool:
-        return tree.tell(f"{self.freezer}/freezer.state", state)
+        return cgroup_files.tell(f"{self.freezer}/freezer.state", state)

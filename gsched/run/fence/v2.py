@@ -15,7 +15,7 @@ import signal
 import struct
 from collections.abc import Iterable, Sequence
 
-from gsched.run.fence import tree
+from gsched.run.fence import cgroup_files
 
 _BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 """Number of bpf(2), which the C library has no function for."""
@@ -46,12 +46,12 @@ class V2Group:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.places = (tree.place_of(folder),)
-        """As `tree.places_of` tells them of a process."""
+        self.places = (cgroup_files.place_of(folder),)
+        """As `cgroup_files.places_of` tells them of a process."""
 
     def make(self) -> None:
         """Make it, empty and without rules, also in the place of one that was left empty. Raises OSError."""
-        tree.make(self.folder)
+        cgroup_files.make(self.folder)
 
     def fence(self, minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> None:
         """From now on none of its processes can open an NVIDIA GPU but those with these device minors, nor any of
@@ -61,7 +61,7 @@ class V2Group:
 
     def add(self, pid: int) -> None:
         """Put a process into it; what that starts from now on is in it as well. Raises OSError."""
-        tree.write(f"{self.folder}/cgroup.procs", str(pid))
+        cgroup_files.write(f"{self.folder}/cgroup.procs", str(pid))
 
     def fork(self) -> int | None:
         """As os.fork, with the child in the group from its first instruction; None where the kernel cannot do that.
@@ -76,7 +76,7 @@ class V2Group:
 
     def pids(self) -> list[int]:
         """Its processes, and those of groups below it. Never raises."""
-        return tree.pids(self.folder)
+        return cgroup_files.pids(self.folder)
 
     def freeze(self) -> bool:
         """Begin to stop all its processes where they stand; whether that can be done. Never raises."""
@@ -84,7 +84,7 @@ class V2Group:
 
     def is_frozen(self) -> bool:
         """Whether all of them stand still. Never raises."""
-        return "frozen 1" in tree.read(f"{self.folder}/cgroup.events")
+        return "frozen 1" in cgroup_files.read(f"{self.folder}/cgroup.events")
 
     def thaw(self) -> None:
         """Let them go on. Never raises."""
@@ -93,27 +93,27 @@ class V2Group:
     def kill(self) -> None:
         """SIGKILL to all of them at once, stopped or not; they are thawed. Never raises, hardly waits."""
         if not self._tell("cgroup.kill", "1"):  # a kernel before 5.14
-            tree.kill_frozen(self.freeze, self.is_frozen, self.pids)
+            cgroup_files.kill_frozen(self.freeze, self.is_frozen, self.pids)
         self.thaw()
 
     def remove(self) -> bool:
         """Remove it; False while it holds processes. Never raises."""
-        return tree.remove(self.folder)
+        return cgroup_files.remove(self.folder)
 
     def cpu_s(self) -> float | None:
         """CPU time of its processes, those that have ended among them; None where it is not told. Never raises."""
-        used_us = tree.figures(f"{self.folder}/cpu.stat").get("usage_usec")
+        used_us = cgroup_files.figures(f"{self.folder}/cpu.stat").get("usage_usec")
         return None if used_us is None else used_us / 1e6
 
     def mem_mib(self) -> float | None:
         """Memory that its processes take, each page once, without what the kernel keeps of files; None where the
         memory controller is not there. Never raises.
         """
-        found = tree.figures(f"{self.folder}/memory.stat")
+        found = cgroup_files.figures(f"{self.folder}/memory.stat")
         return (found["anon"] + found["shmem"]) / (1 << 20) if {"anon", "shmem"} <= found.keys() else None
 
     def _tell(self, file: str, text: str) -> bool:
-        return tree.tell(f"{self.folder}/{file}", text)
+        return cgroup_files.tell(f"{self.folder}/{file}", text)
 
 
 def fork_into(folder: str) -> int:
@@ -145,8 +145,8 @@ def program(minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> bytes:
 
     The kernel's argument is three words: 16 bits of access and 16 of the device's kind, its major, its minor.
     """
-    others = sorted({pair for pair in denied if pair[0] != tree.CHARACTER_MAJOR})
-    may = sorted({*minors, *tree.CONTROL_MINORS})
+    others = sorted({pair for pair in denied if pair[0] != cgroup_files.CHARACTER_MAJOR})
+    may = sorted({*minors, *cgroup_files.CONTROL_MINORS})
     yes = 6 + len(may) + 1 + 2 * len(others)  # where the answers stand
     no = yes + 2
     code = [
@@ -155,7 +155,7 @@ def program(minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> bytes:
         _instruction(_JUMP_UNEQUAL, _KIND, jump=yes - 3, value=_CHARACTER_DEVICE),
         _instruction(_LOAD_WORD, _MAJOR, _CONTEXT, 4),
         _instruction(_LOAD_WORD, _MINOR, _CONTEXT, 8),
-        _instruction(_JUMP_UNEQUAL, _MAJOR, jump=len(may) + 1, value=tree.CHARACTER_MAJOR),
+        _instruction(_JUMP_UNEQUAL, _MAJOR, jump=len(may) + 1, value=cgroup_files.CHARACTER_MAJOR),
     ]
     for minor in may:
         code.append(_instruction(_JUMP_EQUAL, _MINOR, jump=yes - len(code) - 1, value=minor))

@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from gsched.run.fence import tree
-from gsched.run.fence.ground import tag_of
+from gsched.run.fence import cgroup_files
+from gsched.run.fence.cgroup_root import tag_of
 from gsched.run.processes import process_tree
 
 _NAME = r"([0-9]+\.[0-9]+)"
-_ANY_GROUP = re.compile(f"/{tree.FOLDER}/[^/]+/{_NAME}")
+_ANY_GROUP = re.compile(f"/{cgroup_files.FOLDER}/[^/]+/{_NAME}")
 
 
 def left_by(pids: Iterable[int], cluster: str, uid_of: Callable[[str], int | None]) -> dict[int, str]:
@@ -27,10 +27,10 @@ def left_by(pids: Iterable[int], cluster: str, uid_of: Callable[[str], int | Non
     attempt ran as; where it is not known, a mark counts for processes of this process's own user.
     """
     mark = re.compile(re.escape(f"{cluster}/") + _NAME)
-    group = re.compile(f"/{tree.FOLDER}/{tag_of(cluster)}/{_NAME}")
+    group = re.compile(f"/{cgroup_files.FOLDER}/{tag_of(cluster)}/{_NAME}")
     found = {}
     for pid in pids:
-        groups = (group.fullmatch(place) for place in tree.places_of(pid))
+        groups = (group.fullmatch(place) for place in cgroup_files.places_of(pid))
         name = next((each[1] for each in groups if each is not None), "")
         if not name and (marked := mark.fullmatch(process_tree.mark_of(pid))) is not None:
             name = marked[1] if _is_of(pid, uid_of(marked[1])) else ""
@@ -45,7 +45,7 @@ def is_job_of_any(pid: int) -> bool:
     Its control group says so for certain: root alone makes groups there. A mark is believed of processes of this
     process's own user, whose clusters have no groups.
     """
-    in_group = any(_ANY_GROUP.fullmatch(place) is not None for place in tree.places_of(pid))
+    in_group = any(_ANY_GROUP.fullmatch(place) is not None for place in cgroup_files.places_of(pid))
     return in_group or (bool(process_tree.mark_of(pid)) and _is_of(pid, None))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gsched.run.attempts.attempt import Attempt
-from gsched.run.fence import tree
+from gsched.run.fence import cgroup_files
 from gsched.run.processes import process_tree
 
 ProcessTable = dict[int, process_tree.Process]
@@ -116,7 +116,7 @@ class _Signs:
 
     def by_place(self, pid: int) -> str:
         """Of the group that the process is in."""
-        return next(filter(None, (self._places.get(place, "") for place in tree.places_of(pid))), "")
+        return next(filter(None, (self._places.get(place, "") for place in cgroup_files.places_of(pid))), "")
 
     def _marked(self, pid: int) -> str:
         name, uid = self._marks.get(process_tree.mark_of(pid), ("", None))

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import signal
 
-from gsched.run.fence import tree
+from gsched.run.fence import cgroup_files
 
 VMSTAT = "/proc/vmstat"
 
 
 def of_machine(path: str = VMSTAT) -> int:
     """Since it was booted."""
-    return tree.figure(path, "oom_kill")
+    return cgroup_files.figure(path, "oom_kill")
 
 
 def of_group(folders: tuple[str, ...]) -> int:
     """Of the control group in these folders, and of those below it."""
-    return max((tree.figure(f"{folder}/memory.events", "oom_kill") for folder in folders), default=0)
+    return max((cgroup_files.figure(f"{folder}/memory.events", "oom_kill") for folder in folders), default=0)
 
 
 def of_job(folders: tuple[str, ...], risen: int, died_of: int) -> int:

@@ -101,7 +101,7 @@ def test_who_goes_in_between_begins_anew(
 
 def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     places: dict[int, str] = {}
-    monkeypatch.setattr(attempt_marks.tree, "places_of", lambda pid: [places.get(pid, "/init.scope")])
+    monkeypatch.setattr(attempt_marks.cgroup_files, "places_of", lambda pid: [places.get(pid, "/init.scope")])
     jobs = [stranger("sleep", "60", GSCHED_ATTEMPT_ID="elsewhere/1.1") for _ in "12"]
     places[jobs[0].pid] = "/gsched/0123456789abcdef/1.1"
     places[jobs[1].pid] = "/user.slice/gsched/0123456789abcdef/1.1"

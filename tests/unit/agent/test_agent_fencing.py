@@ -16,10 +16,10 @@ from gsched.base.errors import ResourceExhausted
 from gsched.model.config import GpuFence
 from gsched.model.hosts.host import Gpu, GpuReport, MigDevice
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
-from gsched.run.fence.ground import Ground
+from gsched.run.fence.cgroup_root import CgroupRoot
 from gsched.run.order import Fence
 
-GROUND = Ground("v2", ("/cg/gsched/ab",))
+CGROUP_ROOT = CgroupRoot("v2", ("/cg/gsched/ab",))
 REVERSED = GpuReport(gpus=tuple(Gpu(uuid=f"GPU-{index}", index=index, minor=3 - index) for index in range(4)))
 
 
@@ -30,7 +30,7 @@ def part(*indexes: int) -> HostAllocation:
 
 def fence(
     held: HostAllocation,
-    ground: Ground | str = GROUND,
+    cgroup_root: CgroupRoot | str = CGROUP_ROOT,
     report: GpuReport | None = REVERSED,
     *,
     wanted: GpuFence = GpuFence.ON,
@@ -44,7 +44,7 @@ def fence(
         return later
 
     watch: Any = SimpleNamespace(gpus=report, first_gpus=first_gpus)
-    return asyncio.run(AttemptFences(wanted, ground, watch).fence_of("7.1", held, gpu_unrequested))
+    return asyncio.run(AttemptFences(wanted, cgroup_root, watch).fence_of("7.1", held, gpu_unrequested))
 
 
 def test_minors_count_and_not_indexes():
@@ -102,7 +102,7 @@ def test_a_host_that_cannot():
         fence(part(1), "no root", wanted=GpuFence.REQUIRED)
     assert standing_note(GpuFence.ON, "no root") == "no root"
     assert sentence(standing_note(GpuFence.OFF, "it is turned off")) == "GSCHED_GPU_FENCE=N"
-    assert standing_note(GpuFence.ON, GROUND) == ""
+    assert standing_note(GpuFence.ON, CGROUP_ROOT) == ""
 
 
 def test_render_nodes_of_foreign_gpus_are_denied_too(monkeypatch):

@@ -23,8 +23,8 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import mps_daemon as daemon
 from gsched.run.account import UnixAccount
-from gsched.run.fence.ground import Ground, find_ground
-from gsched.run.fence.tree import CHARACTER_MAJOR
+from gsched.run.fence.cgroup_files import CHARACTER_MAJOR
+from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
 from gsched.run.fork_server_client import ForkServer
 from gsched.run.mps_daemon import MpsDaemon, pipes_of
 from gsched.run.order import Fence
@@ -288,32 +288,36 @@ def test_a_number_that_is_another_process_by_now_is_no_daemon(host: Host) -> Non
 @pytest.mark.needs_root
 def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
     with tempfile.TemporaryDirectory(prefix="mps") as scratch:
-        ground = find_ground(scratch, Path(scratch))
-    if not isinstance(ground, Ground):
-        pytest.skip(ground)
+        cgroup_root = find_cgroup_root(scratch, Path(scratch))
+    if not isinstance(cgroup_root, CgroupRoot):
+        pytest.skip(cgroup_root)
     (host.bin / "server").touch()
-    hook = host.hook = Mps(host.program, host.cluster, host.spool, ground, run=run_program)
+    hook = host.hook = Mps(host.program, host.cluster, host.spool, cgroup_root, run=run_program)
     run(hook.before(FIRST, part(0), spec()))
     (name,) = hook.groups
     pid, server = host.pid(part(0)), int((host.bin / "server").read_text())
-    assert {pid, server} <= set(ground.group(name).pids()), "and what the stand-in runs at this moment"
+    assert {pid, server} <= set(cgroup_root.group(name).pids()), "and what the stand-in runs at this moment"
     os.kill(pid, signal.SIGKILL)
     while host.pid(part(0)) is not None:
         pass
     run(hook.before(SECOND, part(0), spec()))
-    assert host.pid(part(0)) in ground.group(name).pids() and pipes_of(server), "whom the old server serves goes on"
+    assert host.pid(part(0)) in cgroup_root.group(name).pids() and pipes_of(server), (
+        "whom the old server serves goes on"
+    )
     run(hook.after(FIRST, part(0)), hook.after(SECOND, part(0)))
-    assert ground.group(name).pids() == [] and not any(Path(folder).exists() for folder in ground.folders(name))
-    ground.leave()
+    assert cgroup_root.group(name).pids() == [] and not any(
+        Path(folder).exists() for folder in cgroup_root.folders(name)
+    )
+    cgroup_root.leave()
 
 
 @pytest.mark.needs_root
 def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -> None:
     """Also where the daemon is another user's, who has no right to put anything into a control group."""
     with tempfile.TemporaryDirectory(prefix="mps") as scratch:
-        ground = find_ground(scratch, Path(scratch))
-    if not isinstance(ground, Ground):
-        pytest.skip(ground)
+        cgroup_root = find_cgroup_root(scratch, Path(scratch))
+    if not isinstance(cgroup_root, CgroupRoot):
+        pytest.skip(cgroup_root)
     host.bin.parent.chmod(0o755)
     host.bin.chmod(0o777)
     (host.bin / "server").touch()
@@ -328,26 +332,26 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
 
     async def fence(name: str, held: HostAllocation) -> Fence | None:
         asked.append((name, held))
-        return Fence(kind=ground.kind, folders=ground.folders(name), minors=(3,))
+        return Fence(kind=cgroup_root.kind, folders=cgroup_root.folders(name), minors=(3,))
 
-    hook = host.hook = Mps(host.program, host.cluster, host.spool, ground, account, run=run_program, fence=fence)
+    hook = host.hook = Mps(host.program, host.cluster, host.spool, cgroup_root, account, run=run_program, fence=fence)
     run(hook.before(FIRST, part(3), spec()))
     (name,) = hook.groups
     assert asked == [(name, part(3))]
-    pids = ground.group(name).pids()
+    pids = cgroup_root.group(name).pids()
     server = int((host.bin / "server").read_text())
     assert server in pids and {process_tree.owner_of(pid) for pid in pids} == {54321}
 
     async def opened_there() -> None:
-        inside = Fence(kind=ground.kind, folders=ground.folders(name))
+        inside = Fence(kind=cgroup_root.kind, folders=cgroup_root.folders(name))
         for minor, told in ((3, ""), (5, "Operation not permitted")):
             words = ("/bin/sh", "-c", f"exec 3<>{host.bin}/gpu{minor}")
             said = (await run_program(Program(words=words, fence=inside))).last_line
             assert ("Operation not permitted" in said) == bool(told), said
 
     run(opened_there(), hook.after(FIRST, part(3)))
-    assert not any(Path(folder).exists() for folder in ground.folders(name))
-    ground.leave()
+    assert not any(Path(folder).exists() for folder in cgroup_root.folders(name))
+    cgroup_root.leave()
 
 
 @pytest.mark.needs_root

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_prolog_epilog import Blame, PrologEpilog
 from gsched.base.coded_text import AnyText, coded

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_prolog_epilog import PrologEpilog

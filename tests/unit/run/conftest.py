@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from run_host import CLUSTER, Host
 
-from gsched.run.fence import ground as grounds
-from gsched.run.fence.ground import Ground
+from gsched.run.fence import cgroup_root as cgroup_roots
+from gsched.run.fence.cgroup_root import CgroupRoot
 from gsched.run.fence.group import V1, V2
 from gsched.run.processes import process_tree
 
@@ -41,16 +41,16 @@ def on_host(tmp_path: Path):
 
 
 @pytest.fixture(params=[V2, V1])
-def ground(request, tmp_path):
+def cgroup_root(request, tmp_path):
     """A place for groups of this version; skipped, with the reason, on a machine that has none."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     tag = f"test-{os.getpid()}"
-    bases = dict(grounds._candidates(tag)).get(request.param)
+    bases = dict(cgroup_roots._candidates(tag)).get(request.param)
     if bases is None:
         pytest.skip(f"no control groups {request.param} are mounted")
-    place = Ground(request.param, bases)
-    if problem := grounds._try(place, tmp_path):
+    place = CgroupRoot(request.param, bases)
+    if problem := cgroup_roots._try(place, tmp_path):
         pytest.skip(f"control groups {request.param}: {problem}")
     yield place
     for entry in [entry.name for base in bases for entry in os.scandir(base) if entry.is_dir()]:

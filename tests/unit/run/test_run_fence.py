@@ -14,9 +14,9 @@ from run_host import Host, appears
 
 from gsched.base.coded_text import coded, sentence
 from gsched.run import forkserver
-from gsched.run.fence import ground as grounds
-from gsched.run.fence import tree, v2
-from gsched.run.fence.ground import Ground, find_ground
+from gsched.run.fence import cgroup_files, v2
+from gsched.run.fence import cgroup_root as cgroup_roots
+from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
 from gsched.run.fence.group import V1
 from gsched.run.fence.v1 import V1Group
 from gsched.run.fence.v2 import program
@@ -97,17 +97,17 @@ def test_nobody_outside_of_a_pid_namespace_is_taken_for_pid_0(tmp_path):
     inner = group_folder(folder / "inner")
     (folder / "cgroup.procs").write_text("0\n12\n")
     (inner / "cgroup.procs").write_text("13\n0\n")
-    assert sorted(tree.pids(str(folder))) == [12, 13]
-    assert tree.pids(str(tmp_path / "gone")) == []
+    assert sorted(cgroup_files.pids(str(folder))) == [12, 13]
+    assert cgroup_files.pids(str(tmp_path / "gone")) == []
 
 
 def test_own_place_is_left_only_outside_of_a_fence():
-    own = grounds._own_paths("9:name=systemd:/\n5:devices,freezer:/gsched/ab/1.1\n0::/user.slice/x\n")
+    own = cgroup_roots._own_paths("9:name=systemd:/\n5:devices,freezer:/gsched/ab/1.1\n0::/user.slice/x\n")
     assert own["freezer"] == "/gsched/ab/1.1"
     assert own[""] == "/user.slice/x"
-    assert grounds._inside(own["devices"], "/") == "/gsched/ab/1.1"
-    assert grounds._inside(own[""], "/") == ""
-    assert grounds._inside("/gsched/ab/1.1", "/gsched/ab") == "/1.1"
+    assert cgroup_roots._inside(own["devices"], "/") == "/gsched/ab/1.1"
+    assert cgroup_roots._inside(own[""], "/") == ""
+    assert cgroup_roots._inside("/gsched/ab/1.1", "/gsched/ab") == "/1.1"
 
 
 def test_groups_that_a_user_may_have_made_prove_nothing(monkeypatch):
@@ -119,19 +119,21 @@ def test_groups_that_a_user_may_have_made_prove_nothing(monkeypatch):
         "/proc/3/cgroup": "0::/box/gsched/ab/1.1\n",
         "/proc/self/mountinfo": "1 1 0:1 / /c rw - cgroup2 cgroup2 rw\n2 1 0:2 / /d rw - cgroup cgroup rw,devices\n",
     }
-    monkeypatch.setattr(tree, "read", lambda path: told.get(path, ""))
-    monkeypatch.setattr(tree, "_known_tops", {})
-    assert tree.places_of(1) == ["/gsched/ab/1.1", "/gsched/cd/2.1"]
-    assert tree.places_of(2) == tree.places_of(3) == []
+    monkeypatch.setattr(cgroup_files, "read", lambda path: told.get(path, ""))
+    monkeypatch.setattr(cgroup_files, "_known_tops", {})
+    assert cgroup_files.places_of(1) == ["/gsched/ab/1.1", "/gsched/cd/2.1"]
+    assert cgroup_files.places_of(2) == cgroup_files.places_of(3) == []
     told["/proc/self/mountinfo"] = "1 1 0:1 /box /c rw - cgroup2 cgroup2 rw\n"
-    monkeypatch.setattr(tree, "_known_tops", {})
-    assert tree.places_of(3) == ["/gsched/ab/1.1"], "in a container, whose part of the hierarchy is the agent's top"
-    assert tree.places_of(1) == []
+    monkeypatch.setattr(cgroup_files, "_known_tops", {})
+    assert cgroup_files.places_of(3) == ["/gsched/ab/1.1"], (
+        "in a container, whose part of the hierarchy is the agent's top"
+    )
+    assert cgroup_files.places_of(1) == []
 
 
 def test_without_root_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert find_ground("x", tmp_path) == coded("fence.no_root")
+    assert find_cgroup_root("x", tmp_path) == coded("fence.no_root")
 
 
 # -- real groups ------------------------------------------------------------------------------------------------------
@@ -148,15 +150,17 @@ for minor in range(8):
 """
 
 
-def fence_of(ground: Ground, name: str = "1.1", *minors: int) -> Fence:
-    return Fence(kind=ground.kind, folders=ground.folders(name), minors=minors)
+def fence_of(cgroup_root: CgroupRoot, name: str = "1.1", *minors: int) -> Fence:
+    return Fence(kind=cgroup_root.kind, folders=cgroup_root.folders(name), minors=minors)
 
 
 @pytest.mark.needs_root
-def test_where_a_process_is(ground):
+def test_where_a_process_is(cgroup_root):
     """In one of our groups, or in one of the same name further below."""
-    ours = ground.group("1.1")
-    others = Ground(ground.kind, tuple(base.replace("/gsched/", "/gsched-test/gsched/") for base in ground.bases))
+    ours = cgroup_root.group("1.1")
+    others = CgroupRoot(
+        cgroup_root.kind, tuple(base.replace("/gsched/", "/gsched-test/gsched/") for base in cgroup_root.bases)
+    )
     imitation = others.group("1.1")
     child = subprocess.Popen(["sleep", "600"])
     try:
@@ -166,7 +170,7 @@ def test_where_a_process_is(ground):
             group.make()
             group.add(child.pid)
             expected = list(dict.fromkeys(ours.places)) if group is ours else []
-            assert tree.places_of(child.pid) == expected
+            assert cgroup_files.places_of(child.pid) == expected
     finally:
         child.kill()
         child.wait()
@@ -179,49 +183,49 @@ def test_where_a_process_is(ground):
 
 @pytest.mark.needs_root
 @pytest.mark.parametrize("around", ["", "env -i PATH=$PATH", "setsid --wait", "nohup", "sh -c '$0 \"$@\" & wait'"])
-def test_no_way_leads_to_a_gpu_of_others(on_host, ground, nodes, around):
+def test_no_way_leads_to_a_gpu_of_others(on_host, cgroup_root, nodes, around):
     """pains 3: the variable may be dropped, the session left: the fence stays."""
     (nodes / "opener.py").write_text(OPENER)
 
     async def scenario(host: Host) -> None:
         command = f"{around} python3 {nodes}/opener.py {nodes}"
-        result = await host.run(command, fence=fence_of(ground, "1.1", 5, 2))
+        result = await host.run(command, fence=fence_of(cgroup_root, "1.1", 5, 2))
         assert result.succeeded, result
         seen = dict(line.split() for line in host.output().splitlines())
         assert {minor for minor, end in seen.items() if end == "EPERM"} == set("013467"), seen
         assert "EPERM" not in (seen["5"], seen["2"])
-        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
 
     on_host(scenario)
 
 
 @pytest.mark.needs_root
-def test_steps_around_a_job_are_in_its_fence(on_host, ground, nodes):
+def test_steps_around_a_job_are_in_its_fence(on_host, cgroup_root, nodes):
     (nodes / "opener.py").write_text(OPENER)
 
     async def scenario(host: Host) -> None:
         look = f"python3 {nodes}/opener.py {nodes} >{nodes}/"
         steps = [JobStep(command=look + name, what="it") for name in ("first", "last")]
-        result = await host.run("true", fence=fence_of(ground, "1.1", 6), first=(steps[0],), last=(steps[1],))
+        result = await host.run("true", fence=fence_of(cgroup_root, "1.1", 6), first=(steps[0],), last=(steps[1],))
         assert result.succeeded, result
         for name in ("first", "last"):
             seen = dict(line.split() for line in (nodes / name).read_text().splitlines())
             assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
-        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
 
     on_host(scenario)
 
 
 @pytest.mark.needs_root
-def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, ground, nodes):
+def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, cgroup_root, nodes):
     (nodes / "opener.py").write_text(OPENER)
 
     async def scenario(host: Host) -> None:
-        mark = ground.group("1.1").places[0]
+        mark = cgroup_root.group("1.1").places[0]
         text = f"python3 {nodes}/opener.py {nodes} >{nodes}/seen; cat /proc/self/cgroup >{nodes}/groups"
         job = "touch up; while [ ! -e go ]; do sleep 0.02; done"
         await host.executor.start(
-            host.order(job, fence=fence_of(ground, "1.1", 6), last=(JobStep(command=text, what="it"),))
+            host.order(job, fence=fence_of(cgroup_root, "1.1", 6), last=(JobStep(command=text, what="it"),))
         )
         await appears(lambda: (host.root / "up").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
@@ -231,19 +235,21 @@ def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, g
         seen = dict(line.split() for line in (nodes / "seen").read_text().splitlines())
         assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
         assert mark in (nodes / "groups").read_text()
-        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
 
     on_host(scenario)
 
 
 @pytest.mark.needs_root
-def test_a_group_that_cannot_be_made_starts_nothing(on_host, ground, tmp_path):
+def test_a_group_that_cannot_be_made_starts_nothing(on_host, cgroup_root, tmp_path):
     """The job would run without its fence: it goes back instead, and says why."""
 
     async def scenario(host: Host) -> None:
-        ground.group("1.1").make()
+        cgroup_root.group("1.1").make()
         fence = Fence(
-            kind=ground.kind, folders=tuple(f"{base}/1.1/cgroup.procs/1.1" for base in ground.bases), minors=(0,)
+            kind=cgroup_root.kind,
+            folders=tuple(f"{base}/1.1/cgroup.procs/1.1" for base in cgroup_root.bases),
+            minors=(0,),
         )
         result = await host.run(f"touch {tmp_path}/ran", fence=fence)
         assert not result.started
@@ -255,12 +261,12 @@ def test_a_group_that_cannot_be_made_starts_nothing(on_host, ground, tmp_path):
 
 
 @pytest.mark.needs_root
-def test_the_end_of_a_job_is_the_end_of_what_forgot_its_mark(on_host, ground, tmp_path):
+def test_the_end_of_a_job_is_the_end_of_what_forgot_its_mark(on_host, cgroup_root, tmp_path):
     """pains 1: the supervisor is killed, the environment dropped, the parent gone: only the group knows it."""
 
     async def scenario(host: Host) -> None:
         escape = f"(env -i /bin/sh -c 'echo $$ >{tmp_path}/pid; exec /bin/sleep 1000' &)"
-        await host.executor.start(host.order(f'setsid sh -c "{escape}"; sleep 1000', fence=fence_of(ground)))
+        await host.executor.start(host.order(f'setsid sh -c "{escape}"; sleep 1000', fence=fence_of(cgroup_root)))
         await host.start_of(1)
         await appears(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         escaped = process_tree.read_process(int((tmp_path / "pid").read_text()))
@@ -269,21 +275,21 @@ def test_the_end_of_a_job_is_the_end_of_what_forgot_its_mark(on_host, ground, tm
         os.kill(host.started[1, 1].pid, signal.SIGKILL)
         await host.end_of(1)
         assert not process_tree.is_alive(escaped.pid, escaped.start)
-        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
 
     on_host(scenario)
 
 
 @pytest.mark.needs_root
-def test_suspended_jobs_stand_still_and_can_be_ended(on_host, ground, tmp_path):
+def test_suspended_jobs_stand_still_and_can_be_ended(on_host, cgroup_root, tmp_path):
     async def scenario(host: Host) -> None:
         count = tmp_path / "count"
         command = f"trap 'exit 3' INT; while :; do echo >>{count}; sleep 0.01; done"
-        await host.executor.start(host.order(command, fence=fence_of(ground)))
+        await host.executor.start(host.order(command, fence=fence_of(cgroup_root)))
         await host.start_of(1)
         await appears(lambda: count.exists() and count.stat().st_size > 3)
         await host.executor.suspend(1, 1)
-        assert ground.group("1.1").is_frozen()
+        assert cgroup_root.group("1.1").is_frozen()
         before = count.stat().st_size
         await host.executor.resume(1, 1)
         await appears(lambda: count.stat().st_size > before)
@@ -296,9 +302,9 @@ def test_suspended_jobs_stand_still_and_can_be_ended(on_host, ground, tmp_path):
 
 
 @pytest.mark.needs_root
-def test_a_frozen_job_can_be_killed_at_once(on_host, ground):
+def test_a_frozen_job_can_be_killed_at_once(on_host, cgroup_root):
     async def scenario(host: Host) -> None:
-        await host.executor.start(host.order("sleep 1000 & sleep 1000", fence=fence_of(ground)))
+        await host.executor.start(host.order("sleep 1000 & sleep 1000", fence=fence_of(cgroup_root)))
         await host.start_of(1)
         await host.executor.suspend(1, 1)
         await host.executor.signal(1, 1, signal.SIGKILL)
@@ -308,11 +314,11 @@ def test_a_frozen_job_can_be_killed_at_once(on_host, ground):
 
 
 @pytest.mark.needs_root
-def test_an_executor_that_comes_later_thaws_and_ends_it(on_host, ground, tmp_path):
+def test_an_executor_that_comes_later_thaws_and_ends_it(on_host, cgroup_root, tmp_path):
     """The agent is killed while a job is suspended: its successor finds the group by the order."""
 
     async def scenario(host: Host) -> None:
-        await host.executor.start(host.order("sleep 1000", fence=fence_of(ground)))
+        await host.executor.start(host.order("sleep 1000", fence=fence_of(cgroup_root)))
         await host.start_of(1)
         await host.executor.suspend(1, 1)
         host.executor.close()
@@ -320,30 +326,30 @@ def test_an_executor_that_comes_later_thaws_and_ends_it(on_host, ground, tmp_pat
         assert await later.executor.adopt() == [(1, 1)]
         await later.start_of(1)
         await later.executor.resume(1, 1)
-        assert not ground.group("1.1").is_frozen()
+        assert not cgroup_root.group("1.1").is_frozen()
         await later.executor.terminate(1, 1, 0.1)
         await later.end_of(1)
-        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        assert not any(os.path.exists(folder) for folder in cgroup_root.folders("1.1"))
         later.executor.close()
 
     on_host(scenario)
 
 
 @pytest.mark.needs_root
-def test_what_was_left_behind_goes_when_it_is_empty(ground):
+def test_what_was_left_behind_goes_when_it_is_empty(cgroup_root):
     for name in ("1.1", "2.1", "3.1"):
-        ground.group(name).make()
+        cgroup_root.group(name).make()
     pid = os.fork()
     if pid == 0:
         signal.pause()
         os._exit(0)
     try:
-        ground.group("2.1").add(pid)
-        assert ground.clear(["3.1"]) == ["2.1"]
-        left = [name for name in ("1.1", "2.1", "3.1") if os.path.exists(ground.folders(name)[0])]
+        cgroup_root.group("2.1").add(pid)
+        assert cgroup_root.clear(["3.1"]) == ["2.1"]
+        left = [name for name in ("1.1", "2.1", "3.1") if os.path.exists(cgroup_root.folders(name)[0])]
         assert left == ["2.1", "3.1"]
         with pytest.raises(OSError, match=str(pid)):
-            ground.group("2.1").make()
+            cgroup_root.group("2.1").make()
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -360,17 +366,17 @@ def test_the_folder_above_may_go_meanwhile(tmp_path, monkeypatch):
         real(path, mode)
 
     monkeypatch.setattr(os, "makedirs", makedirs)
-    tree.make(str(tmp_path / "gsched" / "tag" / "1.1"))
+    cgroup_files.make(str(tmp_path / "gsched" / "tag" / "1.1"))
     assert (tmp_path / "gsched" / "tag" / "1.1").is_dir()
 
 
 @pytest.mark.needs_root
-def test_rules_of_an_earlier_job_are_not_inherited(ground, nodes):
+def test_rules_of_an_earlier_job_are_not_inherited(cgroup_root, nodes):
     """A group that a crash left behind gets no second set of rules beside the first."""
-    first = ground.group("1.1")
+    first = cgroup_root.group("1.1")
     first.make()
     first.fence((1,), ())
-    second = ground.group("1.1")
+    second = cgroup_root.group("1.1")
     second.make()
     second.fence((2,), ())
     pid = os.fork()
@@ -385,9 +391,9 @@ def test_rules_of_an_earlier_job_are_not_inherited(ground, nodes):
 
 
 @pytest.mark.needs_root
-def test_ground_is_found_where_there_is_some(tmp_path, ground):
-    found = find_ground(f"test-{os.getpid()}", tmp_path)
-    assert isinstance(found, Ground), found
+def test_a_root_is_found_where_there_may_be_one(tmp_path, cgroup_root):
+    found = find_cgroup_root(f"test-{os.getpid()}", tmp_path)
+    assert isinstance(found, CgroupRoot), found
     assert found.folders("7.1")[0].endswith("/7.1")
     assert not list(tmp_path.iterdir()), "the trial's device node is left"
     found.leave()
@@ -395,15 +401,15 @@ def test_ground_is_found_where_there_is_some(tmp_path, ground):
 
 
 @pytest.mark.needs_root
-def test_a_fork_is_inside_at_once_or_not_done_at_all(ground, monkeypatch):
+def test_a_fork_is_inside_at_once_or_not_done_at_all(cgroup_root, monkeypatch):
     """A job is moved into its group where the kernel cannot start it there."""
-    group = ground.group("1.1")
+    group = cgroup_root.group("1.1")
     group.make()
     pid = group.fork()
     if pid == 0:
         os._exit(7 if os.getpid() in group.pids() else 1)
     if pid is None:
-        assert ground.kind == V1 or tuple(map(int, os.uname().release.split(".")[:2])) < (5, 7)
+        assert cgroup_root.kind == V1 or tuple(map(int, os.uname().release.split(".")[:2])) < (5, 7)
     else:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     monkeypatch.setattr(v2, "_CLONE3", 1 << 20)  # as on a kernel that does not know it
@@ -413,7 +419,7 @@ def test_a_fork_is_inside_at_once_or_not_done_at_all(ground, monkeypatch):
 
 
 @pytest.mark.needs_root
-def test_a_job_that_is_moved_into_its_group_is_fenced_as_well(on_host, ground, nodes, monkeypatch):
+def test_a_job_that_is_moved_into_its_group_is_fenced_as_well(on_host, cgroup_root, nodes, monkeypatch):
     (nodes / "opener.py").write_text(OPENER)
     monkeypatch.setattr(
         forkserver,
@@ -424,7 +430,7 @@ def test_a_job_that_is_moved_into_its_group_is_fenced_as_well(on_host, ground, n
     )
 
     async def scenario(host: Host) -> None:
-        result = await host.run(f"python3 {nodes}/opener.py {nodes}", fence=fence_of(ground, "1.1", 5))
+        result = await host.run(f"python3 {nodes}/opener.py {nodes}", fence=fence_of(cgroup_root, "1.1", 5))
         assert result.succeeded, result
         seen = dict(line.split() for line in host.output().splitlines())
         assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123467"), seen

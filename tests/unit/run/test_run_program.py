@@ -17,7 +17,7 @@ from run_host import Host, appears
 from test_run_account import USER
 
 from gsched.run.account import look_up
-from gsched.run.fence import tree
+from gsched.run.fence import cgroup_files
 from gsched.run.fence.group import make_fenced
 from gsched.run.order import Fence
 from gsched.run.processes import process_tree
@@ -185,10 +185,13 @@ def test_it_is_its_users_in_everything(on_host):
 
 
 @pytest.mark.needs_root
-def test_another_users_program_begins_in_its_group_and_cannot_leave_the_fence(on_host, ground, nodes):
+def test_another_users_program_begins_in_its_group_and_cannot_leave_the_fence(on_host, cgroup_root, nodes):
     """The user has no right to put anything into the group: the fork server does, as root."""
     account = look_up(USER)
-    group, fence = ground.group("trial"), Fence(kind=ground.kind, folders=ground.folders("trial"), minors=(3,))
+    group, fence = (
+        cgroup_root.group("trial"),
+        Fence(kind=cgroup_root.kind, folders=cgroup_root.folders("trial"), minors=(3,)),
+    )
     make_fenced(group, fence.minors, fence.denied)
     nodes.chmod(0o755)
     text = 'cat /proc/self/cgroup; id -u; for n in 3 7; do (exec 3<>"$1$n") 2>&1; done'
@@ -197,7 +200,7 @@ def test_another_users_program_begins_in_its_group_and_cannot_leave_the_fence(on
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
             Path(folder).chmod(0o755)
             for minor in (3, 7):
-                os.mknod(f"{folder}/gpu{minor}", stat.S_IFCHR | 0o600, os.makedev(tree.CHARACTER_MAJOR, minor))
+                os.mknod(f"{folder}/gpu{minor}", stat.S_IFCHR | 0o600, os.makedev(cgroup_files.CHARACTER_MAJOR, minor))
                 os.chmod(f"{folder}/gpu{minor}", 0o666)
             program = shell(text, f"{folder}/gpu", account=account, fence=fence)
             told = (await host.executor.run_program(program)).printed.decode()

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from run_host import CLUSTER
 
-from gsched.run.fence import tree
-from gsched.run.fence.ground import tag_of
+from gsched.run.fence import cgroup_files
+from gsched.run.fence.cgroup_root import tag_of
 from gsched.run.processes.attempt_marks import left_by
 
 
@@ -70,6 +70,6 @@ def test_what_an_attempt_has_left_is_known_by_its_control_group(monkeypatch, lin
     """In a container whose hierarchy of devices begins at a group of its own."""
     text = "1:name=systemd:/\n" + line.format(tag=tag_of(CLUSTER), other=tag_of("other")) + "\n"
     mounts = "1 1 0:1 / /c rw - cgroup2 cgroup2 rw\n2 1 0:2 /docker/x /d rw - cgroup cgroup rw,devices\n"
-    monkeypatch.setattr(tree, "read", lambda path: mounts if path.endswith("mountinfo") else text)
-    monkeypatch.setattr(tree, "_known_tops", {})
+    monkeypatch.setattr(cgroup_files, "read", lambda path: mounts if path.endswith("mountinfo") else text)
+    monkeypatch.setattr(cgroup_files, "_known_tops", {})
     assert left_by([999999999], CLUSTER, {}.get) == ({999999999: name} if name else {})

@@ -18,8 +18,8 @@ from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run import attempt_files
 from gsched.run.attempts import lost_folders
 from gsched.run.executor import ProcessExecutor
-from gsched.run.fence import tree
-from gsched.run.fence.ground import tag_of
+from gsched.run.fence import cgroup_files
+from gsched.run.fence.cgroup_root import tag_of
 from gsched.run.processes import process_tree
 from gsched.run.spool import Spool
 
@@ -223,7 +223,7 @@ def test_without_a_supervisor_the_gpus_are_not_known(on_host):
 )
 def test_a_group_proves_what_is_in_it_only_by_its_whole_name(monkeypatch, place, is_proven):
     line = "0::" + place.format(tag=tag_of(CLUSTER), other=tag_of("other"))
-    monkeypatch.setattr(tree, "read", lambda path: line + "\n")
+    monkeypatch.setattr(cgroup_files, "read", lambda path: line + "\n")
     monkeypatch.setattr(process_tree, "owner_of", lambda pid: 4711)
     process = process_tree.read_process(os.getpid())
     assert process is not None

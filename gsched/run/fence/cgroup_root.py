@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gsched.base.coded_text import AnyText, coded, listed
-from gsched.run.fence import tree, trial
+from gsched.run.fence import cgroup_files, trial
 from gsched.run.fence.group import V1, V2, FenceGroup, group_of, make_fenced
 from gsched.run.fence.v1 import MINORS
 
@@ -31,7 +31,7 @@ _PROBLEMS = {
 }
 
 
-class Ground:
+class CgroupRoot:
     """A hierarchy, or two, in which this host's groups lie."""
 
     def __init__(self, kind: str, bases: tuple[str, ...]) -> None:
@@ -73,7 +73,7 @@ def tag_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
-def find_ground(key: str, scratch: Path) -> Ground | AnyText:
+def find_cgroup_root(key: str, scratch: Path) -> CgroupRoot | AnyText:
     """Where groups can be made and fences hold, version 2 before version 1; else the reason why nowhere.
 
     `key` is unique to the cluster and host; in the folder `scratch` a device node is made and removed again.
@@ -82,19 +82,19 @@ def find_ground(key: str, scratch: Path) -> Ground | AnyText:
         return coded("fence.no_root")
     problems = []
     for kind, bases in _candidates(tag_of(key)):
-        problem = _try(Ground(kind, bases), scratch)
+        problem = _try(CgroupRoot(kind, bases), scratch)
         if not problem:
-            return Ground(kind, bases)
+            return CgroupRoot(kind, bases)
         problems.append(coded("fence.of_kind", kind, problem))
     return listed(problems, "list.semicolon") or coded("fence.no_groups")
 
 
 def _candidates(tag: str) -> list[tuple[str, tuple[str, ...]]]:
     """Where this host's groups would lie, for each version that is mounted."""
-    own = _own_paths(tree.read("/proc/self/cgroup"))
+    own = _own_paths(cgroup_files.read("/proc/self/cgroup"))
     places = {
-        name: f"{mount}{_inside(own.get(name, '/'), root)}/{tree.FOLDER}/{tag}"
-        for name, (mount, root) in tree.hierarchies().items()
+        name: f"{mount}{_inside(own.get(name, '/'), root)}/{cgroup_files.FOLDER}/{tag}"
+        for name, (mount, root) in cgroup_files.hierarchies().items()
     }
     found: list[tuple[str, tuple[str, ...]]] = []
     if "" in places:
@@ -116,14 +116,14 @@ def _own_paths(text: str) -> dict[str, str]:
 
 def _inside(own: str, root: str) -> str:
     """The part of our own path to stay below: all of it in a job's fence, else none. `root`: what is mounted."""
-    if f"/{tree.FOLDER}/" not in own:
+    if f"/{cgroup_files.FOLDER}/" not in own:
         return ""
     return own.removeprefix(root.rstrip("/")) if own.startswith(root) else own
 
 
-def _try(ground: Ground, scratch: Path) -> AnyText:
+def _try(cgroup_root: CgroupRoot, scratch: Path) -> AnyText:
     """Make a group, fence it and see whether the fence holds; empty when it does."""
-    group = ground.group(_TRIAL)
+    group = cgroup_root.group(_TRIAL)
     try:
         make_fenced(group, (), ())
         held = _opened_from(group, scratch)
@@ -139,7 +139,7 @@ def _opened_from(group: FenceGroup, scratch: Path) -> int:
     """What becomes of opening a GPU's device from inside; untold where it cannot be opened from outside either."""
     node = scratch / f".fence-{os.getpid()}"
     try:
-        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(tree.CHARACTER_MAJOR, _TRIAL_MINOR))
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(cgroup_files.CHARACTER_MAJOR, _TRIAL_MINOR))
     except OSError:
         return _UNTOLD
     try:
