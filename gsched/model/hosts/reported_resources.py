@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from gsched.base.coded_text import sentence
+from gsched.model.gpus.gpu_error import error_word
 from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.hosts.resource import Resource, ResourceType
 
@@ -49,7 +49,7 @@ _OF_GPU: _Table = {
     "gpu_mused": (_NUMBER, True, "memory in use (MB)"),
     "gpu_pstate": (_NUMBER, True, "performance state"),
     "gpu_status": (_TEXT, False, "ok or error"),
-    "gpu_error": (_TEXT, False, "what is wrong; - for nothing"),
+    "gpu_error": (_TEXT, False, "code of what is wrong; - for nothing"),
     "gpu_busid": (_TEXT, False, "PCI address"),
     "gpu_factor": (_NUMBER, False, "factor (compute capability)"),
 }
@@ -122,7 +122,7 @@ _GPU_VALUES: dict[str, Callable[[Gpu], ProvidedValue]] = {
     "gpu_mused": lambda gpu: _number(gpu.used_mib),
     "gpu_pstate": lambda gpu: _number(gpu.pstate),
     "gpu_status": lambda gpu: "error" if gpu.problem else "ok",
-    "gpu_error": lambda gpu: sentence(gpu.problem) or "-",
+    "gpu_error": lambda gpu: error_word(gpu.problem),
     "gpu_busid": lambda gpu: gpu.pci_bus_id or None,
     "gpu_factor": lambda gpu: gpu.factor,
 }

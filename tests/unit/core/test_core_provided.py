@@ -6,9 +6,12 @@ import msgspec
 import pytest
 from core_world import COUNTERS, OTHERS, SHARED, START, World, gpus, load, make_config, spec
 
+from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import GschedError
+from gsched.base.sentences import SENTENCES
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.master.views.host_choice import admitted
+from gsched.model.gpus.xid import describe_xid
 from gsched.model.hosts.host import GpuReport, HostConfig
 from gsched.model.hosts.resource import Resource, ResourceType
 from gsched.model.hosts.topology import Processor, Topology
@@ -94,6 +97,37 @@ def test_a_job_and_a_list_of_hosts_select_by_it(select: str) -> None:
     assert here.state(job) == ("RUN" if expected else "PEND"), here.reasons(job)
     view = host_view(here.config.hosts["a"], here.config, here.engine.state, here.engine.observations.of("a"))
     assert [each.name for each in admitted([view], f"select[{select}]", here.config)] == (["a"] if expected else [])
+
+
+XID = coded("gpu.until_reset", listed([describe_xid(79), describe_xid(48)]))
+
+
+@pytest.mark.parametrize(
+    ("problem", "word"),
+    [
+        ("", "-"),
+        ("it smells", "it smells"),
+        (coded("gpu.too_hot", 90, 85), "gpu.too_hot"),
+        (coded("gpu.foreign", 17, "eva", 300, coded("gpu.and_more", 2)), "gpu.foreign"),
+        (XID, "xid.79"),
+        (describe_xid(7777), "xid.7777"),
+        (coded("gpu.until_reset", listed([coded("gpu.memory_worn"), coded("gpu.silent")])), "gpu.memory_worn"),
+        (coded("gpu.until_reset", "it is broken"), "gpu.until_reset"),
+    ],
+)
+@pytest.mark.parametrize("in_other_words", [False, True])
+def test_the_error_of_a_gpu_is_selected_by_its_code(
+    problem: AnyText, word: str, in_other_words: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if in_other_words:
+        for code in list(SENTENCES):
+            monkeypatch.setitem(SENTENCES, code, "something else")
+    first, second = REPORT.gpus
+    ill = msgspec.structs.replace(REPORT, gpus=(msgspec.structs.replace(first, problem=problem), second))
+    here = world(report=ill)
+    (chosen,) = here.run(spec(res_req=f"select[gpu_error0=='{word}' && gpu_error1=='-']"))
+    (other,) = here.run(spec(res_req=f"select[gpu_error0!='{word}']"))
+    assert (here.state(chosen), here.state(other)) == ("RUN", "PEND"), here.reasons(chosen)
 
 
 def test_it_may_be_sorted_by_but_not_reserved() -> None:
