@@ -1,0 +1,62 @@
+"""How attempts end, and why they are not started (ghist -l, gjobs -l)."""
+
+from __future__ import annotations
+
+ATTEMPT_TEXTS: dict[str, str] = {
+    # How attempts end, and why they are not started.
+    "attempt.other_store": "an attempt {0} that another store had ordered is on {1} (gadmin orphans)",
+    "attempt.not_for_host": "attempt {0} was sent to {1}, but is not for it",
+    "attempt.no_order": "the start order could not be made: {0}",
+    "attempt.no_supervisor": "no supervisor could claim the attempt (can {0} be written?)",
+    "attempt.no_process": "cannot start a process: {0}",
+    "attempt.not_written": "cannot write in {0}: {1}",
+    "attempt.unexpected": "{0}: {1}",
+    "attempt.of_path": "{0}: {1}",
+    "attempt.spool_folder": "spool folder {0}: {1}",
+    "attempt.killed_early": "its supervisor was killed before the job started",
+    "attempt.supervisor_killed": "the job's supervisor was killed, so its exit status is not known",
+    "attempt.part_killed": "the supervisor of this part of the job was killed",
+    "attempt.host_restarted": "the host restarted while the job ran",
+    "attempt.host_shut_down": "the host was shut down while the job ran",
+    "attempt.not_in_journal": "the agent's journal no longer has the attempt",
+    "attempt.part_not_in_journal": "the agent's journal no longer has it",
+    "attempt.silent_host": "{0} no longer answers",
+    "attempt.on_host": "host {0}: {1}",
+    "attempt.removed": "removed while {0} did not answer; how the job ended is not known",
+    "attempt.part_over": "it ended",
+    "attempt.refused_process": "process {0}: {1}",
+    "attempt.left_processes": "processes of the job could not be ended after it",
+    "attempt.folder": "folder {0}: {1}",
+    "attempt.no_directory": "working directory {0}: {1}",
+    "attempt.no_input": "input file {0}: {1}",
+    "attempt.output": "output file {0}: {1}",
+    "attempt.output_kept": ("output file {0}: {1}; the output is kept on the execution host, where gpeek finds it"),
+    "attempt.of_proc": "what lies in /proc is for the job itself to open",
+    "attempt.no_terminal": "no terminal for the job: {0}",
+    "attempt.last_output": "what the job printed last could not be kept: {0}",
+    "attempt.no_fence": "the job cannot be fenced off from GPUs that are not its own: {0}",
+    "attempt.not_bound": "the job cannot be bound to CPUs {0}: {1}",
+    "attempt.not_bound_memory": "the job cannot be bound to memory of NUMA nodes {0}: {1}",
+    "attempt.cpus_denied": "some of them are not for this user to have",
+    "attempt.not_mailed": "no mail to {0}: {1}",
+    "attempt.mail_too_long": "it takes too long",
+    # Steps before and after a job.
+    "step.post_exec": "the {0}'s post-exec command",
+    "step.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status ({1})",
+    "step.failed": "{0} exited with non-zero status ({1})",
+    "step.not_run": "{0}: {1}",
+    "step.maybe_not_run": "of the commands that follow it, some may not have been run",
+    "step.none_run": "the commands that follow it were not run: {0}",
+    # Whose account a job runs as.
+    "account.other_user": "the agent of {0} is not root's: it starts jobs of {1}, not of {2}",
+    "account.root": "jobs of root are not started on {0} (LSF_ROOT_USER)",
+    "account.barred": "jobs of {0} are not started on {1}: {2}",
+    "account.unknown": "there is no user {0} on host {1}",
+    "account.no_answer": "the directory of users does not answer",
+    "account.not_looked_up": "user {0} cannot be looked up on host {1}: {2}",
+    "account.of_daemons": "daemons of the cluster run as that account ({0} belongs to it)",
+    "account.reads_key": "that account can read {0}, by which a host is known",
+    "account.of_system": (
+        "a system account (uid {0}, below UID_MIN {1}); GSCHED_SYSTEM_USERS of lsf.conf names those that may have jobs"
+    ),
+}

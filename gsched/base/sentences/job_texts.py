@@ -1,0 +1,134 @@
+"""Notes of jobs, warnings to who submits, and why jobs are requeued or suspended."""
+
+from __future__ import annotations
+
+JOB_TEXTS: dict[str, str] = {
+    # Notes of jobs.
+    "note.gpu_not_clean": "GPU {0} ({1}) of {2} is not clean after run {3}: {4}; no job gets it until it is",
+    "note.foreign_process": "A foreign process is on GPU {0} ({1}) of {2}, which run {3} holds: process {4} of {5}",
+    "note.escaped_process": (
+        "ESCAPED: of run {0} process {1} of user {2} uses GPU {3} ({4}) on {5}, which is not its own"
+    ),
+    "note.mode_changed": (
+        "Somebody has changed the compute mode of GPU {0} ({1}) on {2} from {3} to {4} while run {5} uses it"
+    ),
+    "note.xid": "Run {0} had {1} of GPU {2} ({3}) on {4}",
+    "note.gpu_failed": "Run {0} lost a GPU: {1}",
+    "note.gmem_exceeded": "Run {0} uses more memory of GPU {1} ({2}) on {3} than its gmem={4:g}M",
+    "note.mps_ended": (
+        "Run {0}: the MPS control daemon on GPU {1} ({2}) of {3} has ended by itself; programs that used it have failed"
+    ),
+    "note.gpu_split": "Run {0}: GPU {1} ({2}) on {3} was split by MIG while the job held all of it",
+    "note.mig_device_gone": "Run {0}: its part {1} ({2}) of GPU {3} ({4}) on {5} is gone: the MIG layout was changed",
+    "note.unkillable": (
+        "UNKILLABLE pid {0} ({1}) of run {2} of job {3} of user {4} on {5}: SIGKILL does not end it, "
+        "so the job keeps its slots and GPUs there until it is gone"
+    ),
+    "note.on_host": "Run {0} on host {1}: {2}",
+    "note.lost_part": "Run {0} lost its part on host {1}: {2}",
+    "note.unrecorded_run": (
+        "Run {0} of an earlier generation of the store, which is not recorded, is on host {1} as well"
+    ),
+    "note.held_back": "Run {0} of the job is on host {1}, but is not recorded: it is not started again by itself",
+    "note.termination_reason": "Job termination reason: {0}",
+    "note.no_application": "The application profile {0} no longer exists: its commands are not run",
+    "note.no_gpu_asked": (
+        'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
+        "(ngpus_shared for a shared one)"
+    ),
+    "note.most_requeues": ("it exited with {0} and is not requeued again: {1} times are the most (MAX_JOB_REQUEUE)"),
+    "note.most_retries": "it failed ({0}) and does not run again: {1} times are the most (RETRY)",
+    "note.notice_not_sent": "The notice of the {0} was not sent by {1}: {2}",
+    "user.somebody": "somebody",
+    "user.with_memory": "{0} ({1} MiB)",
+    "start.failed": "the job could not be started",
+    "start.failed_on": "host {0}: {1}",
+    "start.pre_exec_failed": "{2}",
+    "start.given_up": "{0}; {1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended",
+    # Idle GPUs of a job (GPU_IDLE).
+    "idle.warned": "All {1} GPU(s) of job {0} have done no work for {2}, {3} ({4}): GPU_IDLE of queue {5}",
+    "idle.kind.no_process": "without a process of the job",
+    "idle.kind.held": "with memory held and no work yet",
+    "idle.kind.stopped": "after they had worked",
+    "idle.kind.faked": "with use that is none",
+    "idle.gpu.no_process": "GPU {0} of {1}: no process of the job",
+    "idle.gpu.held": "GPU {0} of {1}: use at most {2} %, memory traffic at most {3} %, {4} MiB held, no work yet",
+    "idle.gpu.stopped": "GPU {0} of {1}: use at most {2} %, memory traffic at most {3} %, {4} MiB held, it has worked",
+    "idle.gpu.faked": (
+        "GPU {0} of {1}: use of {2} % and more with memory traffic of at most {3} % and at most {4} W, "
+        "as of a program that only keeps it busy, or hangs in NCCL"
+    ),
+    "idle.more_gpus": "{0} more",
+    "idle.follows.notify": "Nothing more is done about it",
+    "idle.follows.requeue": "If they stay idle for {0} more, the job is ended and waits again",
+    "idle.follows.kill": "If they stay idle for {0} more, the job is killed",
+    "idle.advice.ask": "If that is meant: gmod --gpu-idle-ok REASON {0}",
+    "idle.acted.requeue": (
+        "It is requeued: its GPUs have done no work for {0}, {1}, {2} of it after the warning (GPU_IDLE of queue {3})"
+    ),
+    "idle.acted.kill": (
+        "It is killed: its GPUs have done no work for {0}, {1}, {2} of it after the warning (GPU_IDLE of queue {3})"
+    ),
+    "idle.kept.not_rerunnable": "Its GPUs are still idle, and it is not requeued, for it is not rerunnable (-r)",
+    "idle.kept.most_requeues": (
+        "Its GPUs are still idle, and it is not requeued again: {0} times are the most (MAX_JOB_REQUEUE)"
+    ),
+    "idle.over.works": "Its GPUs work again: the warning of idle GPUs is taken back",
+    "idle.over.anew": "The warning of idle GPUs is taken back: their idle time counts anew",
+    "idle.over.exempt": "The warning of idle GPUs is taken back: the job is exempt",
+    "idle.over.no_rule": "The warning of idle GPUs is taken back: its queue has no GPU_IDLE",
+    # Why an attempt was given up and the job waits again.
+    "requeue.asked": "Job has been requeued",
+    "requeue.idle": "its GPUs did no work for {0} (GPU_IDLE)",
+    "requeue.preempted": "preempted by job {0}",
+    "requeue.failure": "it failed ({0}) and runs again, {1} of {2} times (RETRY)",
+    "requeue.exit_code": "it exited with {0}, which requeues it",
+    "requeue.rerunnable": "it is rerunnable, and {0}",
+    "requeue.lost_part": "it is rerunnable, and {0} lost its part: {1}",
+    # Why a job is suspended by the system.
+    "suspend.window_closed": "The run windows of the queue are closed",
+    "suspend.load": "Host load exceeded threshold: {0} ({1})",
+    "suspend.stop_cond": "STOP_COND is true with current host load",
+    "suspend.preempted": "The job was preempted because of a higher priority job <{0}>",
+    "suspend.not_rerunnable": (
+        "The job was preempted because of a higher priority job <{0}>; not requeued: it is not rerunnable"
+    ),
+    "suspend.not_requeued": (
+        "The job was preempted because of a higher priority job <{0}>; not requeued: rerunnable jobs hold too little"
+    ),
+    # Warnings to who submits or changes a job, and what a change of the configuration does to it.
+    "warning.requirement_ignored": "the {0}'s resource requirement does not count beside this one",
+    "warning.gpu_duration": "the duration of {0} in rusage[...] does not count: a GPU is held until the job ends",
+    "warning.requirement_kept": (
+        "the requirement of before the reconfiguration holds; with what queue {0} says now: {1}"
+    ),
+    "warning.waits_for_host": "{0}: the job waits until one has",
+    "warning.no_mail_program": "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
+    "warning.no_mail_time": "Warning: no mail will be sent: -u says to whom, -B, -N or -Ne when",
+    "warning.no_gpu_idle": "Warning: queue {0} has no GPU_IDLE: --gpu-idle-ok has no effect there",
+    "warning.no_notices": "Warning: no notices by {0}: GSCHED_NOTIFY of lsf.conf does not allow them",
+    "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
+    "warning.rounded_up": "rounded up to whole minutes: {0}",
+    "warning.no_run_limit": "the job has no run limit of its own; the queue's counts",
+    "warning.option": "Warning: -{0} {1}: {2}",
+    "warning.not_copied": (
+        "{0} was given arguments, so it is not copied: what its file holds when the job starts is run"
+    ),
+    "warning.line_ends": "Line {0} of the script ends with CR LF (Windows): it is run with the line ends of Unix",
+    "change.requirement": "Combined resource requirements changes to : {0}",
+    "change.gpu_requirement": "Combined GPU requirement changes to : {0}",
+    "change.nothing": "(nothing)",
+    "lacking.units": "No host that the job may use has the processor units of {0} ({1})",
+    "lacking.units_beside_gpus": "No host that the job may use has the processor units of {0} beside such GPUs ({1})",
+    "warning.sudo": (
+        "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
+        "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
+    ),
+    "warning.background": (
+        "Warning: the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
+        "(SIGTERM, SIGKILL 2 seconds later). Leave the & out, or end with wait"
+    ),
+    "warning.not_expanded": (
+        "Warning: {0} is not expanded on the execution host: only in a command that is one word are variables"
+    ),
+}
