@@ -18,8 +18,8 @@ from gsched import __version__
 from gsched.agent import trusted_files
 from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
 from gsched.agent.attempts.attempt_fences import AttemptFences, standing_note
-from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.dcgm_job_mapping import JobMapping
+from gsched.agent.attempts.host_attempts import Attempts
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext
 from gsched.agent.attempts.pam_limits import PamLimits, session_words
@@ -257,7 +257,7 @@ class Agent:
             os.getuid(),
             self._clock,
             send=self._outbox.send,
-            surroundings=self._surroundings(mps),
+            host_context=self._host_context(mps),
             fencing=fencing,
             prolog_epilog=self._gpu_guard.prolog_epilog,
             accounts=accounts,
@@ -268,7 +268,7 @@ class Agent:
             xids=self._reporter.gpus.xids_of,
         )
 
-    def _surroundings(self, mps: Mps) -> HostContext:
+    def _host_context(self, mps: Mps) -> HostContext:
         return HostContext(
             locks_gpus=lambda: self._reporter.gpus.has_real_gpus,
             places={

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.agent.attempts.attempt_fences import AttemptFences
+from gsched.agent.attempts.attempt_memory import AttemptMemory
 from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
@@ -33,7 +34,7 @@ from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import ReportDelivery
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
-from gsched.base.coded_text import AnyText, coded, listed
+from gsched.base.coded_text import coded, listed
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
@@ -69,7 +70,7 @@ class Attempts:
         clock: Clock,
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
-        surroundings: HostContext,
+        host_context: HostContext,
         fencing: AttemptFences | None = None,
         prolog_epilog: PrologEpilog | None = None,
         accounts: HostAccounts | None = None,
@@ -87,46 +88,16 @@ class Attempts:
         self._cluster = cluster
         self._clock = clock
         self._send = send
-        self._elsewhere: set[AttemptKey] = set()
-        """Attempts whose jobs have their first host elsewhere: here is a part of them."""
-        self._started: dict[AttemptKey, StartedInfo] = {}
-        self._ended: dict[AttemptKey, AttemptResult] = {}
-        self.holdings = HeldResources(self._ended)
-        self.gpu_use = GpuUseRecorder(
-            host,
-            clock,
-            read=read_gpus,
-            running=lambda: self.started,
-            holding=self.holdings.all,
-            owners=gpu_owners or self.owners,
-            folder=self.folder,
-            is_suspended=lambda key: self._executor.is_suspended(*key),
-        )
+        self._memory = AttemptMemory()
+        self.holdings = HeldResources(self._memory.ended)
+        self.gpu_use = self._make_gpu_use(read_gpus, gpu_owners or self.owners)
         self.unkillable = UnkillableReports(send)
-        self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
-        """Whose store has ordered an attempt, where that is known."""
-        self._reasons: dict[AttemptKey, str] = {}
-        """LSF's keywords for attempts that are being ended."""
-        self._blames: dict[AttemptKey, AnyText] = {}
-        """What was on the GPUs of attempts that have failed."""
-        self._failed: set[AttemptKey] = set()
-        """Parts whose jobs have failed elsewhere."""
-        self._unwritten: set[AttemptKey] = set()
-        """Attempts that have ended, and about which something is being written."""
         self._returns: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
         self.endings = AttemptEndWaiters()
         self.terminate_interval_s = 10.0
-        self._executor = ProcessExecutor(
-            spool,
-            cluster,
-            on_started=self._on_started,
-            on_ended=self._on_ended,
-            on_unkillable=self.unkillable.found,
-            clock=clock,
-            gpu_locks=locks,
-        )
+        self._executor = self._make_executor(locks)
         self.run_program = self._executor.run_program
         self.put_back_folders = self._executor.put_back_folders
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
@@ -136,7 +107,30 @@ class Attempts:
         self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
-        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, surroundings)
+        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
+
+    def _make_gpu_use(self, read: ReadGpus, owners: Owners) -> GpuUseRecorder:
+        return GpuUseRecorder(
+            self._host,
+            self._clock,
+            read=read,
+            running=lambda: self.started,
+            holding=self.holdings.all,
+            owners=owners,
+            folder=self.folder,
+            is_suspended=lambda key: self._executor.is_suspended(*key),
+        )
+
+    def _make_executor(self, locks: GpuLockFolders | None) -> ProcessExecutor:
+        return ProcessExecutor(
+            self._spool,
+            self._cluster,
+            on_started=self._on_started,
+            on_ended=self._on_ended,
+            on_unkillable=self.unkillable.found,
+            clock=self._clock,
+            gpu_locks=locks,
+        )
 
     async def adopt(self) -> int:
         """Take up what an earlier agent left; returns how many attempts there are."""
@@ -145,11 +139,11 @@ class Attempts:
             order = self._executor.order(*key)
             if order is None:
                 continue
-            self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
+            self._memory.stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
             self.holdings.take_up(key, order, self._host)
             if order.is_part:
-                self._elsewhere.add(key)
-            if key not in self._ended:
+                self._memory.elsewhere.add(key)
+            if key not in self._memory.ended:
                 self._reports.expect(key, order)
         if self._fencing is not None:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
@@ -159,12 +153,12 @@ class Attempts:
     @property
     def started(self) -> dict[AttemptKey, HostAllocation]:
         """What those have that have begun and are not over."""
-        return {key: part for key, part in self.holdings.running.items() if key in self._started}
+        return {key: part for key, part in self.holdings.running.items() if key in self._memory.started}
 
     @property
     def unforgotten(self) -> set[AttemptKey]:
         """Those that run, and the ones whose end the master has not on disk yet."""
-        return {*self.holdings, *self._ended}
+        return {*self.holdings, *self._memory.ended}
 
     async def settle(self) -> None:
         """Wait for the reports that are being written: what a hello tells the master is over needs no more work.
@@ -193,11 +187,11 @@ class Attempts:
         if self._is_of_another(key, message.store):
             self._refuse(key)
             return
-        if key in self._ended:
+        if key in self._memory.ended:
             self._tell_ended(key)
             return
         if key in self.holdings:
-            if key in self._started:
+            if key in self._memory.started:
                 self._tell_started(key)
             return
         try:
@@ -218,7 +212,7 @@ class Attempts:
 
     def _is_of_another(self, key: AttemptKey, store: agent_pb2.StoreMark) -> bool:
         """Whether an attempt of that name is here already that the store of another cluster had ordered."""
-        known = self._stores.get(key)
+        known = self._memory.stores.get(key)
         return known is not None and known.cluster_id not in ("", store.cluster_id)
 
     def _refuse(self, key: AttemptKey) -> None:
@@ -235,9 +229,9 @@ class Attempts:
         if part is None:
             raise Internal(coded("attempt.not_for_host", attempt_name(*key), self._host))
         self.holdings.take(key, part)
-        self._stores[key] = message.store
+        self._memory.stores[key] = message.store
         if allocation.first_host != self._host:
-            self._elsewhere.add(key)
+            self._memory.elsewhere.add(key)
         login = await self._accounts.login(spec.user)
         await self._prolog_epilog.before(key, part, spec)
         fence = None
@@ -274,15 +268,15 @@ class Attempts:
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
         `failed`: its job has failed by itself.
         """
-        if given_up and key not in self.holdings and key not in self._ended:
+        if given_up and key not in self.holdings and key not in self._memory.ended:
             gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
             fill(gone.result, AttemptResult(started=False, ended_at=self._clock.now()))
             self._send(agent_pb2.AgentMessage(ended=gone))
             return
         self._explain(key, reason)
-        if failed and key in self.holdings and key not in self._ended:
-            self._failed.add(key)
-        if given_up and key in self._elsewhere:
+        if failed and key in self.holdings and key not in self._memory.ended:
+            self._memory.failed.add(key)
+        if given_up and key in self._memory.elsewhere:
             await self._executor.close_part(*key)
         else:
             await self._executor.terminate(*key, self.terminate_interval_s, hangup=hangup)
@@ -291,8 +285,8 @@ class Attempts:
 
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
-        if reason and key in self.holdings and key not in self._ended:
-            self._reasons.setdefault(key, reason)
+        if reason and key in self.holdings and key not in self._memory.ended:
+            self._memory.reasons.setdefault(key, reason)
 
     async def signal(self, key: AttemptKey, number: int, reason: str = "") -> None:
         """Send one signal to all its processes. `reason`: LSF's keyword for an attempt that ends by it."""
@@ -315,14 +309,9 @@ class Attempts:
 
     def forget(self, key: AttemptKey) -> None:
         """The master has the result on disk: the journal may go, what the job printed stays for a while."""
-        if self._ended.pop(key, None) is None:
+        if not self._memory.forget(key):
             return
         self.holdings.forget(key)
-        self._started.pop(key, None)
-        self._stores.pop(key, None)
-        self._elsewhere.discard(key)
-        self._blames.pop(key, None)
-        self._failed.discard(key)
         self.idle_warnings.forget(key)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
@@ -332,23 +321,23 @@ class Attempts:
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
         hello.only_user = self._accounts.only_user
-        starting = (key for key in self.holdings if key not in self._ended)  # some may not be in the journal yet
+        starting = (key for key in self.holdings if key not in self._memory.ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
-            held = hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key))
+            held = hello.held.add(job_id=key[0], attempt=key[1], store=self._memory.stores.get(key))
             fill(held.part, self.holdings.part(key) or HostAllocation(host=self._host, slots=1))
         for key, part in self.holdings.returning.items():
-            fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key)).part, part)
-        for key in self._started:
+            fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._memory.stores.get(key)).part, part)
+        for key in self._memory.started:
             hello.started.append(self._started_message(key))
-        told = [key for key in self._ended if key not in self.holdings.returning]
+        told = [key for key in self._memory.ended if key not in self.holdings.returning]
         for key in told:
             hello.ended.append(self._ended_message(key, HELLO_CURVES // len(told)))
 
     def usage_report(self) -> agent_pb2.UsageReport | None:
         """A sample of every running attempt; None when nothing runs."""
         report = agent_pb2.UsageReport()
-        for key in self._started:
-            usage = self._executor.usage(*key) if key not in self._ended else None
+        for key in self._memory.started:
+            usage = self._executor.usage(*key) if key not in self._memory.ended else None
             if usage is not None:
                 usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key))
                 told = report.attempts.add(job_id=key[0], attempt=key[1])
@@ -372,7 +361,7 @@ class Attempts:
 
     def is_over(self, key: AttemptKey) -> bool:
         """Whether it will print nothing any more."""
-        return key in self._ended or key not in self.holdings
+        return key in self._memory.ended or key not in self.holdings
 
     async def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
         """What it has printed, from an offset on. Raises TimeoutError when its file system does not answer."""
@@ -391,7 +380,7 @@ class Attempts:
         return self._executor.read_output(*key, stream, offset, most, only_kept=True)
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
-        self._started[job_id, attempt] = info
+        self._memory.started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
         self.gpu_use.begin()
         self._reports.started((job_id, attempt))
@@ -399,11 +388,11 @@ class Attempts:
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
         self._quota.cut(self.folder(key))
-        reason = self._reasons.pop(key, "")
+        reason = self._memory.reasons.pop(key, "")
         self.unkillable.ended(key)
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
-        self._ended[key] = result
+        self._memory.ended[key] = result
         self.holdings.on_change()
         self.endings.tell(key)
         part = self.holdings.part(key)
@@ -413,14 +402,14 @@ class Attempts:
                 part = order.holding
                 self._reports.expect(key, order)
                 if order.is_part:
-                    self._elsewhere.add(key)
+                    self._memory.elsewhere.add(key)
         if part is not None and part.gpus:
             self.holdings.begin_return(key, part)
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
-        elif self._diagnosis.is_wanted(result) and key not in self._elsewhere:
-            self._unwritten.add(key)
+        elif self._diagnosis.is_wanted(result) and key not in self._memory.elsewhere:
+            self._memory.unwritten.add(key)
             look = asyncio.get_running_loop().create_task(self._diagnose_and_tell(key))
             self._diagnosing.add(look)
             look.add_done_callback(self._diagnosing.discard)
@@ -430,25 +419,25 @@ class Attempts:
 
     async def _diagnose_and_tell(self, key: AttemptKey) -> None:
         await self._diagnose(key)
-        self._unwritten.discard(key)
+        self._memory.unwritten.discard(key)
         self._write_end(key)
         self._tell_ended(key)
 
     async def _diagnose(self, key: AttemptKey) -> None:
         """Find out why it failed. Of a part the job's first host does."""
-        result = self._ended[key]
-        if self._diagnosis.is_wanted(result) and key not in self._elsewhere:
-            self._ended[key] = await self._diagnosis.of(key, result)
+        result = self._memory.ended[key]
+        if self._diagnosis.is_wanted(result) and key not in self._memory.elsewhere:
+            self._memory.ended[key] = await self._diagnosis.of(key, result)
 
     def _write_end(self, key: AttemptKey) -> None:
         """What people get to read of the end: all that is known of it is in the result by now."""
-        if self._reports.ended(key, self._ended[key]):
-            self._unwritten.add(key)
+        if self._reports.ended(key, self._memory.ended[key]):
+            self._memory.unwritten.add(key)
 
     def _on_written(self, key: AttemptKey, result: AttemptResult) -> None:
-        self._unwritten.discard(key)
-        if key in self._ended:
-            self._ended[key] = result
+        self._memory.unwritten.discard(key)
+        if key in self._memory.ended:
+            self._memory.ended[key] = result
             self._tell_ended(key)
 
     def _tell_started(self, key: AttemptKey) -> None:
@@ -456,25 +445,25 @@ class Attempts:
 
     async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
         """The GPUs are not offered again before the master is told of the end."""
-        result = self._ended[key]
+        result = self._memory.ended[key]
         usage = msgspec.structs.replace(result.usage, gpus=await self.gpu_use.end(key, part))
-        self._ended[key] = msgspec.structs.replace(result, usage=usage)
+        self._memory.ended[key] = msgspec.structs.replace(result, usage=usage)
         await self._diagnose(key)
         self._write_end(key)
-        if key in self._failed or self._ended[key].failed_by_itself:
-            self._blames[key] = await self._prolog_epilog.blame(key, part)
+        if key in self._memory.failed or self._memory.ended[key].failed_by_itself:
+            self._memory.blames[key] = await self._prolog_epilog.blame(key, part)
         await self._prolog_epilog.after(key, part)
         self.holdings.end_return(key)
         self._tell_ended(key)
 
     def _tell_ended(self, key: AttemptKey) -> None:
         """Only when there is nothing left to do for it: no report to write, no GPU to give back."""
-        if key not in self._ended or key in self.holdings.returning or key in self._unwritten:
+        if key not in self._memory.ended or key in self.holdings.returning or key in self._memory.unwritten:
             return
         self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
 
     def _started_message(self, key: AttemptKey) -> agent_pb2.Started:
-        info = self._started[key]
+        info = self._memory.started[key]
         return agent_pb2.Started(
             job_id=key[0],
             attempt=key[1],
@@ -487,11 +476,11 @@ class Attempts:
 
     def _ended_message(self, key: AttemptKey, most_curves: int = MOST_PACKED) -> agent_pb2.Ended:
         """`most_curves`: bytes that there is room for to tell of its GPUs over time."""
-        is_part, store = key in self._elsewhere, self._stores.get(key)
+        is_part, store = key in self._memory.elsewhere, self._memory.stores.get(key)
         message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=is_part, store=store)
-        if self._ended[key].usage.gpus:
+        if self._memory.ended[key].usage.gpus:
             message.gpu_curves = use_files.packed_curves(self.folder(key), min(most_curves, MOST_PACKED))
-        result = self._ended[key]
-        told = listed([result.problem, self._blames.get(key, "")], "list.semicolon")
+        result = self._memory.ended[key]
+        told = listed([result.problem, self._memory.blames.get(key, "")], "list.semicolon")
         fill(message.result, msgspec.structs.replace(result, problem=told))
         return message

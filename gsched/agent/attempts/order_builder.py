@@ -111,6 +111,14 @@ def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) 
     return own == "Y" if own in ("Y", "N") else message.report_below
 
 
+def _with_report_room(order: Order) -> Order:
+    """The order with room for a report above the output, where there is to be one."""
+    if order.report is None or (order.mail is not None and order.mail.end):
+        return order
+    room = room_for(order.report, home=order.home, cwd=order.cwd, script=order.script)
+    return msgspec.structs.replace(order, report_room=room)
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """The start of one attempt here: what the master says of it, and as whom it runs on this host."""
@@ -143,13 +151,13 @@ class OrderBuilder:
     """The orders of one host. `user`: whose agent it is, for jobs that need no account of their own."""
 
     def __init__(
-        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, surroundings: HostContext
+        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, host_context: HostContext
     ) -> None:
         self._host = host
         self._user = user
         self._executor = executor
         self._clock = clock
-        self._surroundings = surroundings
+        self._host_context = host_context
         self._unix_group = _group_name(os.getgid())
 
     def of(self, start: Start, fence: Fence | None, terminate_interval_s: float) -> Order:
@@ -162,7 +170,7 @@ class OrderBuilder:
         script = message.script or _too_long(spec.command)
         environment = self._environment(start, message.environment, fenced=fence is not None)
         cpus, memory_nodes = bound_to(part)
-        locked = part.gpus if self._surroundings.locks_gpus() else ()
+        locked = part.gpus if self._host_context.locks_gpus() else ()
         order = Order(
             job_id=job_id,
             attempt=message.attempt,
@@ -209,9 +217,8 @@ class OrderBuilder:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
-        if order.report is not None and not _is_direct(environment, message) and not (order.mail and order.mail.end):
-            room = room_for(order.report, home=order.home, cwd=order.cwd, script=order.script)
-            order = msgspec.structs.replace(order, report_room=room)
+        if not _is_direct(environment, message):
+            order = _with_report_room(order)
         return order if self._host == allocation.first_host else _as_part(order)
 
     def _user_of(self, login: Login) -> str:
@@ -232,9 +239,9 @@ class OrderBuilder:
         """`block`: what was submitted."""
         environment = self._own_environment(start, block, fenced=fenced)
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
-        socket = self._surroundings.socket
+        socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
-        for name, value in (*self._surroundings.variables(start.spec, start.part).items(), *launching.items()):
+        for name, value in (*self._host_context.variables(start.spec, start.part).items(), *launching.items()):
             if value is None:
                 environment.pop(name, None)
             else:
@@ -261,10 +268,10 @@ class OrderBuilder:
                 earlier_runs=message.earlier_runs,
                 affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
                 script_file=self._executor.script_file(job_id, attempt) if message.script else "",
-                places=self._surroundings.places,
+                places=self._host_context.places,
                 unix_group=self._group_of(start.login),
                 fenced=fenced,
-                cuda_numbers=self._surroundings.cuda_numbers(),
+                cuda_numbers=self._host_context.cuda_numbers(),
             ),
         )
 

@@ -93,17 +93,11 @@ class LsfConf:
 def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], findings: Findings) -> LsfConf:
     """lsf.conf as one value. Every problem goes to `findings`."""
     settings = KeyValues(entries, findings, where="lsf.conf", fold_case=False)
-    timing = Timing()
     network = _network(conf_dir, settings, findings)
     unit = settings.take("LSF_UNIT_FOR_LIMITS", _unit, unit_letter(DEFAULT_UNIT))
     conf = LsfConf(
         locations=_locations(path, conf_dir, settings, findings),
-        timing=Timing(
-            gpu_probe_s=settings.take("GSCHED_GPU_INTERVAL", seconds(0.05), timing.gpu_probe_s),
-            gpu_use_s=settings.take("GSCHED_GPU_USE_INTERVAL", seconds(0.05), timing.gpu_use_s),
-            elim_restart_s=settings.take("GSCHED_ELIM_RESTART", seconds(0.05), timing.elim_restart_s),
-            command_wait_s=settings.take("GSCHED_COMMAND_WAIT", seconds(0), timing.command_wait_s),
-        ),
+        timing=_timing(settings),
         elims=read_elims(settings),
         host_lost_after_s=settings.take("GSCHED_HOST_LOST", seconds(0.1), Params().host_lost_after_s),
         host_lost_at=settings.place("GSCHED_HOST_LOST"),
@@ -138,7 +132,23 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         gpu_req_at=settings.place("LSB_GPU_REQ"),
         unit=unit,
     )
-    # What commands read, each for itself; the environment's values come before these.
+    _check_what_commands_read(settings)
+    settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF, as_here=AS_HERE_CONF)
+    return conf
+
+
+def _timing(settings: KeyValues) -> Timing:
+    default = Timing()
+    return Timing(
+        gpu_probe_s=settings.take("GSCHED_GPU_INTERVAL", seconds(0.05), default.gpu_probe_s),
+        gpu_use_s=settings.take("GSCHED_GPU_USE_INTERVAL", seconds(0.05), default.gpu_use_s),
+        elim_restart_s=settings.take("GSCHED_ELIM_RESTART", seconds(0.05), default.elim_restart_s),
+        command_wait_s=settings.take("GSCHED_COMMAND_WAIT", seconds(0), default.command_wait_s),
+    )
+
+
+def _check_what_commands_read(settings: KeyValues) -> None:
+    """What commands read, each for itself; the environment's values come before these. Here they are only checked."""
     settings.take("LSB_BJOBS_FORMAT", str, "")
     settings.take("LSB_BJOBS_CONSISTENT_EXIT_CODE", yes_or_no, False)
     settings.take("LSB_BJOBS_PENDREASON_LEVEL", integer(0, 3), 2)
@@ -150,8 +160,6 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
     settings.take("LSB_ESUB_METHOD", plain_text, "")
     settings.take("LSF_RSH", command_line, "")
     settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)
-    settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF, as_here=AS_HERE_CONF)
-    return conf
 
 
 def settings_of(conf_dir: str) -> dict[str, str]:

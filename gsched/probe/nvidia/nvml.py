@@ -1,12 +1,12 @@
 """NVML as a process of its own: `python -m gsched.probe.nvidia.nvml` answers one JSON line per request line.
 
 Requests on standard input: `sample`, `use INDEXES` (what is made of these GPUs now, `use 0,2`), or `set-mode INDEXES
-MODE` (`set-mode 0,2 exclusive_process`). The process ends when standard input does, and with its parent. Unasked comes
-a line `{"stirred":true}`: a sample would tell news. It
-is apart because a call into the driver can hang for ever and cannot
-be called off: only a process can be killed. This is the only module that imports pynvml; it is read-only but for
-set-mode, it never runs nvidia-smi, and each value is read on its own, so that what one driver or one GPU cannot tell
-does not hide the rest.
+MODE` (`set-mode 0,2 exclusive_process`). Unasked comes a line `{"stirred":true}`: a sample would tell news. The process
+ends when standard input does, and with its parent.
+
+It is a process of its own because a call into the driver can hang for ever and cannot be called off: only a process can
+be killed. This is the only module that imports pynvml; it changes nothing but by set-mode, it never runs nvidia-smi,
+and each value is read on its own, so that what one driver or one GPU cannot tell does not hide the rest.
 
 Source of functions, errors and compute modes: NVIDIA's NVML API reference.
 """
@@ -26,7 +26,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.model.gpus.gpu_use import DeviceUse
-from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.probe.nvidia.nvml_events import Events
 from gsched.probe.nvidia.nvml_facts import (
     DeviceFacts,
@@ -188,39 +188,31 @@ class Nvml:
         if events is not None:
             events.listen_to(index, uuid, handle)
         read = GpuReader(api, handle)
-        facts = self._facts.get(uuid)
-        if facts is None or not facts.is_whole:
-            facts = self._facts[uuid] = read_facts(read)
-        memory = read("nvmlDeviceGetMemoryInfo", getattr(api, "nvmlMemory_v2", 0))
-        reserved = None if memory is None else memory.reserved // _MIB
-        if memory is None:  # a driver before 510 has the first version alone
-            memory = read("nvmlDeviceGetMemoryInfo")
+        facts = self._facts_of(uuid, read)
+        memory_mib, used_mib, reserved_mib = _memory_mib(api, read)
         mode = read("nvmlDeviceGetComputeMode")
         use = read("nvmlDeviceGetUtilizationRates")
-        power = read("nvmlDeviceGetPowerUsage")
-        pstate = read("nvmlDeviceGetPerformanceState")
+        power_mw = read("nvmlDeviceGetPowerUsage")
+        pstate = _pstate(read)
         errors = read("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)
         process_count, processes = processes_of(read)
-        mig, mig_devices = read_mig(api, read) if facts.can_mig else (None, ())
-        last = self._seen.get(index)
-        if facts.can_mig and mig is None and last is not None and last.uuid == uuid:
-            mig, mig_devices = last.mig, last.mig_devices  # not to be read now, which is no news
+        mig, mig_devices = self._mig(index, uuid, read) if facts.can_mig else (None, ())
         gpu = Gpu(
             uuid=uuid,
             index=index,
             model=facts.model,
             mode=MODES.get(mode) if mode is not None else None,
-            memory_mib=None if memory is None else memory.total // _MIB,
-            used_mib=None if memory is None else memory.used // _MIB,
-            reserved_mib=reserved,
+            memory_mib=memory_mib,
+            used_mib=used_mib,
+            reserved_mib=reserved_mib,
             utilization_percent=None if use is None else use.gpu,
             memory_utilization_percent=None if use is None else use.memory,
             temperature_c=_temperature(api, read),
-            power_w=None if power is None else round(power / 1000),
+            power_w=None if power_mw is None else round(power_mw / 1000),
             ecc_errors=errors,
             ecc_corrected=read("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE),
             throttle=read_clock_reasons(read),
-            pstate=pstate if pstate is not None and 0 <= pstate <= _SLOWEST else None,
+            pstate=pstate,
             process_count=process_count,
             processes=processes,
             pci_bus_id=facts.pci_bus_id,
@@ -239,6 +231,21 @@ class Nvml:
         elif read.fault and events is not None:
             events.forget(uuid)
         return gpu
+
+    def _facts_of(self, uuid: str, read: GpuReader) -> DeviceFacts:
+        """What cannot change; read again as long as some of it could not be read."""
+        facts = self._facts.get(uuid)
+        if facts is None or not facts.is_whole:
+            facts = self._facts[uuid] = read_facts(read)
+        return facts
+
+    def _mig(self, index: int, uuid: str, read: GpuReader) -> tuple[bool | None, tuple[MigDevice, ...]]:
+        """Whether the GPU is split, and its parts; as they were seen last where they cannot be read now."""
+        mig, devices = read_mig(self._api, read)
+        last = self._seen.get(index)
+        if mig is None and last is not None and last.uuid == uuid:
+            return last.mig, last.mig_devices
+        return mig, devices
 
     def _silent(self, index: int, problem: AnyText, fault: AnyText = "") -> Gpu:
         """A GPU that cannot be read: what it was, without readings."""
@@ -270,6 +277,20 @@ _NO_READINGS: dict[str, Any] = {
     "processes": (),
     "xids": (),
 }
+
+
+def _memory_mib(api: Any, read: GpuReader) -> tuple[int | None, int | None, int | None]:
+    """Total, used, and kept by the driver for itself; a driver before 510 does not tell the last."""
+    memory = read("nvmlDeviceGetMemoryInfo", getattr(api, "nvmlMemory_v2", 0))
+    if memory is not None:
+        return memory.total // _MIB, memory.used // _MIB, memory.reserved // _MIB
+    memory = read("nvmlDeviceGetMemoryInfo")
+    return (None, None, None) if memory is None else (memory.total // _MIB, memory.used // _MIB, None)
+
+
+def _pstate(read: GpuReader) -> int | None:
+    pstate = read("nvmlDeviceGetPerformanceState")
+    return pstate if pstate is not None and 0 <= pstate <= _SLOWEST else None
 
 
 def _temperature(api: Any, read: GpuReader) -> int | None:

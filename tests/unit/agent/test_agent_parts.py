@@ -67,9 +67,9 @@ def message() -> agent_pb2.StartAttempt:
 
 def agent(folder: Path, told: Told, *hooks: object, blame: Blame | None = None) -> Attempts:
     prolog_epilog = PrologEpilog(hooks, blame)  # type: ignore[arg-type]
-    surroundings = HostContext(locks_gpus=lambda: False, places={})
+    host_context = HostContext(locks_gpus=lambda: False, places={})
     return Attempts(
-        "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog
+        "h", folder, "c", 0, ManualClock(), send=told.append, host_context=host_context, prolog_epilog=prolog_epilog
     )
 
 

@@ -60,9 +60,9 @@ def order_of(*gpus: HeldGpu) -> agent_pb2.StartAttempt:
 
 
 def attempts_of(folder: Path, prolog_epilog: PrologEpilog, told: list[agent_pb2.AgentMessage]) -> Attempts:
-    surroundings = HostContext(locks_gpus=lambda: False, places={})
+    host_context = HostContext(locks_gpus=lambda: False, places={})
     return Attempts(
-        "h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, prolog_epilog=prolog_epilog
+        "h", folder, "c", 0, ManualClock(), send=told.append, host_context=host_context, prolog_epilog=prolog_epilog
     )
 
 
