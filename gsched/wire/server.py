@@ -19,6 +19,7 @@ from gsched.wire.address import MAX_SOCKET_PATH
 from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
 from gsched.wire.identity.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.messages.protocol import ABOUT
+from gsched.wire.messages.refusal_code import said_trailer
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -62,9 +63,12 @@ def status_of(error: GschedError) -> grpc.StatusCode:
 
 
 async def refuse(context: Any, error: GschedError) -> None:
-    """End the call with that error."""
+    """End the call with that error: a line of text, and beside it the text's code where it has one."""
+    besides = said_trailer(error)
     if error.about:
-        await context.abort(status_of(error), error.text, trailing_metadata=((ABOUT, ",".join(error.about)),))
+        besides = ((ABOUT, ",".join(error.about)), *besides)
+    if besides:
+        await context.abort(status_of(error), error.text, trailing_metadata=besides)
     await context.abort(status_of(error), error.text)
 
 

@@ -82,8 +82,7 @@ def first_that_accepts(names: Sequence[str], enter: Callable[[str], Accepted]) -
         except (BadRequest, PermissionDenied) as error:
             refusals[name] = error
     first = refusals[names[0]]
-    texts = dict.fromkeys(error.text for error in refusals.values())
-    if len(texts) == 1:
+    if len({error.said for error in refusals.values()}) == 1:
         raise first
     denied = all(isinstance(error, PermissionDenied) for error in refusals.values())
     text = listed([_of_queue(name, error.said) for name, error in refusals.items()], "list.semicolon")

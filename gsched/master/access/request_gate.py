@@ -31,7 +31,7 @@ from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
 from gsched.wire.identity.caller_identity import Authenticator, Proven, ProvenCaller
 from gsched.wire.messages.protocol import RETRY_AFTER_MS
-from gsched.wire.server import status_of
+from gsched.wire.server import refuse
 
 log = logging.getLogger(__name__)
 _asking: ContextVar[ProvenCaller] = ContextVar("asking")
@@ -160,7 +160,7 @@ class RequestGate(grpc.aio.ServerInterceptor):
             except GschedError as error:
                 if self._refusals.is_news(context.peer(), error.text, time.monotonic()):  # it asks again and again
                     self._write(_name(method), _nobody(context), requests, {"outcome": "refused", "why": error.text})
-                await context.abort(status_of(error), error.text)
+                await refuse(context, error)
             watch = _Watch(prove)
             try:
                 await inner(requests, context)
@@ -169,7 +169,7 @@ class RequestGate(grpc.aio.ServerInterceptor):
                     raise
                 watch.refused()
                 log.warning("a session of an agent ends: %s", watch.refusal)
-                await context.abort(status_of(watch.refusal), watch.refusal.text)
+                await refuse(context, watch.refusal)
             finally:
                 watch.close()
 
@@ -264,7 +264,7 @@ class RequestGate(grpc.aio.ServerInterceptor):
         except RateExceeded as too_much:
             if too_much.to_be_said:
                 self._write(name, caller, request, {"outcome": "refused", "why": f"{error.text}; {_why(too_much)}"})
-        await context.abort(status_of(error), error.text)
+        await refuse(context, error)
         raise AssertionError("unreachable")
 
     def _let_out(self, caller: ProvenCaller, rule: Rule) -> None:

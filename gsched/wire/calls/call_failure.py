@@ -18,6 +18,7 @@ from gsched.base.errors import (
     Unavailable,
 )
 from gsched.wire.messages.protocol import ABOUT, RETRY_AFTER_MS
+from gsched.wire.messages.refusal_code import SAID, said_in
 
 
 class NotThere(Internal):
@@ -49,11 +50,12 @@ def tried_before(error: grpc.RpcError) -> str:
 
 
 def error_from_rpc(error: grpc.RpcError) -> GschedError:
-    """The typed error of a failed call; its text is what the master said."""
+    """The typed error of a failed call: what the master said, in the words of this side where it told the code."""
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unavailable("the master did not answer in time; the request may still be carried out")
-    problem = _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
+    said = said_in(_trailers(error, SAID), details or f"the master answered {code.name}")
+    problem = _ERRORS.get(code, Internal)(said)
     problem.about = tuple(name for told in _trailers(error, ABOUT) for name in told.split(","))
     return problem
 
