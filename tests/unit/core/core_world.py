@@ -336,6 +336,13 @@ class World:
         assert msgspec.json.decode(replay(stored[half:], checkpoint).dump()) == msgspec.json.decode(dump)
 
 
+def total(world: World, host: str = "a", name: str = "ngpus_excl_p") -> tuple[float, float]:
+    """What is left of a GPU counter of a host, and what is reserved."""
+    counter = world.engine.state.ledger.host(host).counter(name)
+    assert counter is not None
+    return counter.total, counter.reserved
+
+
 def first_words(errors: Iterable[str]) -> list[str]:
     """What is said before who may."""
     return [error.partition(": for ")[0] for error in errors]

@@ -128,6 +128,10 @@ class Cluster:
             )
 
 
+def hosts(*names: str, slots: int | None = 4, **options: Any) -> Cluster:
+    return Cluster(*[host(name) for name in names], slots=slots, **options)
+
+
 def places(plan: Plan) -> dict[int, str]:
     return {placement.job_id: placement.allocation.first_host for placement in plan.placements}
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, places, spreads, told
+from placing_cluster import NOW, Cluster, host, hosts, kind, places, spreads, told
 
-from gsched.base.coded_text import CodedText, coded
+from gsched.base.coded_text import CodedText
 from gsched.base.errors import RequirementError
-from gsched.model.hosts.host import ComputeMode, Gpu
-from gsched.model.jobs.reason import PendingReason
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Running
@@ -25,10 +22,6 @@ from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
 from gsched.policy.several_hosts.task_spread import Offer, assemble, dealt_round
-
-
-def hosts(*names: str, slots: int | None = 4, **options: Any) -> Cluster:
-    return Cluster(*[host(name) for name in names], slots=slots, **options)
 
 
 def test_one_host_that_takes_all_is_preferred_then_few_hosts_and_full_ones() -> None:
@@ -326,188 +319,6 @@ def test_the_first_execution_host_comes_first() -> None:
     full.add(kind(slots=1, first_hosts=("b",), asked_hosts=("a",)))
     assert told(full.plan())[0][0].startswith("The specified first execution host is not eligible for this job")
     assert places(full.plan()) == {}
-
-
-def test_a_compound_places_its_parts_in_order_and_merges_them_by_host() -> None:
-    cluster = hosts("a", "b", slots=4).devices("a")
-    text = "1*{rusage[ngpus_excl_p=1,mem=100]} + 3*{rusage[mem=50/task]}"
-    cluster.add(kind(text, slots=4))
-    cluster.add(kind("2*{rusage[mem=1]} + {span[hosts=1]}", slots=5))
-    plan = cluster.plan()
-    assert spreads(plan) == {1: {"a": 4}}
-    part = plan.placements[0].allocation.hosts[0]
-    assert (part.amounts, [gpu.index for gpu in part.gpus]) == ({"mem": 250.0}, [0])
-    assert told(plan)[0][0].startswith("Not enough job slot(s)")
-
-
-def test_a_part_of_a_compound_does_not_take_the_only_host_of_another() -> None:
-    cluster = Cluster(
-        host("a", values={"big": True}), host("b", values={"r15s": 1.0}), host("c", values={"r15s": 2.0}), slots=2
-    )
-    parts = "2*{order[r15s]} + 2*{rusage[mem=9.00/task]} + 2*{select[big] order[r15s]}"
-    (job,) = cluster.add(kind(parts, slots=6))
-    (placed,) = cluster.plan().placements
-    assert placed.job_id == job
-    assert [(part.host, part.amounts) for part in placed.allocation.hosts] == [("b", {}), ("c", {"mem": 18}), ("a", {})]
-
-
-def test_a_compound_on_hosts_that_agree() -> None:
-    models = {"a": "X", "b": "Y", "c": "Y"}
-    cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
-    cluster.add(kind("{2*{select[mem>1]} + 2*{select[mem>2]}} same[model]", slots=4))
-    assert spreads(cluster.plan()) == {1: {"b": 2, "c": 2}}
-
-
-def test_alternatives_in_order_and_by_delay() -> None:
-    text = "{rusage[mem=2000]} || {rusage[mem=500]} || {rusage[mem=1]}@60"
-    cluster = Cluster(host("a", values={"mem": 1100.0}))
-    cluster.add(kind(text), 3)
-    cluster.add(kind(text, waited_s=60.0))
-    plan = cluster.plan()
-    assert [(each.job_id, each.effective) for each in plan.placements] == [
-        (1, "rusage[mem=500.00]"),
-        (2, "rusage[mem=500.00]"),
-        (4, "rusage[mem=1.00]"),
-    ]
-    usages = hosts("a")
-    usages.add(kind("rusage[mem=800 || mem=300]"), 2)
-    assert [each.effective for each in usages.plan().placements] == ["rusage[mem=800.00]"]
-
-
-def test_every_alternative_says_why_it_cannot_be_had() -> None:
-    cluster = hosts("a", "b").hold("b", slots=4)
-    text = "{rusage[mem=2000]} || {2*{rusage[mem=3]} + 3*{mem>5000}} || {rusage[mem=4000 || mem=5000]}@20 || {ut<1}@60"
-    cluster.add(kind(text, slots=5, waited_s=20.0))
-    cluster.add(kind("rusage[mem=1500 || swp=1]"))
-    reserving = "Job's requirements for reserving resource (mem) not satisfied"
-    assert told(cluster.plan()) == [
-        (
-            "Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
-            "Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
-            f"{reserving}: 1 host (2000 wanted, 1000 free on a)",
-            "Alternative 2: Job's resource requirements not satisfied: 2 hosts (mem>5000: mem is 1000 on a)",
-            "Alternative 3 with rusage 1: Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
-            "Alternative 3 with rusage 1: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
-            f"Alternative 3 with rusage 1: {reserving}: 1 host (4000 wanted, 1000 free on a)",
-            "Alternative 3 with rusage 2: Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
-            "Alternative 3 with rusage 2: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
-            f"Alternative 3 with rusage 2: {reserving}: 1 host (5000 wanted, 1000 free on a)",
-            "Alternative 4 will be tried 60 seconds after submission",
-        ),
-        (
-            "Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
-            f"{reserving}: 1 host (1500 wanted, 1000 free on a)",
-            "Alternative 2 of rusage: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
-            f"Alternative 2 of rusage: {reserving.replace('mem', 'swp')}: 1 host (1 wanted, a has no swp)",
-        ),
-    ]
-
-
-def test_shares_of_a_gpu_fill_used_devices_first() -> None:
-    cluster = hosts("a", "b", slots=8).devices("a", 2, SHARED).devices("b", 2, SHARED)
-    cluster.add(kind(gpu="share=0.5"), 3)
-    cluster.add(kind(gpu="share=0.6"), 2)
-    plan = cluster.plan()
-    assert list(zip(places(plan).values(), devices(plan).values(), strict=True)) == [
-        ("a", [0]),
-        ("a", [0]),
-        ("a", [1]),
-        ("b", [0]),
-        ("b", [1]),
-    ]
-    cluster.carry_out(plan)
-    cluster.add(kind(gpu="share=0.6"))
-    assert told(cluster.plan())[0] == (
-        "Job's requirements for reserving resource (ngpus_physical) not satisfied: "
-        "2 hosts (1 of share=0.6 wanted, 0 of 2 free on a)",
-    )
-
-
-def test_memory_and_model_of_gpus() -> None:
-    cluster = hosts("a")
-    cluster.gpus(
-        "a",
-        Gpu(uuid="x", index=0, mode=SHARED, model="Tesla K80", memory_mib=12000),
-        Gpu(uuid="y", index=1, mode=SHARED, model="Tesla V100-PCIE-32GB", memory_mib=32000),
-        Gpu(uuid="z", index=2, mode=SHARED, model="Tesla V100-PCIE-32GB"),
-        shared_jobs=4,
-    )
-    cluster.add(kind(gpu="num=1:gmem=20G"), 2)
-    cluster.add(kind(gpu="num=2:gmodel=V100"))
-    plan = cluster.plan()
-    assert devices(plan) == {1: [1], 3: [1, 2]}
-    assert told(plan)[0][0].endswith("(1 of gmem=20G wanted, 0 of 1 free on a)")
-
-
-def test_linked_gpus_and_the_island_that_fits_best() -> None:
-    cluster = hosts("a")
-    pairs = {0: 1, 1: 0, 2: 3, 3: 2}
-    gpus = [Gpu(uuid=f"g{i}", index=i, mode=SHARED, links=(f"g{other}",)) for i, other in pairs.items()]
-    cluster.gpus("a", *gpus)
-    cluster.add(kind(gpu="num=1:j_exclusive=yes"))
-    cluster.add(kind(gpu="num=2:j_exclusive=yes:glink=yes"))
-    cluster.add(kind(gpu="num=1:j_exclusive=yes"))
-    assert devices(cluster.plan()) == {1: [0], 2: [2, 3], 3: [1]}
-    unknown = hosts("a").devices("a", 4, SHARED)
-    unknown.add(kind(gpu="num=2:glink=yes"))
-    assert told(unknown.plan())[0][0].endswith("(2 of glink=yes wanted, 1 of 4 free on a)")
-
-
-def test_gpus_of_the_old_kind_and_by_gpu_share_one_ledger() -> None:
-    cluster = hosts("a").devices("a", 2, ComputeMode.EXCLUSIVE_PROCESS)
-    cluster.add(kind("rusage[ngpus_excl_p=1]"))
-    cluster.add(kind(gpu="num=1:mode=exclusive_process"), 2)
-    assert devices(cluster.plan()) == {1: [0], 2: [1]}
-
-
-def test_a_job_that_wants_its_host_alone() -> None:
-    cluster = hosts("a", "b").hold("a", slots=1)
-    cluster.add(kind(exclusive=True))
-    cluster.add(kind())
-    plan = cluster.plan()
-    assert places(plan) == {1: "b", 2: "a"}
-    cluster.carry_out(plan)
-    cluster.add(kind(exclusive=True))
-    cluster.add(kind(asked_hosts=("b",)))
-    assert [[line(each) for each in reasons] for reasons in cluster.plan().reasons.values()] == [
-        ["Running an exclusive job: 1 host (job 1 on b)",
-         "Job's requirement for exclusive execution not satisfied: 1 host (2 jobs run on a)"],
-        ["Running an exclusive job: 1 host (job 1 on b)", "Not specified in job submission: 1 host"],
-    ]  # fmt: skip
-
-
-def test_cores_are_kept_for_free_gpus() -> None:
-    cluster = hosts("a", slots=8, reserve_cores_per_gpu=2).devices("a", 3)
-    cluster.add(kind(), 3)
-    cluster.add(kind("rusage[ngpus_excl_p=1]"))
-    cluster.add(kind())
-    plan = cluster.plan()
-    assert list(places(plan)) == [1, 2, 4]
-    assert told(plan) == [("Job slot limit reached: 1 host (1 wanted, 6 free on a, 6 of them kept for 3 free GPUs)",)]
-
-
-def test_cores_kept_for_one_free_gpu_are_told_in_the_singular() -> None:
-    cluster = hosts("a", slots=3, reserve_cores_per_gpu=2).devices("a", 1)
-    cluster.add(kind(), 2)
-    assert told(cluster.plan()) == [
-        ("Job slot limit reached: 1 host (1 wanted, 2 free on a, 2 of them kept for 1 free GPU)",)
-    ]
-
-
-def test_resources_kept_for_those_who_ask_and_busy_hosts() -> None:
-    cluster = Cluster(
-        host("a", values={"big": True}, exclusive_resources=("big",)),
-        host("b", busy={"q": PendingReason(coded("load.pg"), detail=coded("load.threshold", "9", "4"))}),
-        slots=1,
-    )
-    cluster.add(kind())
-    cluster.add(kind("select[big]"))
-    plan = cluster.plan()
-    assert places(plan) == {2: "a"}
-    assert told(plan)[0] == (
-        "The paging rate (pg) is beyond threshold: 1 host (9, threshold 4)",
-        "Job's resource requirements not satisfied: 1 host (a is kept for jobs that ask for big)",
-    )
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
