@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """Those of one agent."""
+    """The asyncio tasks that an agent has started and not awaited."""
 
     def __init__(self) -> None:
         self._background: set[asyncio.Task[None]] = set()
@@ -26,7 +26,7 @@ class BackgroundTasks:
 
     @property
     def answers(self) -> Iterable[asyncio.Task[None]]:
-        """Those of this session: nobody waits for them after it."""
+        """Tasks that answer the master in this session: nobody waits for their answers after it."""
         return self._answers
 
     def answer(self, work: Coroutine[Any, Any, None]) -> None:

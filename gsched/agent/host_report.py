@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def no_owners(pids: Iterable[int]) -> Mapping[int, str]:
-    """Of no process it is known whose it is."""
+    """An `Owners` that knows the attempt of no process."""
     return {}
 
 

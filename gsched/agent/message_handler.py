@@ -24,7 +24,9 @@ from gsched.wire.v1 import agent_pb2
 
 
 class MessageHandler:
-    """That of one agent. `configure` takes over the master's settings; `end` ends the agent, as its word says."""
+    """Carries out the messages of the master, for one agent. `configure` takes over the master's settings; `end` ends
+    the agent, as its word says.
+    """
 
     def __init__(  # noqa: PLR0913 - one for each kind of order
         self,

@@ -17,7 +17,7 @@ Stream = asyncio.Queue[agent_pb2.AgentMessage]
 
 
 class Outbox:
-    """That of one agent. `exchange_s`: seconds of silence after which a heartbeat is sent."""
+    """Messages of one agent to the master, in order. `exchange_s`: seconds of silence before a heartbeat is sent."""
 
     def __init__(self, exchange_s: float) -> None:
         self.exchange_s = exchange_s

@@ -42,7 +42,9 @@ _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 
 
 class MasterSessions:
-    """Those of one host's agent. `mark` tells its spool folder from all others; `handle` carries one message out."""
+    """The sessions of one agent with the master, one after the other. `mark` tells its spool folder from all others;
+    `handle` carries one message out.
+    """
 
     def __init__(  # noqa: PLR0913 - all that it works with
         self,

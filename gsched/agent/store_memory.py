@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreMemory:
-    """That of the agent whose spool folder this is."""
+    """What the agent of this spool folder remembers of the master's store."""
 
     def __init__(self, spool: Path) -> None:
         self._spool = spool

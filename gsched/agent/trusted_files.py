@@ -40,7 +40,7 @@ def check(conf_dir: str, others: Iterable[str] = ()) -> None:
 
 
 def check_spool(spool: str) -> None:
-    """The same of the folder of orders: who can change one says what root executes."""
+    """As `check`, for the folder of orders: who can change an order says what root executes."""
     _check(spool, lambda: _problem_of_spool(f"{spool}/{ATTEMPTS}"))
 
 

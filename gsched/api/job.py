@@ -139,7 +139,7 @@ class Job:
 
     @refuses_unknown_options
     def result(self, timeout: float | None = None) -> JobEnd:
-        """The same; raises JobFailed unless it is DONE."""
+        """As `wait`, but raises JobFailed unless the job is DONE."""
         end = self.wait(timeout)
         if not end.succeeded:
             raise JobFailed(end)

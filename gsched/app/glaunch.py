@@ -147,7 +147,7 @@ class AgentPatience:
         self._has_said = False
 
     def is_there(self) -> None:
-        """It answers."""
+        """Note that the agent answers."""
         self._since, self._has_said = None, False
 
     def next_s(self) -> float:

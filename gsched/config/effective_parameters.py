@@ -17,7 +17,7 @@ UNIT_TYPES = "COMPUTE_UNIT_TYPES"
 
 
 def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ()) -> tuple[Parameter, ...]:
-    """Those of the configuration, in the order in which people read them; one that has no value is left out.
+    """Parameters that are in force, in the order in which people read them; one that has no value is left out.
 
     `gpu_hosts`: the hosts that have GPUs, by which default factors of fairshare go.
     """

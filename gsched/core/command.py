@@ -85,7 +85,7 @@ class MoveJobsToTop(JobCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveJobsToBottom(JobCommand):
-    """The same from the end."""
+    """As MoveJobsToTop, counted from the end."""
 
     position: int = 1
 

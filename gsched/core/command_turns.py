@@ -53,7 +53,7 @@ class Turn:
 
     @property
     def now(self) -> float:
-        """Of its decision."""
+        """The time of its decision, UTC seconds."""
         return self.decision.now
 
     def spend(self, steps: int = LOOK) -> None:

@@ -21,7 +21,7 @@ class KnownNotes:
         self._known = _of(problems)
 
     def news(self, problems: Iterable[Problem]) -> tuple[str, ...]:
-        """Those that are not known, as lines; where in its file one stands may have changed."""
+        """Notes that are not known yet, as lines; where in its file one stands may have changed."""
         return tuple(
             str(each) for each in problems if each.severity != "error" and (each.path, each.text) not in self._known
         )

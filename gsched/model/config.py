@@ -380,7 +380,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def instances(self) -> tuple[SharedInstance, ...]:
-        """Of all shared resources."""
+        """The instances of all shared resources."""
         return tuple(each for several in self.shared.values() for each in several)
 
     @cached_property
@@ -390,7 +390,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def windows(self) -> frozenset[Window]:
-        """Of all queues and hosts."""
+        """The time windows of all queues and hosts."""
         queues = (window for queue in self.queues.values() for window in (*queue.run_window, *queue.dispatch_window))
         return frozenset((*queues, *(window for host in self.hosts.values() for window in host.dispatch_window)))
 

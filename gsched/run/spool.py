@@ -189,7 +189,7 @@ class Spool:
         return (self.folder(name) / attempt_files.WARNED).exists()
 
     def mark_warned(self, name: str) -> None:
-        """It has; where that cannot be written down it may be warned again."""
+        """Note that the job has been warned; where that cannot be written down it may be warned again."""
         with contextlib.suppress(OSError):
             write_file(str(self.folder(name) / attempt_files.WARNED), b"")
 

@@ -65,7 +65,7 @@ def read_order(attempt_folder: str, name: str) -> TaskOrder | None:
 
 
 def names(attempt_folder: str) -> list[str]:
-    """Those that there is an order for."""
+    """Names of the tasks that there is an order for."""
     try:
         return sorted(name for name in os.listdir(f"{attempt_folder}/{TASKS}") if not name.startswith("."))
     except OSError:

@@ -39,7 +39,7 @@ class StoreMark(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """It knows of nothing that could be lost."""
+        """Whether it knows of nothing that could be lost."""
         return not self.seq and self.next_job_id <= 1
 
     @property

@@ -92,7 +92,7 @@ def answers(method: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
 
 
 def streams(method: Callable[..., AsyncIterator[R]]) -> Callable[..., AsyncIterator[R]]:
-    """The same for a method that answers with a stream."""
+    """As `answers`, for a method that answers with a stream."""
 
     @wraps(method)
     async def call(self: Any, request: Any, context: Any) -> AsyncIterator[R]:

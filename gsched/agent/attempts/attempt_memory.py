@@ -16,7 +16,7 @@ from gsched.wire.v1 import agent_pb2
 
 @dataclass(slots=True)
 class AttemptMemory:
-    """Of all attempts of a host, each until the master has its result on disk."""
+    """What is remembered of all attempts of a host, each until the master has its result on disk."""
 
     elsewhere: set[AttemptKey] = field(default_factory=set)
     """Attempts whose jobs have their first host elsewhere: here is a part of them."""

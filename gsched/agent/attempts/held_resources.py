@@ -15,7 +15,7 @@ from gsched.run.order import Order
 
 
 def uuids_of(part: HostAllocation | None) -> frozenset[str]:
-    """Of whole GPUs, also where parts of them are held."""
+    """UUIDs of the GPUs of a part, of whole ones also where parts of them are held."""
     return frozenset(gpu.parent or gpu.uuid for gpu in part.gpus) if part is not None else frozenset()
 
 

@@ -157,7 +157,7 @@ class Attempts:
 
     @property
     def unforgotten(self) -> set[AttemptKey]:
-        """Those that run, and the ones whose end the master has not on disk yet."""
+        """Attempts that run, and those whose end the master has not on disk yet."""
         return {*self.holdings, *self._memory.ended}
 
     async def settle(self) -> None:
@@ -374,7 +374,7 @@ class Attempts:
         return await self._blocking.run(whose, reading, PATH_PATIENCE_S)
 
     async def read_kept(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
-        """The same of what is kept here alone: nothing of a stream whose file could be opened."""
+        """As `read_output`, but only what is kept here: nothing of a stream whose file could be opened."""
         if key not in self.holdings:
             return self._outputs.read(attempt_name(*key), stream, offset, most)
         return self._executor.read_output(*key, stream, offset, most, only_kept=True)

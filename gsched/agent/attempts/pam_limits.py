@@ -76,7 +76,9 @@ def _amount(text: str) -> int:
 
 
 class PamLimits:
-    """Of all users of this host. `words` open a session as session_words() do; `files` decide what it says."""
+    """The resource limits that PAM sets for each user of this host. `words` open a session as session_words() do;
+    `files` decide what it says.
+    """
 
     def __init__(self, words: Sequence[str], files: Sequence[str] = FILES) -> None:
         self._words = tuple(words)

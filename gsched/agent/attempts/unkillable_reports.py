@@ -14,7 +14,9 @@ from gsched.wire.v1 import agent_pb2
 
 
 class UnkillableReports:
-    """Those of one host. `send` puts a message to the master into the stream (or drops it)."""
+    """Reports of processes that SIGKILL does not end, for one host. `send` puts a message to the master into the stream
+    (or drops it).
+    """
 
     def __init__(self, send: Callable[[agent_pb2.AgentMessage], None]) -> None:
         self._send = send

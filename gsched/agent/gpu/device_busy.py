@@ -31,7 +31,9 @@ class DeviceBusy:
         """UUID -> `busy(USER,PID,MIB)`: the GPUs that have failed an attempt and have not been seen free since."""
 
     async def blame(self, key: AttemptKey, part: HostAllocation) -> AnyText:
-        """Of an attempt that has failed: who else is on its GPUs that take one process alone; empty when nobody is."""
+        """Who else, beside an attempt that has failed, is on its GPUs that take one process alone; empty when nobody
+        is.
+        """
         before = _by_uuid(self._watch.gpus)
         if not any(held.uuid in before and before[held.uuid].mode in EXCLUSIVE_MODES for held in part.gpus):
             return ""

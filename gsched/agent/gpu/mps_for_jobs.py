@@ -102,8 +102,8 @@ async def _own(user: str) -> UnixAccount | None:
 
 
 class Mps:
-    """A hook (see PrologEpilog) and a judge of reports (see GpuWatch). `program`: the control program; `cgroup_root`: where
-    daemons get control groups of their own, so that they do not end with the service that the agent is.
+    """A hook (see PrologEpilog) and a judge of reports (see GpuWatch). `program`: the control program; `cgroup_root`:
+    where daemons get control groups of their own, so that they do not end with the service that the agent is.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Mps:
                 raise ResourceExhausted(coded("mps.failed", why)) from error
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
-        """It needs its daemon no longer; the last one takes it with it."""
+        """The attempt has ended: its MPS daemon is ended with the last attempt that uses it."""
         del part
         async with self._changing:
             await self._keep_for(lambda name: name != attempt_name(*key))

@@ -44,8 +44,9 @@ async def no_gpus(uuids: Collection[str]) -> Mapping[str, DeviceUse]:
 
 
 class GpuUseRecorder:
-    """That of one host. `running()`: what attempts hold that have started and not ended; `holding()`: what all hold;
-    `folder(key)`: where an attempt's files lie; `is_suspended(key)`: whether it is.
+    """Samples and sums the use of GPUs by the attempts of one host. `running()`: what attempts hold that have started
+    and not ended; `holding()`: what all hold; `folder(key)`: where an attempt's files lie; `is_suspended(key)`: whether
+    it is.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class GpuUseRecorder:
             self._limits[key] = limits
 
     def limits(self, key: AttemptKey) -> IdleLimits:
-        """Those that it is judged by."""
+        """The limits by which an attempt counts as idle."""
         totals = self._totals.get(key)
         return totals[0].idle.limits if totals else self._limits.get(key, IdleLimits())
 

@@ -97,7 +97,7 @@ class IdleStretch(msgspec.Struct, kw_only=True):
 
 
 class IdleClock(msgspec.Struct, kw_only=True):
-    """That of one attempt on one device, as it is kept in the attempt's folder."""
+    """How long one device of one attempt has been idle, as it is kept in the attempt's folder."""
 
     limits: IdleLimits = IdleLimits()
     has_worked: bool = False

@@ -143,7 +143,7 @@ class NoticeFiles:
         return path
 
     def journals(self) -> list[Path]:
-        """Those that have not been taken into account."""
+        """Journals of senders that have not been taken into account."""
         return [path for path in self._paths(".run") if _number(path)]
 
     def _paths(self, suffix: str) -> list[Path]:

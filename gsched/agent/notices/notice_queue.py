@@ -15,7 +15,7 @@ LONGEST_WAIT_S = 4 * 3600.0
 
 
 class NoticeQueue:
-    """Those that are kept; the ones that are not over stand in a queue of their user."""
+    """The notices that are kept; the ones that are not over stand in a queue of their user."""
 
     def __init__(self) -> None:
         self._all: dict[str, KeptNotice] = {}
@@ -38,7 +38,7 @@ class NoticeQueue:
             self._due[kept.user] = min(kept.due, self._due.get(kept.user, math.inf))
 
     def remove(self, notice_id: str) -> KeptNotice | None:
-        """It is not kept any more. None where it was not."""
+        """Remove a notice and return it; None where it was not kept."""
         kept = self._all.pop(notice_id, None)
         if kept is not None and self._open.get(kept.user, {}).pop(notice_id, None) is not None:
             self.renew(kept.user)

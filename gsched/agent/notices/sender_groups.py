@@ -17,7 +17,9 @@ from gsched.run.order import Fence
 
 
 class NoticeGroups:
-    """Those of one host. `cgroup_root` is where groups can be made, or the reason why they cannot."""
+    """The control groups of senders of notices on one host. `cgroup_root` is where groups can be made, or the reason
+    why they cannot.
+    """
 
     def __init__(self, host: str, cgroup_root: CgroupRoot | AnyText, fencing: AttemptFences) -> None:
         self._nothing = HostAllocation(host=host, slots=0)

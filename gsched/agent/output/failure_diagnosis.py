@@ -27,12 +27,12 @@ ErrorsOf = Callable[[str], Sequence[int]]
 
 
 def no_errors(name: str) -> Sequence[int]:
-    """Of an agent without GPUs."""
+    """An `ErrorsOf` of an agent without GPUs: there are none."""
     return ()
 
 
 class FailureDiagnosis:
-    """That of one host's attempts."""
+    """Finds out why attempts of one host have failed."""
 
     def __init__(self, executor: ProcessExecutor, blocking: BlockingPool, xids: ErrorsOf) -> None:
         self._executor = executor

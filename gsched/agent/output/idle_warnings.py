@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class IdleWarnings:
-    """Those of one host. `sender`: whom mail comes from."""
+    """Warnings of idle GPUs to the users of one host. `sender`: whom mail comes from."""
 
     def __init__(self, executor: ProcessExecutor, reports: ReportDelivery, blocking: BlockingPool, sender: str) -> None:
         self._executor = executor

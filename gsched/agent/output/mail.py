@@ -43,7 +43,7 @@ class Routed(Protocol):
 
 
 class MailRoute(NamedTuple):
-    """The same for mail that no order asks for."""
+    """Where a mail that no order asks for goes, and by what."""
 
     to: str
     sender: str

@@ -33,7 +33,9 @@ MAIL_PATIENCE_S = 30.0
 
 
 class ReportDelivery:
-    """Those of one host. `on_written(key, result)` hears when all about an attempt's end is written."""
+    """Job reports in output files and mails, for one host. `on_written(key, result)` hears when all about an attempt's
+    end is written.
+    """
 
     def __init__(
         self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None], blocking: BlockingPool

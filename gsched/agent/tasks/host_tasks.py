@@ -48,7 +48,7 @@ OF_HOST = (
 
 
 class HostTasks:
-    """Those of the attempts of `executor`, whose files lie in `folder(key)`."""
+    """The tasks of the attempts of `executor`, whose files lie in `folder(key)`."""
 
     def __init__(
         self,

@@ -61,13 +61,13 @@ class Load:
         self._own += size
 
     def passed_on(self) -> Load:
-        """It is another's to end now."""
+        """Leave it to another to end this load."""
         other = Load(self._loads, self._uid)
         other._own, self._own = self._own, 0
         return other
 
     def end(self) -> None:
-        """It is given back."""
+        """Give back what was taken of the user's share."""
         self._loads[self._uid] -= self._own
         self._own = 0
         if not self._loads[self._uid]:

@@ -138,7 +138,7 @@ class TaskLaunch:
         """Those that are on their way."""
 
     def unended(self) -> list[LaunchedTask]:
-        """Those whose end has not been told."""
+        """Tasks whose end has not been told."""
         return [task for task in self._tasks if not task.has_ended]
 
     async def run(self) -> bool:

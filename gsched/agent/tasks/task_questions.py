@@ -36,7 +36,7 @@ class TaskQuestions:
         self._connected.set()
 
     def end(self) -> None:
-        """It is over: what was asked in it is asked again in the next one."""
+        """The session is over: what was asked in it is asked again in the next one."""
         self._connected.clear()
         for waiting in self._waiting.values():
             if not waiting.done():

@@ -14,7 +14,9 @@ from gsched.wire.calls.transports import way_to_master
 
 
 def connect(envdir: str | None) -> Client:
-    """It says once on standard error that it waits. Raises BadRequest, and what `way_to_master` raises."""
+    """A client of the master. While it waits for one, it says so once on standard error. Raises BadRequest, and what
+    `way_to_master` raises.
+    """
 
     def waiting(silent: str) -> None:
         click.echo(f"gsched: {silent} is not responding. Please wait ...", err=True)

@@ -125,7 +125,7 @@ def revoke(tls_dir: str, host: str, day: str) -> Path:
 
 
 def missing_hosts(tls_dir: str, hosts: Sequence[str]) -> list[str]:
-    """Those of the hosts that have no certificate in the folder."""
+    """The hosts that have no certificate in the folder."""
     return [host for host in hosts if not os.path.lexists(certificate_file(tls_dir, host))]
 
 

@@ -58,7 +58,7 @@ class GpuLockFolders:
 
 
 def places(*, is_shared: bool) -> GpuLockFolders:
-    """Those of this machine, for this process of a shared cluster or of a private one, whoever's that is."""
+    """Folders of locks on this machine, for this process of a shared cluster or of a private one, whoever's that is."""
     # Root of a user namespace is not root: there the machine's folders are nobody's.
     is_root = is_shared and os.geteuid() == 0 and os.stat(os.path.dirname(ROOTS_FOLDER)).st_uid == 0
     return GpuLockFolders(default_folder(), ROOTS_FOLDER, is_root)

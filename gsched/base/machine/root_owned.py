@@ -36,7 +36,7 @@ def who_may_change(path: str, seen: set[str] | None = None) -> AnyText:
 
 
 def problem_of(path: str, status: os.stat_result) -> AnyText:
-    """The same of one file, folder or link by itself; `status` is what lstat(2) says of it."""
+    """As `who_may_change`, for one file, folder or link by itself; `status` is what lstat(2) says of it."""
     if status.st_uid != 0:
         return coded("owner.other", path, status.st_uid)
     if stat.S_ISLNK(status.st_mode):

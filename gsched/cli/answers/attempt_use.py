@@ -18,7 +18,7 @@ from gsched.model.views.view import JobHistory
 
 @dataclass(slots=True)
 class AttemptUse:
-    """Of one attempt."""
+    """What one attempt used, and what it held."""
 
     attempt: int
     usage: Usage | None = None

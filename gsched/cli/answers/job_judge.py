@@ -34,7 +34,7 @@ class JobJudge:
 
     @functools.cached_property
     def prices(self) -> Prices:
-        """Of the cluster."""
+        """The cluster's prices of GPU hours and energy."""
         found = {name: read_price(self._parameters[name]) for name in (GPU_HOUR, KWH) if name in self._parameters}
         gpu_hour, kwh = found.get(GPU_HOUR), found.get(KWH)
         return Prices(
@@ -82,7 +82,7 @@ class JobJudge:
                     yield judged_view(view, self._now, self.prices, self._min_run_s)
 
     def unfinished(self, ids: tuple[int, ...]) -> Iterator[JudgedJob]:
-        """Those of these jobs that gjobs knows."""
+        """Of these jobs, those that gjobs knows: unfinished, or finished not long ago."""
         for view in self._session.client.jobs(JobFilter(ids=ids, user="all", finished=True)):
             yield judged_view(view, self._now, self.prices, self._min_run_s)
 

@@ -17,7 +17,9 @@ from gsched.dialect.spec_values import ValueContext
 
 
 def surroundings(call: Call) -> ValueContext:
-    """Those of the call. A size limit without a unit is in LSF_UNIT_FOR_LIMITS, MB where nobody says."""
+    """Where a submission comes from, as of the call. A size limit without a unit is in LSF_UNIT_FOR_LIMITS, MB where
+    nobody says.
+    """
     return ValueContext(
         cwd=call.cwd,
         now=time.time(),

@@ -155,7 +155,7 @@ def is_pattern(word: str) -> bool:
 
 
 def matching(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that match `gpu*` or `gpu[01-16,20]`: `*` any text, `[]` a number. Raises BadRequest."""
+    """The `names` that match `gpu*` or `gpu[01-16,20]`: `*` any text, `[]` a number. Raises BadRequest."""
     pieces = re.split(r"(\*|\[[^\[\]]*\])", pattern)
     text, ranges = "", list[list[_Range]]()
     for piece in pieces:

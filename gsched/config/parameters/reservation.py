@@ -31,7 +31,7 @@ def reservation(text: str) -> int:
 
 
 def reservation_text(jobs: int) -> str:
-    """The same as it is written in lsb.queues."""
+    """The RESERVATION of a queue as it is written in lsb.queues."""
     if jobs < 2:
         return "easy" if jobs else "none"
     return "conservative" if jobs == CONSERVATIVE_JOBS else f"conservative[{jobs}]"

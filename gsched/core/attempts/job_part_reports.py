@@ -37,7 +37,7 @@ BUSY = "gpu.device_busy"
 
 
 def part_started(job: JobRecord, host: str, decision: Decision) -> None:
-    """It is open; the last one lets the job start."""
+    """A part is open; when it is the last one, the job is started."""
     if not is_part(job, host) or host in job.open_parts or host in job.ended_parts:
         return
     decision.record(JobPartStarted(at=decision.now, job_id=job.job_id, attempt=job.attempt, host=host))
@@ -48,7 +48,7 @@ def part_started(job: JobRecord, host: str, decision: Decision) -> None:
 
 
 def part_ended(job: JobRecord, report: AttemptEnded, decision: Decision) -> None:
-    """Of a job that has not ended: asked for or not, in vain or not."""
+    """A part of a job that has not ended has ended or failed to open, whether that was asked for or not."""
     host, result = report.host, report.result
     if host in job.ended_parts:
         return
@@ -88,7 +88,7 @@ def _end_without(job: JobRecord, host: str, why: AnyText, keyword: str, decision
 
 
 def part_ended_late(job: JobRecord | None, report: AttemptEnded, decision: Decision) -> None:
-    """Of a job that has ended, or gone on without it."""
+    """A part has ended whose job has ended before, or has gone on without it."""
     if job is not None and has_code(report.result.problem, BUSY):
         note(job, coded("note.on_host", report.attempt, report.host, report.result.problem), decision)
     if job is None or job.attempt != report.attempt or job.state not in FINISHED:

@@ -20,7 +20,7 @@ def keep_orphaned(state: ClusterState, seen: Observation, host: str, key: Attemp
 
 
 def drop_orphaned(state: ClusterState, seen: Observation, host: str, key: AttemptKey) -> None:
-    """It is over there."""
+    """The orphaned attempt is over on its host."""
     if seen.unaccounted.pop(key, None) is not None:
         state.ledger.host(host).give(key)
         state.touched_hosts.add(host)

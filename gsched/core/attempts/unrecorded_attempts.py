@@ -103,7 +103,9 @@ def hold_back(host: str, key: AttemptKey, decision: Decision) -> None:
 
 
 def unrecorded_ended(seen: Observation, report: AttemptEnded, decision: Decision) -> None:
-    """It holds nothing any more. Its agent keeps the result, unless nobody wants it or its number is another job's."""
+    """The unrecorded attempt has ended and holds nothing any more. Its agent keeps the result, unless nobody wants it
+    or its number is another job's.
+    """
     state = decision.state
     key = (report.job_id, report.attempt)
     drop_orphaned(state, seen, report.host, key)

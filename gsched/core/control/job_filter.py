@@ -69,7 +69,7 @@ def name_looks(wanted: JobFilter, spec: JobSpec) -> int:
 
 
 def name_weight(wanted: JobFilter, spec: JobSpec) -> int:
-    """The same in steps of a turn (gsched.core.command_turns), beside that of looking at the job."""
+    """Cost of the filter's name in steps of a turn (gsched.core.command_turns), beside that of looking at the job."""
     return name_looks(wanted, spec) // LOOKS_OF_STEP
 
 

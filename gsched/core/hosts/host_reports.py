@@ -151,7 +151,7 @@ class HostReports:
         self._state.touched_hosts.add(name)
 
     def observe_all(self, config: ClusterConfig) -> None:
-        """The same for all hosts, configured or still in use."""
+        """As `observe`, for all hosts, configured or still in use."""
         for name in {*config.hosts, *self._state.ledger.hosts}:
             self.observe(config, name)
         forget_others(config, self._observations.of)

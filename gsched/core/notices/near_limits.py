@@ -28,7 +28,7 @@ _NEWS = (JobStarted, JobModified, JobSwitched, JobResumed)
 
 
 class NearLimits:
-    """Those of all jobs."""
+    """When each job comes near its run limit or termination time."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

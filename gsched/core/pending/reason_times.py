@@ -30,7 +30,7 @@ class ReasonTimes:
         return self.earlier.get(waiting, self.last_cycle)
 
     def after(self, now: float, found: Collection[WaitingClass], shown: Iterable[WaitingClass]) -> ReasonTimes:
-        """Those after a cycle at `now` that found the reasons of `found`, where those of `shown` are shown."""
+        """The times after a cycle at `now` that found the reasons of `found`, where those of `shown` are shown."""
         return ReasonTimes(now, {waiting: self.of(waiting) for waiting in shown if waiting not in found})
 
 

@@ -39,7 +39,7 @@ class JobNames:
             found.enter(number, name)
 
     def leave(self, number: int, user: str, name: str) -> None:
-        """It has it no longer."""
+        """The job no longer has this name."""
         found = self._users.get(user) if name else None
         if found is not None and found.leave(number, name):
             del self._users[user]

@@ -29,7 +29,7 @@ _RUN_LIMIT = "TERM_RUNLIMIT"
 
 
 class KnownTimes(msgspec.Struct, array_like=True):
-    """Of one kind."""
+    """Run times of the finished jobs of one kind."""
 
     user: str
     queue: str
@@ -56,7 +56,7 @@ class KnownTimes(msgspec.Struct, array_like=True):
 
 
 class RunTimes:
-    """Of all kinds."""
+    """Run times of finished jobs, by kind."""
 
     def __init__(self, known: Iterable[KnownTimes] = ()) -> None:
         self._known = {each.kind: each for each in known}

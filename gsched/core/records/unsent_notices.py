@@ -37,7 +37,7 @@ class UnsentNotices:
         self._users[notice.user] = self._users.get(notice.user, 0) + 1
 
     def remove(self, notice_id: str) -> Notice | None:
-        """It is over. None where it was before."""
+        """Remove a notice that is over and return it; None where it was removed before."""
         notice = self._all.pop(notice_id, None)
         if notice is None:
             return None
@@ -56,7 +56,7 @@ class UnsentNotices:
             self.remove(notice_id)
 
     def of_host(self, host: str) -> tuple[Notice, ...]:
-        """Those that the agent of the host is to send."""
+        """Notices that the agent of the host is to send."""
         return tuple(self._hosts.get(host, {}).values())
 
     def count_of(self, user: str) -> int:

@@ -95,7 +95,7 @@ class Observation:
             self.roll.away.add(self.host)
 
     def give_up(self) -> None:
-        """It has been away for too long."""
+        """Count the host as lost: it has been away for too long."""
         self.lost = True
         self.roll.away.discard(self.host)
 

@@ -255,7 +255,7 @@ def _preempt(state: ClusterState, job: JobRecord, event: JobSuspended) -> None:
 
 
 def resumed(state: ClusterState, event: JobResumed) -> None:
-    """It goes on."""
+    """The suspended job goes on."""
     array = state.arrays.get(event.job_id)
     if array is not None:
         _rearranged(state, array, stopped_by="")

@@ -23,7 +23,7 @@ def made(state: ClusterState, event: JobNoticeMade) -> None:
 
 
 def settled(state: ClusterState, event: JobNoticeSettled) -> None:
-    """It was sent, or is given up; the job may be forgotten by now."""
+    """The notice was sent, or is given up; the job may be forgotten by now."""
     state.notices.remove(event.notice_id)
     job = state.jobs.get(event.job_id)
     if event.problem and job is not None:

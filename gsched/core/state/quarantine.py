@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def set_aside(state: ClusterState, job_id: int, reason: str) -> None:
-    """It is neither scheduled nor shown as a job; later events of it are passed over."""
+    """Put a job into quarantine: it is neither scheduled nor shown as a job; later events of it are passed over."""
     state.next_job_id = max(state.next_job_id, array_of(job_id) + 1)
     if job_id in state.quarantined or array_of(job_id) in state.quarantined:
         return

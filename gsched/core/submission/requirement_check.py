@@ -100,7 +100,7 @@ RequirementError or BadRequest."""
 
 
 def lasting(warnings: Iterable[AnyText]) -> list[AnyText]:
-    """Those of a job's warnings that are not about its requirement: another judgement does not take them back."""
+    """The warnings of a job that are not about its requirement: another judgement does not take them back."""
     return [text for text in warnings if not is_of_requirement(text)]
 
 

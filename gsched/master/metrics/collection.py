@@ -28,7 +28,7 @@ class Collection:
         self._problem = problem
 
     def families(self, pace: Pace) -> Iterator[Metric]:
-        """Those of gsched, then those of the process (processor time, memory, open files) and of Python."""
+        """Families of gsched, then those of the process (processor time, memory, open files) and of Python."""
         config = self._board.config
         moment = Moment(
             version=__version__,

@@ -34,7 +34,7 @@ class JobCounts:
 
 
 def count_jobs(board: Board, pace: Pace) -> JobCounts:
-    """Of this moment, however long it takes."""
+    """Counts of jobs at this moment, however long the counting takes."""
     counts = JobCounts()
     arrays, jobs = board.records(JobFilter())
     alike: dict[int, str] = {}

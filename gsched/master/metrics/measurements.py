@@ -42,7 +42,7 @@ class Histogram:
 
 
 class Measurements:
-    """Of one master since its start."""
+    """What one master has measured of itself since its start."""
 
     def __init__(self) -> None:
         self.cycles = Histogram(CYCLE_BOUNDS_S)

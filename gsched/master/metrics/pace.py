@@ -21,7 +21,9 @@ LOOK_EVERY = 32
 
 
 class Pace:
-    """Of one thread. A page of some thousand series is made without a rest that anybody would notice."""
+    """Makes one thread work in short slices with rests between them. A page of some thousand series is made without a
+    rest that anybody would notice.
+    """
 
     def __init__(
         self, used: Callable[[], float] = time.thread_time, sleep: Callable[[float], None] = time.sleep

@@ -141,8 +141,8 @@ def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
 
 
 def accounts_of(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
-    """Of the jobs of these rows, in their order, with all that is known of them; of arrays those of their elements that
-    were never started.
+    """Accounts of the jobs of these rows, in their order, with all that is known of them; of arrays those of their
+    elements that were never started.
     """
     told: dict[int, list[EventRecord]] = {}
     for record in store.events_of_jobs((row.job_id for row in rows), _KINDS):

@@ -57,7 +57,7 @@ class Untouched(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def allocation(self) -> Allocation | None:
-        """It holds nothing."""
+        """None: a job that nobody has touched holds nothing."""
         return None
 
     def view(self) -> JobView:

@@ -9,7 +9,7 @@ _HOUR_S = 3600.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a cluster; None: it has none."""
+    """Prices of a cluster; None: it has none."""
 
     gpu_hour: float | None = None
     """GPU_HOUR_PRICE: of a GPU that is held for an hour; of a shared one the part that is held."""
@@ -32,7 +32,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(prices: Prices, gpu_s: float, energy_j: float | None) -> Cost:
-    """Of so many seconds of GPUs, and so much energy."""
+    """What so many seconds of GPUs, and so much energy, cost."""
     gpu_time = None if prices.gpu_hour is None else prices.gpu_hour * gpu_s / _HOUR_S
     energy = None if prices.kwh is None or energy_j is None else prices.kwh * energy_j / J_PER_KWH
     priced = [part for price, part in ((prices.gpu_hour, gpu_time), (prices.kwh, energy)) if price is not None]

@@ -22,7 +22,7 @@ class GpuSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gpu_seconds(allocation: Allocation | None, uses: Sequence[GpuUsage]) -> GpuSeconds:
-    """Of one attempt that held this. What is used beyond a part of a GPU that was held does not count."""
+    """GPU seconds of one attempt that held this. What is used beyond a part of a GPU that was held does not count."""
     shares = (
         {}
         if allocation is None
@@ -40,7 +40,7 @@ def gpu_seconds(allocation: Allocation | None, uses: Sequence[GpuUsage]) -> GpuS
 
 
 def together(several: Sequence[GpuSeconds]) -> GpuSeconds:
-    """Of all attempts of a job that had GPUs."""
+    """The sum over all attempts of a job that had GPUs."""
     energies = [each.energy_j for each in several]
     known = [energy for energy in energies if energy is not None]
     return GpuSeconds(

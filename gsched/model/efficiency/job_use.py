@@ -83,7 +83,7 @@ class JudgedGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most_percent(self) -> float | None:
-        """The same if it computed whenever nobody looked."""
+        """The share of the time in which it computed, at the most: as if it had whenever nobody looked."""
         if self.percent is None or self.run_s <= 0.0:
             return None
         return min(100.0, (self.percent * self.use.covered_s + 100.0 * self.unseen_s) / self.run_s)
@@ -95,7 +95,7 @@ class JudgedGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_unused(self) -> bool:
-        """It never computed, and no memory of it was ever held: nobody would have missed it, for certain."""
+        """Whether it never computed, and no memory of it was ever held: nobody would have missed it, for certain."""
         most_mib, no_process_s = self.use.mem_max_mib, self.use.no_process_s
         has_no_process = no_process_s is None or no_process_s >= SEEN * self.use.covered_s
         return self.never_computed and most_mib is not None and most_mib <= 0.0 and has_no_process
@@ -147,7 +147,7 @@ class JobUse(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_percent(self) -> float | None:
-        """Of its slots."""
+        """Processor time in percent of what its slots allow."""
         return None if self.cores is None or not self.asked.slots else 100.0 * self.cores / self.asked.slots
 
     @property
@@ -158,13 +158,13 @@ class JobUse(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def time_percent(self) -> float | None:
-        """Of its run limit."""
+        """Run time in percent of its run limit."""
         limit_s = self.asked.run_limit_s
         return None if not limit_s else 100.0 * self.run_s / limit_s
 
 
 def ended_use(asked: AskedOf, result: AttemptResult) -> JobUse:
-    """That of a job that is over."""
+    """What a job that is over asked for and used."""
     return JobUse(
         asked=asked,
         usage=result.usage,
@@ -176,7 +176,7 @@ def ended_use(asked: AskedOf, result: AttemptResult) -> JobUse:
 
 
 def running_use(asked: AskedOf, usage: Usage | None, run_s: float) -> JobUse:
-    """That of a job that runs."""
+    """What a job that runs asked for and has used so far."""
     used = usage or Usage()
     return JobUse(
         asked=asked, usage=used, run_s=run_s, is_over=False, is_done=False, is_cpu_known=used.sampled_at is not None

@@ -33,7 +33,7 @@ class CurvePoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class GpuCurve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Of one GPU. Point n covers `step_s` seconds from `since` (UTC seconds) + n * `step_s` on."""
+    """The use of one GPU over time. Point n covers `step_s` seconds from `since` (UTC seconds) + n * `step_s` on."""
 
     uuid: str
     index: int

@@ -84,8 +84,8 @@ _LEAST_TO_MOST = (IdleKind.FAKED, IdleKind.STOPPED, IdleKind.HELD, IdleKind.NO_P
 
 
 def of_job(gpus: Sequence[GpuIdleness], devices: int) -> JobIdleness | None:
-    """That of a job that holds so many devices; None where one of them is unknown. `kind` is empty, and `idle_s` 0, as
-    long as one of them works.
+    """Idleness of a job that holds so many devices; None where one of them is unknown. `kind` is empty, and `idle_s` 0,
+    as long as one of them works.
     """
     if not devices or len(gpus) < devices or not all(gpu.is_known for gpu in gpus):
         return None

@@ -122,7 +122,7 @@ class JobGpuUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_job(uses: Sequence[GpuUsage], devices: int) -> JobGpuUse:
-    """Those of a job that holds so many devices."""
+    """What a job that holds so many devices makes of them."""
     if not uses or len(uses) < devices:
         return JobGpuUse()
     return JobGpuUse(

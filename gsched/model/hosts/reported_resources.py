@@ -73,7 +73,7 @@ def provided(name: str) -> Resource | None:
 
 
 def gpu_names_in(text: str) -> frozenset[str]:
-    """Those of GPUs that a requirement names, or may name."""
+    """Resources of GPUs that a requirement names, or may name."""
     return frozenset(name for name in _NAMED.findall(text) if provided(name) is not None)
 
 

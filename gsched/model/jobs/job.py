@@ -306,7 +306,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def failed_by_itself(self) -> bool:
-        """It has run and gone wrong, and nobody has ended it."""
+        """Whether it has run and gone wrong, and nobody has ended it."""
         return self.started and not self.succeeded and not self.term_reason
 
 

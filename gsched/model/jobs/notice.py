@@ -101,7 +101,7 @@ def event_text(event: str) -> CodedText:
 
 
 def not_sent(event: str, way: str, problem: AnyText) -> CodedText:
-    """That the notice of that event was not sent, and why."""
+    """The note that the notice of that event was not sent, and why."""
     return coded("note.notice_not_sent", event_text(event), way, problem)
 
 

@@ -166,7 +166,7 @@ def usable_by_claim(gpus: Mapping[str, Gpu]) -> dict[str, tuple[Gpu, ...]]:
 
 
 def whole_gpus(gpus: Mapping[str, Gpu]) -> Iterator[Gpu]:
-    """Those that are no parts of others."""
+    """The GPUs that are no parts (MIG) of others."""
     return (gpu for gpu in gpus.values() if not isinstance(gpu, GpuPart))
 
 

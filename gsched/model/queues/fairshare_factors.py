@@ -35,7 +35,7 @@ turns within one cycle, when nobody's use has grown yet, and too little to disto
 
 
 def factors_of(stated: Mapping[str, float], queue: Queue | None, gpu_hosts: Collection[str]) -> FairshareFactors:
-    """Those in force in the queue, or, with None, in one that runs jobs on all hosts and states none.
+    """The factors in force in the queue, or, with None, in one that runs jobs on all hosts and states none.
 
     `stated`: fields that lsb.params sets; `gpu_hosts`: the hosts that have GPUs.
     """

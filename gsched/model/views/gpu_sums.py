@@ -11,7 +11,7 @@ MOST_WEEKS = 520
 
 
 class GpuSumsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which jobs, by what, and in which weeks."""
+    """What is asked: sums of which jobs, by what, and in which weeks."""
 
     jobs: AccountFilter = AccountFilter()
     """Its numbers and its `completed` do not count."""
@@ -21,7 +21,9 @@ class GpuSumsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuSums(msgspec.Struct, frozen=True, gc=False):
-    """Of jobs with GPUs that ended in one week. Seconds are those of GPUs; of a shared one the part that was held."""
+    """Sums over jobs with GPUs that ended in one week. Seconds are those of GPUs; of a shared one the part that was
+    held.
+    """
 
     week: int
     """Place among the weeks that were asked for."""

@@ -190,7 +190,7 @@ class CycleCounts:
 
     @property
     def base(self) -> HeldCounts:
-        """Of the started jobs; counted here once if the core has not kept it, and only if a limit asks."""
+        """Counts of the started jobs; counted here once if the core has not kept it, and only if a limit asks."""
         if self._base is None:
             self._base = LimitCounts(self._snapshot.limits, self._snapshot.running.values()).held
         return self._base

@@ -36,7 +36,7 @@ class Units:
             self.number = {host: number for number, (_, members) in enumerate(self._units) for host in members}
 
     def denied(self, numbers: Iterable[int], why: UnitDenial) -> dict[int, Reason]:
-        """Those of the units that cannot be had with all their hosts, and why; none without cu[excl]."""
+        """The units that cannot be had with all their hosts, and why; none without cu[excl]."""
         found: dict[int, Reason] = {}
         for number in dict.fromkeys(numbers) if self._whole else ():
             name, members = self._units[number]
@@ -48,7 +48,7 @@ class Units:
         return found
 
     def whole(self, allocation: Allocation) -> Allocation:
-        """The same with the other hosts of its units, if it is to have these for itself."""
+        """The allocation, with the other hosts of its units if the job is to have these for itself."""
         if not self._whole or self.number is None:
             return allocation
         own = {part.host for part in allocation.hosts}

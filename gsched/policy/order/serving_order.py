@@ -118,7 +118,7 @@ class ServingOrder:
         return list(owed)
 
     def close(self) -> None:
-        """It is over: what of it holds on to each other lets go."""
+        """End it, and break its reference cycles, so that memory is freed at once."""
         for kinds in self._kinds.values():
             for kind in kinds.values():
                 kind.close()

@@ -77,7 +77,7 @@ def of_alternative(name: str, reasons: Iterable[PendingReason]) -> Iterator[Pend
 
 
 def not_yet(name: str, delay_s: float) -> PendingReason:
-    """That an alternative does not count yet."""
+    """The reason that an alternative does not count yet."""
     return PendingReason(coded("pending.alternative_later", name, delay_s))
 
 

@@ -284,7 +284,7 @@ def _fill(
 
 
 def short_of(term: DemandTerm, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:
-    """That `least` slots are wanted and only `taken` could be had, on so many hosts."""
+    """The reason that `least` slots are wanted and only `taken` could be had, on so many hosts."""
     spreads = term.is_tiled or term.is_striped or term.block > 1
     text = TOO_FEW_HOSTS if spreads or term.same or term.cu is not None else TOO_FEW_SLOTS
     code = "numbers.had_on_host" if hosts == 1 else "numbers.had_on_hosts"

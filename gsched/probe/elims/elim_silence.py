@@ -29,7 +29,7 @@ class Silence:
         self._heard: dict[str, _Heard] = {}
 
     def started(self, elim: str, now: float) -> None:
-        """It runs, and has not reported since."""
+        """Note that the elim runs and has not reported since."""
         self._heard[elim] = _Heard(now, None)
 
     def reported(self, elim: str, reports: Iterable[Report], now: float) -> None:
@@ -39,7 +39,7 @@ class Silence:
         self._heard[elim] = _Heard(now, frozenset(names) | ((before and before.names) or frozenset()))
 
     def ended(self, elim: str) -> None:
-        """It does not run: that is another matter."""
+        """Note that the elim does not run: then it is not silent."""
         self._heard.pop(elim, None)
 
     def notes(self, now: float, incomplete: Mapping[str, str]) -> tuple[CodedText, ...]:

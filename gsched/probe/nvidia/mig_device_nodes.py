@@ -19,7 +19,7 @@ Capabilities = dict[tuple[int, int | None], tuple[int, int]]
 
 
 def capabilities(minor: int, proc: Path = PROC) -> Capabilities | None:
-    """Those of all instances that the GPU with this device minor could have; None where the kernel does not say."""
+    """Device nodes of all instances that the GPU with this minor could have; None where the kernel does not say."""
     major = _major(proc)
     try:
         lines = (proc / "driver" / _DRIVER / "mig-minors").read_text("ascii", "replace").splitlines()

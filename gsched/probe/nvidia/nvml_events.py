@@ -74,7 +74,7 @@ class Events:
 
     @property
     def unheard(self) -> AnyText:
-        """Of which GPUs nothing is heard, and why."""
+        """Which GPUs nothing is heard of, and why."""
         indexes: dict[AnyText, list[int]] = {}
         for uuid, why in self._refused.items():
             indexes.setdefault(why, []).append(self._registered.get(uuid, -1))

@@ -34,7 +34,7 @@ _MAX_LOOKS = 40
 
 
 class AttemptFollower:
-    """Of the attempts in `held`, by name; who puts one there calls `request` or `take_up`."""
+    """Follows the attempts in `held`, by name, to their ends; who puts one there calls `request` or `take_up`."""
 
     def __init__(  # noqa: PLR0913 - all that it works with
         self,

@@ -19,7 +19,7 @@ from gsched.run.supervisor import supervisor_signals
 
 
 class TaskOrders:
-    """Of the attempts in `held`, by name."""
+    """Orders of tasks for the attempts in `held`, by name."""
 
     def __init__(self, held: Mapping[str, Attempt], spool: Spool) -> None:
         self._held = held

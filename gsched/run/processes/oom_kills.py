@@ -22,12 +22,14 @@ def of_machine(path: str = VMSTAT) -> int:
 
 
 def of_group(folders: tuple[str, ...]) -> int:
-    """Of the control group in these folders, and of those below it."""
+    """Processes killed for want of memory in the control group in these folders, and of those below it."""
     return max((cgroup_files.figure(f"{folder}/memory.events", "oom_kill") for folder in folders), default=0)
 
 
 def of_job(folders: tuple[str, ...], risen: int, died_of: int) -> int:
-    """Of a job that has ended by that signal (0: by none), in whose time the machine's count has `risen`."""
+    """Processes killed for want of memory, of a job that has ended by that signal (0: by none), in whose time the
+    machine's count has `risen`.
+    """
     counted = of_group(folders)
     if counted:
         return counted

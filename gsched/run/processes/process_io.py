@@ -20,7 +20,9 @@ NOTHING: IoBytes = (0, 0, 0, 0)
 
 
 def read_io(pid: int | str) -> IoBytes | None:
-    """Of one process (`self`: this one). Of one that is gone it is nothing: its parent counts it. None: unknown."""
+    """Bytes that one process (`self`: this one) has read and written; of one that is gone none: its parent counts it.
+    None: unknown.
+    """
     try:
         with open(f"/proc/{pid}/io", "rb") as file:
             text = file.read()
@@ -34,7 +36,7 @@ def read_io(pid: int | str) -> IoBytes | None:
 
 
 def sum_io(pids: Iterable[int]) -> IoBytes | None:
-    """Of all of them; None when one of them is unknown."""
+    """Input and output of all of them; None when one of them is unknown."""
     total = NOTHING
     for pid in pids:
         found = read_io(pid)

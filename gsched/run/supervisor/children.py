@@ -77,7 +77,7 @@ class Children:
                 self._statuses[pid] = status
 
     def tree(self) -> list[process_tree.Process]:
-        """Those that live, now."""
+        """The descendants that live now."""
         found = process_tree.descendants(os.getpid(), process_tree.scan())
         return process_tree.joined(found, self.group.pids()) if self.group is not None else found
 

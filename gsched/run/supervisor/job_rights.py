@@ -27,7 +27,7 @@ _TOLD = ("LS_JOBPID", "LSB_JOBRES_PID", "LSB_JOBEXIT_STAT", "LSB_JOBPEND")
 
 
 class JobRights:
-    """Of one order."""
+    """As whom the processes of one order run."""
 
     __slots__ = ("_granted", "_site", "_site_environment", "user")
 

@@ -79,7 +79,9 @@ class Refusal(OSError):
 
 
 class AttemptOpening:
-    """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
+    """Opens folder, streams and limits of one attempt. `note(text)` takes down what is not as it was asked for and
+    keeps no job from running.
+    """
 
     def __init__(self, folder: str, settings: SupervisorSettings, note: Callable[[AnyText], None]) -> None:
         self._order: Order

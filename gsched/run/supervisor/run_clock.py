@@ -11,7 +11,9 @@ import time
 
 
 class RunClock:
-    """Of one job; times are in seconds, and 0 is when `begin` was called."""
+    """How long one job has run, without the time it was stopped; times are in seconds, and 0 is when `begin` was
+    called.
+    """
 
     def __init__(self) -> None:
         self._began = 0.0

@@ -46,7 +46,7 @@ class _Task:
 
 
 class Tasks:
-    """Of one attempt, in whose `folder` they are ordered. `tell()` tells the agent of news."""
+    """The tasks of one attempt, in whose `folder` they are ordered. `tell()` tells the agent of news."""
 
     def __init__(
         self,

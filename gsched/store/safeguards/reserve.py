@@ -19,7 +19,7 @@ LEAST_ROOM = 8 << 20
 
 
 class DiskReserve:
-    """That of the store in this folder."""
+    """Room on disk that is kept for the store in this folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESERVE_NAME

@@ -28,7 +28,7 @@ Conditions = Iterator[ColumnElement[bool]]
 
 
 def of_histories(wanted: HistoryQuery) -> Conditions:
-    """Of jobs whose histories are wanted; their numbers are another condition."""
+    """The condition on rows of jobs whose histories are wanted; their numbers are another condition."""
     yield from _of_jobs(wanted.jobs)
     yield from within(job.c.submitted_at, wanted.submitted)
     yield from within(job.c.dispatched_at, wanted.dispatched)
@@ -98,7 +98,7 @@ def _by_end(users: Sequence[str], projects: Sequence[str]) -> str:
 
 
 def of_accounts(wanted: AccountFilter) -> Conditions:
-    """Of finished jobs that are accounted for; their numbers are another condition."""
+    """The condition on rows of finished jobs that are accounted for; their numbers are another condition."""
     yield job.c.state.in_(wanted.states or sorted(FINISHED))
     for column, names in ((job.c.user, wanted.users), (job.c.queue, wanted.queues), (job.c.project, wanted.projects)):
         if names:
@@ -113,12 +113,14 @@ def of_accounts(wanted: AccountFilter) -> Conditions:
 
 
 def tell_all_of_gpus() -> list[ColumnElement[bool]]:
-    """Of jobs with GPUs whose rows say what they made of them: of one attempt, written since step 5."""
+    """The condition on rows of jobs with GPUs that tell of all their use: of one attempt, written since step 5."""
     return [job.c.traits == 0, job.c.gpus > 0.0, job.c.gpu_seen_s.is_not(None), job.c.dispatched_at.is_not(None)]
 
 
 def do_not_tell_of_gpus() -> list[ColumnElement[bool]]:
-    """Of the other jobs that may have had GPUs, in an earlier attempt perhaps. Rows of arrays stand for no such job."""
+    """The condition on rows of the other jobs that may have had GPUs, in an earlier attempt perhaps. Rows of arrays
+    stand for no such job.
+    """
     had = or_(job.c.gpus.is_(None), job.c.gpus > 0.0, job.c.traits != 0)
     is_array = job.c.traits.op("&")(ARRAY) != 0
     untold = or_(job.c.traits.is_(None), job.c.traits != 0, job.c.gpu_seen_s.is_(None), job.c.gpus.is_(None))

@@ -49,7 +49,7 @@ class BulkCalls:
         return self._changed(*methods, request, done, may_repeat=request.action in REPEATED)
 
     def modify(self, request: scheduler_pb2.ModifyRequest, done: list[Control]) -> list[Control]:
-        """The same of other values for jobs."""
+        """Change values of jobs, in parts."""
         methods = (self._administration.ModifyInParts, self._administration.Modify)
         return self._changed(*methods, request, done, may_repeat=True)
 

@@ -60,7 +60,7 @@ class Catalogue:
             yield from _accounts(reply)
 
     def few_accounts(self, wanted: AccountFilter, most: int, *, jobs: bool = False) -> list[Account] | None:
-        """The same unless there are more jobs than `most`: None, which costs no more than so many."""
+        """As `accounts`, unless there are more jobs than `most`: None, which costs no more than so many."""
         request = catalogue_pb2.AccountsRequest(jobs=jobs, brief=not jobs, most=most)
         fill(request.filter, wanted)
         replies = list(self._stream(self._stub.Accounts, request))

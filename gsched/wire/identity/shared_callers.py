@@ -74,7 +74,7 @@ class ServedNames:
         return ProvenCaller(user, believed and user in config.administrators, host, way)
 
     async def still(self, caller: ProvenCaller, host: str) -> ProvenCaller:
-        """The same in the middle of a call that goes on. Raises PermissionDenied."""
+        """As `admit`, in the middle of a call that goes on. Raises PermissionDenied."""
         try:
             found = await self.admit(caller.user, host, caller.way)
         except UnknownUser:

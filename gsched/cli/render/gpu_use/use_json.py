@@ -144,7 +144,7 @@ def _spread(spread: Spread, unit: int) -> list[float]:
 
 
 def energy_of(uses: Sequence[GpuUsage], devices: int) -> float | None:
-    """Of all of so many devices; None when it is unknown of one."""
+    """Energy of so many devices together; None when it is unknown of one."""
     return _rounded(of_job(uses, devices).energy_j)
 
 

@@ -17,7 +17,7 @@ _MIB = 1 << 20
 
 @dataclass(slots=True)
 class KnownSum:
-    """Of those jobs of which it is known."""
+    """A sum over those jobs of which the value is known."""
 
     jobs: int = 0
     total: float = 0.0
@@ -35,7 +35,7 @@ class KnownSum:
 
 @dataclass(slots=True)
 class GpuUseSummary:
-    """Of all jobs that had GPUs."""
+    """What all jobs that had GPUs made of them."""
 
     jobs: int = 0
     energy_j: KnownSum = field(default_factory=KnownSum)

@@ -62,7 +62,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job_id(self) -> int:
-        """Of an element: its array's."""
+        """The job's number; of an element that of its array."""
         return array_of(self.view.job_id)
 
     @property
