@@ -19,7 +19,9 @@
  *   gpu.0.recovery=1               the recovery action that the driver wants; absent: it does not say
  *   gpu.0.power_limit_mw=          the most power that it may draw; absent: it does not say
  *   gpu.0.energy_mj=               its counter of energy; absent: it has none
- *   gpu.0.proc_util=PID:SM:MEM,... what its processes use; absent: it does not tell, empty: none has used it
+ *   gpu.0.proc_util=PID:SM:MEM,... what its processes use; absent or -: it does not tell, empty: none has used it
+ *   gpu.0.accounting=1             it keeps accounts of processes; gpu.0.accounts=PID:SM:MEM:MAX_BYTES:MS:START_US,... what it
+ *        has of them: MS is 0 as long as one runs, `-` for a number that it does not tell
  *   gpu.0.nvlink_tx_kib= .nvlink_rx_kib= .pcie_tx_bytes= .pcie_rx_bytes=   counters; absent: it has none
  *   gpu.0.narrow=1                 they have 32 bits
  *   gpu.0.gpm=1                    it has GPM; gpu.0.gpm.2=60: its metric 2 is 60 between any two looks
@@ -452,7 +454,7 @@ EXPORT code nvmlDeviceGetProcessUtilization(device gpu, process_sample *list, un
     unsigned found = 0;
     unsigned long long now_us = (unsigned long long)(played_s() * 1e6);
     name_key(gpu, "proc_util", key, sizeof key);
-    if (!lookup(key, value, sizeof value)) return NOT_SUPPORTED;
+    if (!lookup(key, value, sizeof value) || strcmp(value, "-") == 0) return NOT_SUPPORTED;
     if (now_us <= since_us) return NOT_FOUND;
     for (char *rest, *part = strtok_r(value, ",", &rest); part; part = strtok_r(NULL, ",", &rest), found++) {
         if (found >= *count || !list) continue;
@@ -464,6 +466,65 @@ EXPORT code nvmlDeviceGetProcessUtilization(device gpu, process_sample *list, un
     code result = found > *count || !list ? INSUFFICIENT_SIZE : OK;
     *count = found;
     return result;
+}
+
+/* Accounting */
+
+typedef struct {
+    unsigned gpu, memory;
+    unsigned long long most, time_ms, start_us;
+    unsigned is_running, reserved[5];
+} account;
+#define ACCOUNTS 4000
+
+EXPORT code nvmlDeviceGetAccountingMode(device gpu, unsigned *mode) {
+    ENTER(gpu);
+    long found = of_gpu(gpu, "accounting", -1);
+    if (found < 0) return NOT_SUPPORTED;
+    *mode = (unsigned)found;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetAccountingBufferSize(device gpu, unsigned *size) {
+    ENTER(gpu);
+    *size = ACCOUNTS;
+    return OK;
+}
+
+/* The accounts from the first one on: process ids into `pids`, and that of `wanted`; how many there are. */
+static unsigned find_accounts(device gpu, unsigned *pids, unsigned most, unsigned wanted, account *found) {
+    char value[1024] = "";
+    unsigned count = 0;
+    text(gpu, "accounts", "", value, sizeof value);
+    for (char *rest, *part = strtok_r(value, ",", &rest); part; part = strtok_r(NULL, ",", &rest), count++) {
+        unsigned long long numbers[6];
+        for (int place = 0; place < 6; place++) {
+            numbers[place] = *part == '-' ? ~0ULL : strtoull(part, NULL, 10);
+            part += strcspn(part, ":");
+            part += *part == ':';
+        }
+        if (pids && count < most) pids[count] = (unsigned)numbers[0];
+        if (!found || numbers[0] != wanted) continue;
+        *found = (account){(unsigned)numbers[1], (unsigned)numbers[2], numbers[3], numbers[4], numbers[5], !numbers[4], {0}};
+    }
+    return count;
+}
+
+EXPORT code nvmlDeviceGetAccountingPids(device gpu, unsigned *count, unsigned *pids) {
+    ENTER(gpu);
+    if (of_gpu(gpu, "accounting", -1) < 0) return NOT_SUPPORTED;
+    unsigned found = find_accounts(gpu, pids, *count, 0, NULL);
+    code result = found > *count ? INSUFFICIENT_SIZE : OK;
+    *count = found;
+    return result;
+}
+
+EXPORT code nvmlDeviceGetAccountingStats(device gpu, unsigned pid, account *stats) {
+    ENTER(gpu);
+    if (of_gpu(gpu, "accounting", 0) != 1) return NOT_SUPPORTED;
+    memset(stats, 0, sizeof *stats);
+    find_accounts(gpu, NULL, 0, pid, stats);
+    return stats->start_us ? OK : NOT_FOUND;
 }
 
 static code clock_reasons(device gpu, unsigned long long *reasons) {

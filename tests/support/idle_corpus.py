@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gsched.agent.gpu_use.idle_clock import IdleClock
 from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.model.gpus.gpu_idle import IdleKind
+from gsched.model.gpus.gpu_use import ProcessUse
 
 CORPUS = Path(__file__).parent / "idle_curves.txt"
 STEP_S = 10.0
@@ -101,7 +102,7 @@ def _sample(values: dict[str, float | None], limit_w: float) -> UseSample:
         power_w=values["power"],
         power_limit_w=limit_w,
         mem_mib=values.get("mem", 0.0),
-        processes=None if processes is None else int(processes),
+        own=None if processes is None else tuple(ProcessUse(pid=pid) for pid in range(int(processes))),
     )
 
 

@@ -19,6 +19,7 @@ from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.base.clock import Clock
 from gsched.base.ids import attempt_name
+from gsched.base.machine.program_name import program_name
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleLimits
 from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage
 from gsched.model.ledgers.allocation import HostAllocation
@@ -116,13 +117,18 @@ class GpuUseRecorder:
         seen = await self._read({gpu.board for key in due for gpu in parts[key].gpus})
         owners = self._owners({each.pid for use in seen.values() for each in use.processes or ()}) if seen else {}
         hidden = {uuid for uuid, use in seen.items() if self._hidden.are_on(use)}
-        holders = Counter(gpu.uuid for part in self._holding().values() for gpu in part.gpus)
-        alone = {uuid for uuid, count in holders.items() if count == 1}
+        alone = self._held_by_one()
         still = self._running()
         for key in due:
             if key in still:  # else it has ended meanwhile, and has been summed up
                 self._add(key, parts[key], seen, owners, hidden=hidden, alone=alone)
                 self._set_due(key)
+        self._account(seen, owners)
+
+    def _held_by_one(self) -> Collection[str]:
+        """Devices that one attempt has for itself."""
+        holders = Counter(gpu.uuid for part in self._holding().values() for gpu in part.gpus)
+        return {uuid for uuid, count in holders.items() if count == 1}
 
     def _set_due(self, key: AttemptKey) -> None:
         pause_s = self._due[key][1] if key in self._due else min(FIRST_PAUSE_S, self.interval_s)
@@ -154,6 +160,7 @@ class GpuUseRecorder:
             self._totals[key] = kept or self._first(part, samples, now)
             self.judge_by(key, self._limits.pop(key, None))
             if not kept:
+                _name_processes(self._totals[key])
                 use_files.write(self._folder(key), self._totals[key])
                 return
         is_suspended = self._is_suspended(key)
@@ -162,7 +169,24 @@ class GpuUseRecorder:
                 totals.add(samples[totals.uuid], now, self.interval_s, is_suspended=is_suspended)
             else:
                 totals.idle.is_known = False
+        _name_processes(self._totals[key])
         use_files.write(self._folder(key), self._totals[key])
+
+    def _account(self, seen: Mapping[str, DeviceUse], owners: Mapping[int, str]) -> None:
+        """Tell all attempts, not those alone that are due, what the driver says of processes that have ended: it is
+        told once.
+        """
+        if not any(use.ended for use in seen.values()):
+            return
+        alone = self._held_by_one()
+        for key, totals in self._totals.items():
+            name = attempt_name(*key)
+            for each in totals:
+                use = seen.get(each.uuid)
+                if use is not None and use.ended:
+                    is_among_others = any(owners.get(one.pid) != name for one in use.processes or ())
+                    each.account(use.ended, are_own=each.uuid in alone and not is_among_others)
+            use_files.write(self._folder(key), totals)
 
     def _first(self, part: HostAllocation, samples: Mapping[str, UseSample], now: float) -> list[DeviceTotals]:
         """From now on; the first look tells where the counters stand, and nothing of a time before it."""
@@ -210,6 +234,8 @@ class GpuUseRecorder:
             self._totals[key] = use_files.read(self._folder(key))
         else:
             await self._last_look(key, part)
+        for totals in self._totals[key]:
+            totals.processes.all_ended()
         if self._totals[key]:
             use_files.pack_curves(self._folder(key), self._totals[key])
         return self.summary(key)
@@ -229,9 +255,17 @@ class GpuUseRecorder:
         except Exception:
             log.exception("the use of GPUs by attempt %s cannot be completed", attempt_name(*key))
             return
+        self._account(seen, {})
         for each in totals:
             if each.uuid in seen:
                 use = seen[each.uuid]
                 last = UseSample(energy_j=use.energy_j, counters=use.counters)
                 each.end(last, self._clock.now(), self.interval_s)
         use_files.write(self._folder(key), totals)
+
+
+def _name_processes(totals: Iterable[DeviceTotals]) -> None:
+    """Ask what the programs of processes are called, once, as long as they run."""
+    for each in totals:
+        for process in each.processes.unnamed():
+            process.name = program_name(process.pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gsched.agent.gpu_use.use_sample import UseSample
-from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
+from gsched.model.gpus.gpu_use import DeviceReadings, DeviceUse, ProcessUse
 
 
 def share_of(use: DeviceUse, own: Collection[int], *, is_alone: bool, are_hidden: bool) -> UseSample:
@@ -20,19 +20,11 @@ def share_of(use: DeviceUse, own: Collection[int], *, is_alone: bool, are_hidden
         return _beside_others(listed, mine)
     own_mib = _sum_mib(mine)
     return UseSample(
-        sm_percent=use.sm_percent,
+        **{name: getattr(use, name) for name in DeviceReadings.__struct_fields__},
         sm_peak=_peak(mine),
-        traffic_percent=use.traffic_percent,
         mem_mib=own_mib if mine and own_mib is not None else 0.0 if listed == () else use.used_mib,
-        power_w=use.power_w,
-        power_limit_w=use.power_limit_w,
-        energy_j=use.energy_j,
-        throttle=use.throttle,
-        counters=use.counters,
-        rates=use.rates,
-        profile=use.profile,
         device_mib=use.used_mib,
-        processes=None if listed is None else len(mine),
+        own=None if listed is None else tuple(mine),
     )
 
 
@@ -46,7 +38,7 @@ def _beside_others(listed: tuple[ProcessUse, ...] | None, mine: list[ProcessUse]
         sm_percent=min(100.0, sum(shares)) if is_told else None,
         sm_peak=_peak(mine),
         mem_mib=_sum_mib(mine),
-        processes=len(mine),
+        own=tuple(mine),
     )
 
 

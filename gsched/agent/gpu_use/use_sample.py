@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import msgspec
+from gsched.model.gpus.gpu_use import DeviceReadings, ProcessUse
 
 UNLISTED_MIB = 1024.0
 """So much memory in use on a device without a process is somebody's: the driver does not list who is there."""
 
 
-class UseSample(msgspec.Struct, frozen=True, kw_only=True):
-    """None: unknown."""
+class UseSample(DeviceReadings, frozen=True, kw_only=True):
+    """The readings are those of a device that the attempt has for itself, else what of them the driver tells apart.
+    None: unknown.
+    """
 
-    sm_percent: float | None = None
     sm_peak: float | None = None
     """The most that one of its processes used since the look before."""
-    traffic_percent: float | None = None
     mem_mib: float | None = None
-    power_w: float | None = None
-    power_limit_w: float | None = None
-    energy_j: float | None = None
-    """The device's counter, as long as the attempt has it for itself."""
-    throttle: int | None = None
-    """Why the clocks of a device that it has for itself are low; the same holds for what follows."""
-    counters: dict[str, float] = {}
-    rates: dict[str, float] = {}
-    profile: dict[str, float] = {}
+    """Of its processes."""
     device_mib: float | None = None
     """In use, by whomever."""
-    processes: int | None = None
-    """Of the attempt, on the device."""
+    own: tuple[ProcessUse, ...] | None = None
+    """Its processes on the device; None: nobody knows which they are."""
 
     @property
     def most_used(self) -> float | None:
@@ -38,4 +30,4 @@ class UseSample(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_no_process(self) -> bool:
         """No process of the attempt is on the device, and nothing speaks against that."""
-        return self.processes == 0 and (self.device_mib is None or self.device_mib < UNLISTED_MIB)
+        return self.own == () and (self.device_mib is None or self.device_mib < UNLISTED_MIB)

@@ -7,19 +7,24 @@ what nobody has looked at is a hole. A clock that was set back makes a sample th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import msgspec
 
 from gsched.agent.gpu_use.idle_clock import IdleClock
-from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
+from gsched.agent.gpu_use.process_totals import ProcessTotals
+from gsched.agent.gpu_use.timed_measure import TimedMeasure
+from gsched.agent.gpu_use.use_curve import UseCurve
 from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.model.gpus import clock_reasons
-from gsched.model.gpus.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage
+from gsched.model.gpus.gpu_use import ERRORS, PROFILE, TRAFFIC, GpuUsage, ProcessUse
 
 MOST_W = 10_000.0
 """No device takes more: a counter that says so is wrong."""
 MOST_MIB_S = 4e6
 """No device sends or receives more over its links."""
+MOST_SEEN = 0.95
+"""Of the time: what was seen less is not taken for the whole."""
 GAP = 3.0
 """From so many usual intervals on nobody has looked in between."""
 
@@ -69,6 +74,7 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
     counted_j: float | None = None
     by_power_j: float | None = None
     idle: IdleClock = msgspec.field(default_factory=IdleClock)
+    processes: ProcessTotals = msgspec.field(default_factory=ProcessTotals)
 
     def add(self, sample: UseSample, at: float, interval_s: float, *, is_suspended: bool = False) -> None:
         """A sample at `at` (UTC seconds); `interval_s`: the usual time between two. `is_suspended`: the attempt is, so
@@ -98,9 +104,10 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             percent = round(sample.sm_percent)
             self.sm_seconds[percent] = self.sm_seconds.get(percent, 0.0) + seconds
             self.idle_s += seconds if sample.sm_percent <= 0.0 else 0.0
-        if sample.processes is not None:
+        if sample.own is not None:
             self.listed_s += seconds
-            self.no_process_s += seconds if sample.processes == 0 else 0.0
+            self.no_process_s += 0.0 if sample.own else seconds
+            self.processes.add(sample.own, seconds)
         if sample.throttle is not None:
             self._add_throttling(sample.throttle, seconds)
 
@@ -121,8 +128,11 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
 
     @property
     def is_counting(self) -> bool:
-        """Whether a counter of the device stands where the next look can find how far it has come."""
-        return self.last_energy_j is not None or any(each.last is not None for each in self.counters.values())
+        """Whether the next look can find how far a counter of the device has come, or what it says of processes that
+        have ended.
+        """
+        is_metered = self.last_energy_j is not None or any(each.last is not None for each in self.counters.values())
+        return is_metered or self.processes.is_accounted
 
     def end(self, last: UseSample, at: float, interval_s: float) -> None:
         """The attempt is over: only the counters still tell of it."""
@@ -131,6 +141,12 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         if last.energy_j is not None and self.last_energy_j is not None:
             self._add_energy(counters, passed_s, 0.0, interval_s)
         self._add_counters(counters, passed_s, 0.0, interval_s)
+
+    def account(self, ended: Iterable[ProcessUse], *, are_own: bool) -> None:
+        """What the driver says of processes that have ended. `are_own`: nobody else has been on the device; otherwise
+        those alone are the attempt's that were seen before.
+        """
+        self.processes.end(ended, self.curve.since if are_own else None)
 
     def _add_counters(self, sample: UseSample, passed_s: float, seconds: float, interval_s: float) -> None:
         for name in {**self.counters, **sample.counters, **sample.rates}:
@@ -152,8 +168,9 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
 
     def summary(self, host: str) -> GpuUsage:
         """What is told of it."""
-        sm, traffic = self._measure("sm"), self._measure("traffic")
+        sm, traffic = self._sm(), self._measure("traffic")
         mem, power = self._measure("mem"), self._measure("power")
+        processes, more = self.processes.told()
         known_j = [part for part in (self.counted_j, self.by_power_j) if part is not None]
         return GpuUsage(
             host=host,
@@ -161,13 +178,13 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             uuid=self.uuid,
             samples=self.samples,
             covered_s=self.covered_s,
-            sm_mean=sm.mean,
-            sm_median=self._percentile(0.5),
-            sm_p95=self._percentile(0.95),
+            sm_mean=self._accounted_mean() if sm.mean is None else sm.mean,
+            sm_median=self._percentile(sm, 0.5),
+            sm_p95=self._percentile(sm, 0.95),
             sm_min=sm.low,
             sm_max=sm.high,
             mem_mean_mib=mem.mean,
-            mem_max_mib=mem.high,
+            mem_max_mib=_most(mem.high, self.processes.peak_mib),
             traffic_mean=traffic.mean,
             traffic_min=traffic.low,
             traffic_max=traffic.high,
@@ -181,15 +198,27 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
             throttled_heat_s=self.throttled_heat_s if self.clocked_s > 0.0 else None,
             **{name: counter.total for name in (*TRAFFIC, *ERRORS) if (counter := self.counters.get(name))},
             **{f"{name}_mean": self._measure(name).mean for name in PROFILE},
+            processes=processes,
+            more_processes=more,
         )
+
+    def _sm(self) -> TimedMeasure:
+        """How much it computed. Samples that tell only of the time without a process tell nothing: that was not all."""
+        sm = self._measure("sm")
+        is_partial = self.processes.is_unmeasured and sm.seconds < MOST_SEEN * self.covered_s
+        return TimedMeasure() if is_partial else sm
+
+    def _accounted_mean(self) -> float | None:
+        """Percent of the time, by the driver's accounts of its processes."""
+        busy_s = self.processes.accounted_busy_s()
+        return None if busy_s is None or self.covered_s <= 0.0 else min(100.0, 100.0 * busy_s / self.covered_s)
 
     def _measure(self, name: str) -> TimedMeasure:
         return self.measures.get(name) or TimedMeasure()
 
-    def _percentile(self, part: float) -> float | None:
+    def _percentile(self, sm: TimedMeasure, part: float) -> float | None:
         """The use that was not exceeded in this part of the time, to a percent."""
         whole_s = sum(self.sm_seconds.values())
-        sm = self._measure("sm")
         if whole_s <= 0.0 or sm.low is None or sm.high is None:
             return None
         seen_s = 0.0
@@ -200,10 +229,16 @@ class DeviceTotals(msgspec.Struct, kw_only=True):
         return sm.high
 
 
+def _most(*values: float | None) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
 def begun(uuid: str, index: int, at: float, interval_s: float, first: UseSample) -> DeviceTotals:
-    """Nothing seen yet, from `at` on. `first`: where the counters stand then."""
+    """Nothing seen yet, from `at` on. `first`: where the counters stand then, and which processes there are."""
     curve = UseCurve(since=at, step_s=interval_s)
     counters = {name: CounterSum(last=value) for name, value in first.counters.items()}
-    return DeviceTotals(
+    found = DeviceTotals(
         uuid=uuid, index=index, curve=curve, last_at=at, last_energy_j=first.energy_j, counters=counters
     )
+    found.processes.add(first.own or (), 0.0)
+    return found

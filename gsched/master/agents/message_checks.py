@@ -10,10 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from google.protobuf.message import Message
+
 from gsched.base.errors import BadRequest
 from gsched.master.agents.agent_sessions import OUTPUT_PIECE
 from gsched.model.gpus import clock_reasons
 from gsched.model.gpus.gpu_curve import MOST_PACKED
+from gsched.model.gpus.gpu_use import MOST_SHARES
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.hosts.topology import MAX_PROCESSORS
 from gsched.model.jobs.failure import LONGEST_DETAIL
@@ -169,10 +172,25 @@ def _check_gpu_use(host: str, use: model_pb2.GpuUsage | model_pb2.GpuIdleness) -
     if use.host != host:
         raise BadRequest(f"an agent of {host} speaks of a GPU of {use.host[:LONGEST_NAME]}")
     for field, value in use.ListFields():
-        if isinstance(value, str):
-            _at_most(len(value), LONGEST_NAME, f"characters of a {field.name}")
+        if field.name == "processes":
+            _at_most(len(value), MOST_SHARES, "processes on a GPU")
+            for process in value:
+                _check_fields(process)
         else:
-            _number(value, field.name, MOST_AMOUNT)
+            _check_field(field.name, value)
+
+
+def _check_fields(message: Message) -> None:
+    """Texts and numbers, none of which has anything below it."""
+    for field, value in message.ListFields():
+        _check_field(field.name, value)
+
+
+def _check_field(name: str, value: str | float) -> None:
+    if isinstance(value, str):
+        _at_most(len(value), LONGEST_NAME, f"characters of a {name}")
+    else:
+        _number(value, name, MOST_AMOUNT)
 
 
 def _check_part(host: str, part: model_pb2.HostAllocation) -> None:

@@ -19,6 +19,19 @@ and the memory's bandwidth.
 """
 
 
+class ProcessAccount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the driver's accounting says of a process on a device: of its whole life, also after its end."""
+
+    began_at: float
+    """UTC seconds."""
+    sm_percent: float | None = None
+    """Share of its life in which the device computed for it."""
+    peak_mib: float | None = None
+    """The most memory that it ever had."""
+    life_s: float | None = None
+    """How long it was there; None as long as it is."""
+
+
 class ProcessUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process on a device."""
 
@@ -28,17 +41,17 @@ class ProcessUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sm_peak: float | None = None
     """The most of it at any time since then."""
     used_mib: float | None = None
+    account: ProcessAccount | None = None
+    """Where the device keeps accounts."""
 
 
-class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A device, or a part of one by MIG, as the driver sees it at one moment."""
+class DeviceReadings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is told of a device as a whole at one moment."""
 
-    uuid: str
     sm_percent: float | None = None
     """Share of the last moments in which it computed."""
     traffic_percent: float | None = None
     """Share of the last moments in which its memory was read or written."""
-    used_mib: float | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
     """The most that it may draw."""
@@ -52,10 +65,41 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """TRAFFIC per second since the last look, where the device has GPM."""
     profile: dict[str, float] = {}
     """PROFILE, where the device has GPM."""
+
+
+class DeviceUse(DeviceReadings, frozen=True, kw_only=True, omit_defaults=True):
+    """A device, or a part of one by MIG, as the driver sees it at one moment."""
+
+    uuid: str
+    used_mib: float | None = None
     processes: tuple[ProcessUse, ...] | None = None
     """None: the driver does not tell which there are."""
+    ended: tuple[ProcessUse, ...] = ()
+    """Processes that have ended since the last look, where the device keeps accounts."""
     parts: tuple[DeviceUse, ...] = ()
     """By MIG."""
+
+
+MOST_SHARES = 8
+"""Processes of one attempt on one device that are told of."""
+
+
+class ProcessShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What one process of an attempt has made of a device; a program that runs many makes many."""
+
+    pid: int
+    name: str = ""
+    """Of its program, as it was called; empty: unknown."""
+    seconds: float = 0.0
+    """How long it was there."""
+    sm_mean: float | None = None
+    """Percent of that time in which the device computed for it."""
+    sm_max: float | None = None
+    """The most that was seen."""
+    mem_max_mib: float | None = None
+    is_accounted: bool = False
+    """By the driver's accounting, which tells of its whole life; otherwise by samples."""
+    has_ended: bool = False
 
 
 class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -101,11 +145,15 @@ class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     occupancy_mean: float | None = None
     tensor_mean: float | None = None
     dram_mean: float | None = None
+    processes: tuple[ProcessShare, ...] = ()
+    """Those of its processes that used it most, MOST_SHARES at most."""
+    more_processes: int = 0
+    """So many others were there."""
 
     @property
     def is_known(self) -> bool:
         """Whether anything is known of it."""
-        return bool(self.samples) or self.energy_j is not None
+        return bool(self.samples) or self.energy_j is not None or any(each.is_accounted for each in self.processes)
 
 
 class JobGpuUse(msgspec.Struct, frozen=True, kw_only=True):

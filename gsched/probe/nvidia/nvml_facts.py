@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from gsched.base.coded_text import AnyText, coded
+from gsched.base.machine.program_name import program_name
 from gsched.model.hosts.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
-from gsched.probe.nvidia.nvml_read import MOST_CHARACTERS, GpuReader, one_line, value_of
+from gsched.probe.nvidia.nvml_read import GpuReader, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")
 MOST_MIG_DEVICES = 64
@@ -158,7 +159,7 @@ def processes_of(read: GpuReader) -> tuple[int | None, tuple[GpuProcess, ...]]:
             user=_owner(pid),
             used_mib=None if total is None else total // _MIB,
             kind=_kind(kinds[pid]),
-            name=_name(pid),
+            name=program_name(pid),
         )
         for pid, total in found
     )
@@ -215,18 +216,3 @@ def _owner(pid: int) -> str:
             return next((line.split()[1].decode() for line in file if line.startswith(b"Uid:")), "")
     except OSError:
         return ""
-
-
-def _name(pid: int) -> str:
-    """The program as it was called, without its arguments, which are nobody else's business; in a container its name
-    there. Empty for a process that cannot be seen.
-    """
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            called = file.read(MOST_CHARACTERS).partition(b"\0")[0]
-        if not called:
-            with open(f"/proc/{pid}/comm", "rb") as file:
-                called = file.read(MOST_CHARACTERS).rstrip(b"\n")
-    except OSError:
-        return ""
-    return one_line(called.decode("utf-8", "replace"))

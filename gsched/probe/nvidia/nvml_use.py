@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
+from gsched.probe.nvidia.nvml_accounts import AccountReader, Accounts
 from gsched.probe.nvidia.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
 from gsched.probe.nvidia.nvml_gpm import GpmReader
 from gsched.probe.nvidia.nvml_read import GpuReader, one_line, read_clock_reasons
@@ -31,6 +32,7 @@ class UseReader:
     def __init__(self) -> None:
         self._told_us: dict[str, int] = {}
         self._gpm = GpmReader()
+        self._accounts = AccountReader()
 
     def read(self, api: Any, index: int) -> DeviceUse | None:
         """The GPU with this index; None when it cannot be found."""
@@ -43,6 +45,8 @@ class UseReader:
         rates = read("nvmlDeviceGetUtilizationRates")
         modes = read("nvmlDeviceGetMigMode")
         profile, per_second = self._gpm.read(api, read, uuid)
+        used, _ = memory_of_processes(read)
+        accounts, ended = self._accounts.read(read, uuid, None if used is None else sorted(used)[:MOST_LISTED])
         return DeviceUse(
             uuid=uuid,
             sm_percent=_percent(None if rates is None else rates.gpu),
@@ -55,14 +59,14 @@ class UseReader:
             counters={**read_traffic(api, read), **_errors(read)},
             rates=per_second,
             profile=profile,
-            processes=self._processes(api, read, uuid),
+            processes=None if used is None else self._processes(api, read, uuid, used, accounts),
+            ended=tuple(ProcessUse(pid=pid, account=account) for pid, account in ended.items()),
             parts=_parts(api, read) if modes and modes[0] else (),
         )
 
-    def _processes(self, api: Any, read: GpuReader, uuid: str) -> tuple[ProcessUse, ...] | None:
-        used, _ = memory_of_processes(read)
-        if used is None:
-            return None
+    def _processes(
+        self, api: Any, read: GpuReader, uuid: str, used: dict[int, int | None], accounts: Accounts
+    ) -> tuple[ProcessUse, ...]:
         busy = self._sm_percents(api, read, uuid)
         return tuple(
             ProcessUse(
@@ -71,6 +75,7 @@ class UseReader:
                 sm_percent=None if busy is None else busy.get(pid, _NOT_BUSY)[0],
                 sm_peak=None if busy is None else busy.get(pid, _NOT_BUSY)[1],
                 used_mib=None if used[pid] is None else (used[pid] or 0) / _MIB,
+                account=accounts.get(pid),
             )
             for pid in sorted(used)[:MOST_LISTED]
         )

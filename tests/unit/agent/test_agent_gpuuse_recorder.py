@@ -4,91 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
+from gpu_use_host import KEY, OTHER, Host, busy, part
 
 from gsched.agent.gpu_use import use_files
-from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder
 from gsched.agent.gpu_use.job_share import HiddenProcesses, share_of
 from gsched.agent.gpu_use.use_sample import UseSample
-from gsched.base.ids import attempt_name
 from gsched.model.gpus.gpu_curve import MOST_PACKED, MOST_POINTS, GpuCurve, unpack
 from gsched.model.gpus.gpu_idle import IdleLimits
 from gsched.model.gpus.gpu_use import DeviceUse, GpuUsage, ProcessUse
-from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
-from gsched.model.ledgers.host_ledger import AttemptKey
-from tests.support.manual_clock import ManualClock
-
-KEY, OTHER = (7, 1), (8, 1)
-
-
-def part(*uuids: str, parent: str = "") -> HostAllocation:
-    gpus = tuple(HeldGpu(uuid=uuid, index=place, claim="", parent=parent) for place, uuid in enumerate(uuids))
-    return HostAllocation(host="h", slots=1, gpus=gpus)
-
-
-def busy(percent: float | None, *processes: ProcessUse, energy_j: float | None = None) -> DeviceUse:
-    return DeviceUse(
-        uuid="GPU-a",
-        sm_percent=percent,
-        used_mib=1000.0,
-        traffic_percent=5.0,
-        power_w=100.0,
-        energy_j=energy_j,
-        throttle=0x8,
-        counters={"ecc_errors": 1.0, "pcie_tx_mib": (energy_j or 0.0) / 10},
-        profile={"tensor": 4.0},
-        processes=processes,
-    )
-
-
-class Host:
-    """A host with running attempts, whose driver says what a test wants."""
-
-    def __init__(self, spool: Path) -> None:
-        self.spool = spool
-        self.clock = ManualClock()
-        self.running: dict[AttemptKey, HostAllocation] = {}
-        self.suspended: set[AttemptKey] = set()
-        self.uses: dict[str, DeviceUse] = {}
-        self.owner: dict[int, str] = {}
-        self.looks: list[Collection[str]] = []
-        self.recorder = self.agent()
-
-    def agent(self) -> GpuUseRecorder:
-        return GpuUseRecorder(
-            "h",
-            self.clock,
-            read=self.read,
-            running=lambda: self.running,
-            holding=lambda: self.running,
-            owners=self.owners,
-            folder=lambda key: self.spool / attempt_name(*key),
-            is_suspended=lambda key: key in self.suspended,
-        )
-
-    async def read(self, uuids: Collection[str]) -> Mapping[str, DeviceUse]:
-        self.looks.append(uuids)
-        return dict(self.uses)
-
-    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
-        return {pid: self.owner[pid] for pid in pids if pid in self.owner}
-
-    def start(self, key: AttemptKey, what: HostAllocation) -> None:
-        self.running[key] = what
-        (self.spool / attempt_name(*key)).mkdir()
-        self.sample(None)
-
-    def sample(self, use: DeviceUse | None, *, after_s: float = 0.0) -> None:
-        self.clock.advance(after_s)
-        if use is not None:
-            self.uses = {use.uuid: use}
-        asyncio.run(self.recorder.sample())
-
-    def end(self, key: AttemptKey) -> tuple[GpuUsage, ...]:
-        return asyncio.run(self.recorder.end(key, self.running.pop(key)))
 
 
 @pytest.fixture
@@ -347,19 +274,19 @@ ALONE = {"is_alone": True, "are_hidden": False}
 
 def test_a_stranger_on_the_gpu_makes_it_shared() -> None:
     use = busy(90.0, ProcessUse(pid=11, used_mib=1.0), ProcessUse(pid=66, used_mib=2.0), energy_j=1.0)
-    assert share_of(use, {11}, **ALONE) == UseSample(mem_mib=1.0, processes=1)
+    assert share_of(use, {11}, **ALONE) == UseSample(mem_mib=1.0, own=use.processes[:1])  # type: ignore[index]
 
 
 def test_no_process_of_the_job() -> None:
-    assert share_of(busy(0.0), {11}, **ALONE).processes == 0
+    assert share_of(busy(0.0), {11}, **ALONE).own == ()
     assert share_of(busy(0.0), {11}, **ALONE).mem_mib == 0.0
     stranger = share_of(busy(90.0, ProcessUse(pid=66, sm_percent=90.0, used_mib=5.0)), {11}, **ALONE)
-    assert stranger == UseSample(sm_percent=0.0, mem_mib=0.0, processes=0)
+    assert stranger == UseSample(sm_percent=0.0, mem_mib=0.0, own=())
 
 
 def test_hidden_processes_are_not_taken_for_none() -> None:
     seen = share_of(busy(90.0), {11}, is_alone=True, are_hidden=True)
-    assert (seen.processes, seen.mem_mib, seen.sm_percent) == (None, 1000.0, 90.0)
+    assert (seen.own, seen.mem_mib, seen.sm_percent) == (None, 1000.0, 90.0)
     assert share_of(busy(90.0), {11}, is_alone=False, are_hidden=True) == UseSample()
 
 

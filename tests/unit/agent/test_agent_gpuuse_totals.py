@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.gpu_use.use_curve import TimedMeasure, UseCurve
+from gsched.agent.gpu_use.timed_measure import TimedMeasure
+from gsched.agent.gpu_use.use_curve import UseCurve
 from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.model.gpus.gpu_curve import MOST_POINTS
-from gsched.model.gpus.gpu_use import GpuUsage, of_job
+from gsched.model.gpus.gpu_use import GpuUsage, ProcessUse, of_job
 
 START = 1_000_000.0
 
@@ -46,8 +47,8 @@ def test_sawtooth_and_bursts() -> None:
 
 def test_memory_power_and_processes() -> None:
     samples = [
-        UseSample(mem_mib=100.0, power_w=100.0, traffic_percent=10.0, processes=0),
-        UseSample(mem_mib=300.0, power_w=200.0, traffic_percent=30.0, processes=2),
+        UseSample(mem_mib=100.0, power_w=100.0, traffic_percent=10.0, own=()),
+        UseSample(mem_mib=300.0, power_w=200.0, traffic_percent=30.0, own=(ProcessUse(pid=1), ProcessUse(pid=2))),
     ]
     use = played(samples).summary("h")
     assert (use.mem_mean_mib, use.mem_max_mib) == (200.0, 300.0)
@@ -145,8 +146,8 @@ def test_a_clock_set_back_makes_no_time() -> None:
 
 def test_a_long_silence_is_a_hole() -> None:
     found = totals()
-    found.add(UseSample(sm_percent=0.0, processes=0), START + 10, 10.0)
-    found.add(UseSample(sm_percent=0.0, processes=0), START + 10_000, 10.0)
+    found.add(UseSample(sm_percent=0.0, own=()), START + 10, 10.0)
+    found.add(UseSample(sm_percent=0.0, own=()), START + 10_000, 10.0)
     use = found.summary("h")
     assert (use.covered_s, use.idle_s, use.no_process_s) == (20.0, 20.0, 20.0)
     assert [point.slot for point in found.curve.points] == [0, 250]  # of 40 s each
@@ -179,7 +180,7 @@ def test_sums_and_curve_are_bounded_and_consistent(moments: list[tuple[float, fl
             energy_j=memory,
             throttle=int(memory),
             counters={"pcie_tx_mib": memory, "ecc_errors": memory},
-            processes=0,
+            own=(),
         )
         found.add(sample, START + at, 10.0)
     use = found.summary("h")

@@ -13,12 +13,14 @@ from gsched.agent.gpu_use.idle_clock import IdleClock
 from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleLimits, JobIdleness, of_job
+from gsched.model.gpus.gpu_use import ProcessUse
 
 START = 1_000_000.0
-NONE = UseSample(sm_percent=0.0, traffic_percent=0.0, processes=0, mem_mib=0.0, power_w=50.0)
-HELD = UseSample(sm_percent=1.0, traffic_percent=0.0, processes=1, mem_mib=9000.0, power_w=60.0, power_limit_w=300.0)
-WORK = UseSample(sm_percent=90.0, traffic_percent=40.0, processes=1, mem_mib=9000.0, power_w=250.0, power_limit_w=300.0)
-SPIN = UseSample(sm_percent=100.0, traffic_percent=0.0, processes=1, mem_mib=9000.0, power_w=66.0, power_limit_w=300.0)
+ONE = (ProcessUse(pid=11),)
+NONE = UseSample(sm_percent=0.0, traffic_percent=0.0, own=(), mem_mib=0.0, power_w=50.0)
+HELD = UseSample(sm_percent=1.0, traffic_percent=0.0, own=ONE, mem_mib=9000.0, power_w=60.0, power_limit_w=300.0)
+WORK = UseSample(sm_percent=90.0, traffic_percent=40.0, own=ONE, mem_mib=9000.0, power_w=250.0, power_limit_w=300.0)
+SPIN = UseSample(sm_percent=100.0, traffic_percent=0.0, own=ONE, mem_mib=9000.0, power_w=66.0, power_limit_w=300.0)
 
 
 def changed(sample: UseSample, **values: Any) -> UseSample:
@@ -63,9 +65,9 @@ def test_one_look_that_shows_work_ends_it() -> None:
     "sample",
     [
         UseSample(),
-        UseSample(mem_mib=9000.0, processes=1),  # a part by MIG
-        UseSample(sm_percent=0.0, mem_mib=9000.0, processes=1),  # beside others: no traffic is told
-        UseSample(traffic_percent=0.0, processes=1),
+        UseSample(mem_mib=9000.0, own=ONE),  # a part by MIG
+        UseSample(sm_percent=0.0, mem_mib=9000.0, own=ONE),  # beside others: no traffic is told
+        UseSample(traffic_percent=0.0, own=ONE),
     ],
 )
 def test_what_the_driver_cannot_tell_does_not_convict(sample: UseSample) -> None:
@@ -77,8 +79,8 @@ def test_what_the_driver_cannot_tell_does_not_convict(sample: UseSample) -> None
 
 
 def test_on_a_shared_gpu_a_job_without_a_process_is_idle() -> None:
-    assert watched((30, UseSample(sm_percent=0.0, processes=0, mem_mib=0.0))).kind == "no_process"
-    assert watched((30, UseSample(sm_percent=40.0, processes=1))).is_known
+    assert watched((30, UseSample(sm_percent=0.0, own=(), mem_mib=0.0))).kind == "no_process"
+    assert watched((30, UseSample(sm_percent=40.0, own=ONE))).is_known
 
 
 def test_memory_without_a_process_is_somebodys() -> None:

@@ -127,6 +127,9 @@ BAD: dict[str, Message] = {
     "sm_mean inf": used(sm_mean=float("inf")),
     "characters of a uuid": used(uuid="x" * 2000),
     "speaks of a GPU of b": used(host="b"),
+    "9 processes on a GPU": used(processes=[model_pb2.ProcessShare(pid=1)] * 9),
+    "sm_max -1": used(processes=[model_pb2.ProcessShare(pid=1), model_pb2.ProcessShare(pid=2, sm_max=-1.0)]),
+    "characters of a name": used(processes=[model_pb2.ProcessShare(pid=1, name="x" * 2000)]),
     "16385 GPUs": Message(
         ended=agent_pb2.Ended(
             job_id=1,

@@ -10,7 +10,7 @@ from bounded_loop import run_async
 
 from gsched.agent.gpu_use.use_sample import UseSample
 from gsched.agent.gpu_use.use_totals import DeviceTotals, begun
-from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
+from gsched.model.gpus.gpu_use import DeviceUse, ProcessAccount, ProcessUse
 from gsched.probe.gpu import NullProbe
 from gsched.probe.nvidia.nvml_child import NvmlProbe
 
@@ -165,6 +165,48 @@ def test_processes_that_do_nothing_have_a_share_of_0(machine: Machine) -> None:
         return [*(await probe.use([0])), *(await probe.use([0]))]
 
     assert [each.processes[0].sm_percent for each in with_probe(story)] == [40.0, 0.0]
+
+
+def test_accounts_of_processes_also_after_their_end(machine: Machine) -> None:
+    """Each end is told once. What was kept before the first look is old."""
+    machine.say("gpu.0.accounting=1", "gpu.0.capability=90", f"gpu.0.procs=11:{MIB},12:{MIB},15:{MIB}")
+    old, running = "9:5:5:1:1000:1000000", f"11:40:3:{300 * MIB}:0:5000000"
+    machine.say(f"gpu.0.accounts={old},{running},12:-:-:{1 << 60}:0:6000000,15:1:1:-:0:7000000")
+
+    async def story(probe: NvmlProbe) -> list[DeviceUse]:
+        found = [*(await probe.use([0]))]
+        machine.say("gpu.0.procs=")
+        ended = f"11:60:3:{400 * MIB}:2500:5000000", f"12:-:-:{MIB}:-:6000000", f"13:80:9:{MIB}:70:9000000"
+        machine.say(f"gpu.0.accounts={old},{','.join(ended)}")
+        return [*found, *(await probe.use([0])), *(await probe.use([0]))]
+
+    first, second, third = with_probe(story)
+    assert [each.account for each in first.processes or ()] == [
+        ProcessAccount(began_at=5.0, sm_percent=40.0, peak_mib=300.0),
+        ProcessAccount(began_at=6.0),
+        None,
+    ]
+    assert second.ended == (
+        ProcessUse(pid=11, account=ProcessAccount(began_at=5.0, sm_percent=60.0, peak_mib=400.0, life_s=2.5)),
+        ProcessUse(pid=13, account=ProcessAccount(began_at=9.0, sm_percent=80.0, peak_mib=1.0, life_s=0.07)),
+    )
+    assert first.ended == third.ended == ()
+
+
+@pytest.mark.parametrize("said", ["gpu.0.accounting=0", "gpu.1.accounting=1", "err.nvmlDeviceGetAccountingPids=999"])
+def test_where_no_accounts_are_kept_nothing_is_told_of_them(machine: Machine, said: str) -> None:
+    machine.say(f"gpu.0.procs=11:{MIB}", f"gpu.0.accounts=11:40:3:{MIB}:0:5000000", "gpu.0.capability=90")
+    machine.say("gpu.0.accounting=1" if said.startswith("err") else "gpu.2.accounting=1", said)
+    assert use(0)[0].processes == (ProcessUse(pid=11, used_mib=1.0),)
+
+
+def test_a_gpu_that_cannot_tell_processes_apart_keeps_no_use_of_them(machine: Machine) -> None:
+    """As Kepler: what it says of a process's use is that of all."""
+    machine.say(f"gpu.0.procs=11:{MIB}", "gpu.0.accounting=1", f"gpu.0.accounts=11:40:3:{2 * MIB}:0:5000000")
+    for capability in ("37", "0"):
+        machine.say(f"gpu.0.capability={capability}")
+        (seen,) = use(0)[0].processes or ()
+        assert seen.account == ProcessAccount(began_at=5.0, peak_mib=2.0)
 
 
 def test_a_gpu_whose_calls_hang_is_missing(machine: Machine) -> None:

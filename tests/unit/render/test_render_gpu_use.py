@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gsched.cli.render.gpu_use.use_lines import gpu_use_block
-from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage, ProcessShare
 
 USE = GpuUsage(
     host="kilenc",
@@ -83,3 +83,19 @@ def test_what_is_unknown_is_a_dash() -> None:
         *("-; Power -, Heat -", "Uncorrected -, Corrected -", "Sent -, Received -", "Sent -, Received -"),
     ]
     assert gpu_use_block([GpuUsage(host="kilenc")], 1.0) == "" == gpu_use_block([], 1.0)
+
+
+def test_the_processes_of_a_job_that_used_a_gpu_most() -> None:
+    first = ProcessShare(pid=11, name="a\x1b/python3", seconds=90.4, sm_mean=40.0, sm_max=90.0, mem_max_mib=300.0)
+    second = ProcessShare(pid=12, seconds=0.4, is_accounted=True)
+    told = gpu_use_block([replace(USE, processes=(first, second), more_processes=3)], 153.2)
+    *_, one, two, others = told.partition("\n\n\nGPU Energy")[0].splitlines()
+    indent = " " * 28
+    assert one.startswith(f"{indent}Process 11 a") and "\x1b" not in one
+    assert one.endswith(
+        "python3: 90 seconds; SM Utilization (%): Avg 40, Max 90; Max GPU Memory Used: 314572800 bytes; by samples"
+    )
+    assert two == (
+        f"{indent}Process 12 -: 0 seconds; SM Utilization (%): Avg -, Max -; Max GPU Memory Used: -; by accounting"
+    )
+    assert others == f"{indent}Other Processes: 3"

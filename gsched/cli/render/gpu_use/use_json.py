@@ -12,7 +12,7 @@ from typing import Any
 from gsched.cli.render.jobs.job_devices import GpuOfJob
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.model.gpus.gpu_curve import GpuCurve, Spread
-from gsched.model.gpus.gpu_use import GpuUsage, of_job
+from gsched.model.gpus.gpu_use import GpuUsage, ProcessShare, of_job
 from gsched.model.hosts.host import GpuProcess
 
 _MIB = 1 << 20
@@ -82,6 +82,20 @@ def _gpu(use: GpuUsage) -> dict[str, Any]:
         "SM_OCCUPANCY": _rounded(use.occupancy_mean),
         "TENSOR_ACTIVE": _rounded(use.tensor_mean),
         "MEMORY_BANDWIDTH": _rounded(use.dram_mean),
+        "PROCESS_USE": [_share(each) for each in use.processes],
+        "OTHER_PROCESSES": use.more_processes,
+    }
+
+
+def _share(process: ProcessShare) -> dict[str, Any]:
+    return {
+        "PID": process.pid,
+        "NAME": process.name or None,
+        "TIME": _rounded(process.seconds),
+        "SM_UTILIZATION": {"AVG": _rounded(process.sm_mean), "MAX": _rounded(process.sm_max)},
+        "MAX_GPU_MEMORY_USED": _bytes(process.mem_max_mib),
+        "ACCOUNTED": process.is_accounted,
+        "ENDED": process.has_ended,
     }
 
 

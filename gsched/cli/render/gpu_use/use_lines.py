@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gsched.cli.render.text.text_columns import printable
+from gsched.cli.render.text.text_columns import cut_head, printable
 from gsched.model.gpus.gpu_use import GpuUsage
 
 _HOST, _GPU, _VALUE = " " * 21, " " * 24, " " * 28
 _MIB = 1 << 20
+_NAME_WIDTH = 40
 
 
 def gpu_use_block(uses: Sequence[GpuUsage], cpu_s: float | None) -> str:
@@ -53,6 +54,7 @@ def _group(use: GpuUsage) -> Iterator[str]:
         f"NVLink Traffic: Sent {_bytes(use.nvlink_tx_mib)}, Received {_bytes(use.nvlink_rx_mib)}",
         f"PCIe Traffic: Sent {_bytes(use.pcie_tx_mib)}, Received {_bytes(use.pcie_rx_mib)}",
         *_profile(use),
+        *_processes(use),
     ):
         yield _VALUE + text
 
@@ -66,6 +68,20 @@ def _profile(use: GpuUsage) -> Iterator[str]:
         "Memory Bandwidth": use.dram_mean,
     }
     return (f"{name} (%): Avg {value:.0f}" for name, value in names.items() if value is not None)
+
+
+def _processes(use: GpuUsage) -> Iterator[str]:
+    """Of one attempt, those that used it most first."""
+    for each in use.processes:
+        name = cut_head(printable(each.name), _NAME_WIDTH) or "-"
+        source = "accounting" if each.is_accounted else "samples"
+        yield (
+            f"Process {each.pid} {name}: {_number(each.seconds)} seconds; "
+            f"SM Utilization (%): Avg {_number(each.sm_mean)}, Max {_number(each.sm_max)}; "
+            f"Max GPU Memory Used: {_bytes(each.mem_max_mib)}; by {source}"
+        )
+    if use.more_processes:
+        yield f"Other Processes: {use.more_processes}"
 
 
 def _energy_source(use: GpuUsage) -> str:
