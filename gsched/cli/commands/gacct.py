@@ -9,6 +9,7 @@ from datetime import tzinfo
 from msgspec.structs import replace
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import job_record
@@ -39,14 +40,14 @@ TABLE = OptionTable(
         Option("json", help="with -gpu: that as JSON"),
         Option("d", help="only jobs that are done"),
         Option("e", help="only jobs that exited"),
-        Option("u", "USERS", "jobs of these users, or all", '-u "ann bob"'),
-        Option("q", "QUEUES", "only jobs of these queues"),
-        Option("m", "HOSTS", "only jobs that ran on one of these hosts"),
+        OF_USERS,
+        OF_QUEUES,
+        ON_HOSTS,
         Option("M", "FILE", "the same, with the hosts in a file"),
-        Option("P", "PROJECTS", "only jobs of these projects"),
+        OF_PROJECTS,
         Option("U", "RESERVATION", "only jobs of this advance reservation"),
         Option("app", "APPLICATION", "only jobs of this application profile"),
-        Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
+        ENDED_IN,
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         *GENERAL,
@@ -157,8 +158,7 @@ def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
     if len(named) > MOST_NAMED:
         raise BadRequest(f"{program(call)}: {len(named)} jobs are named; {MOST_NAMED} are the most")
     states = tuple(state for name, state in (("d", "DONE"), ("e", "EXIT")) if options.has(name))
-    users = tuple(options.last("u").split()) if options.has("u") else () if ids else (call.user,)
-    hosts = tuple(options.last("m").split()) + _hosts_of_file(call, options.last("M"))
+    hosts = _hosts_of_file(call, options.last("M"))
     if options.has("M") and not hosts:
         raise BadRequest(f"{program(call)}: {options.last('M')}: no host is named there")
 
@@ -168,14 +168,12 @@ def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
         since, until = parse_span(options.last(name), now, zone)
         return TimeSpan(since=since, until=until)
 
-    return AccountFilter(
+    wanted = account_filter(call, options, "all" if ids else "me", span("C"))
+    return replace(
+        wanted,
         ids=named,
-        users=() if "all" in users else users,
-        queues=tuple(options.last("q").split()),
-        hosts=hosts,
-        projects=tuple(options.last("P").split()),
+        hosts=(*wanted.hosts, *hosts),
         states=states if len(states) == 1 else (),
-        completed=span("C"),
         submitted=span("S"),
         dispatched=span("D"),
         reservation=options.last("U"),

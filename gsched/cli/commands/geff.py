@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, tzinfo
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of
 from gsched.cli.answers.job_judge import JobJudge
+from gsched.cli.options.account_filters import ENDED_IN, OF_PROJECTS, OF_QUEUES, OF_USERS, ON_HOSTS, account_filter
 from gsched.cli.options.job_selection import not_found, parse_job_ids
 from gsched.cli.render.efficiency.efficiency_json import efficiency_json, sums_json
 from gsched.cli.render.efficiency.efficiency_long import efficiency_record
@@ -35,14 +36,14 @@ TABLE = OptionTable(
         Option("w", help="cut nothing"),
         Option("json", help="as JSON"),
         Option("r", help="jobs that have started and not ended, so far"),
-        Option("u", "USERS", "jobs of these users; me: yours; all: everybody's", '-u "ann bob"'),
-        Option("q", "QUEUES", "only jobs of these queues"),
-        Option("P", "PROJECTS", "only jobs of these projects"),
-        Option("m", "HOSTS", "only jobs that ran on one of these hosts"),
+        OF_USERS,
+        OF_QUEUES,
+        OF_PROJECTS,
+        ON_HOSTS,
         Option(
             "since", "TIME", "only jobs that finished since then: 7d, 12h, 30m, or a time as -C takes it", "-since 7d"
         ),
-        Option("C", "TIMES", "only jobs that finished in that time", "-C 2026/11/1,2026/11/30"),
+        ENDED_IN,
         Option("sum", "NAME", "sums by user, project or queue, week by week", "-sum user"),
         Option("weeks", "COUNT", "with -sum: so many weeks, this one among them (4)", "-weeks 12"),
         *GENERAL,
@@ -71,7 +72,7 @@ def main(call: Call) -> int:
         ids = parse_job_ids(options.rest)
         if ids and EVERY not in ids:
             return _named(call, options, judge, ids)
-        wanted = _chosen(call, options, TimeSpan()) if ids else _wanted(call, options, now, zone)
+        wanted = account_filter(call, options, "me", TimeSpan()) if ids else _wanted(call, options, now, zone)
         jobs = judge.running(wanted) if options.has("r") else judge.finished(wanted)
         is_any = _write(call, options, judge, jobs, is_long=options.has("l"))
     if not is_any and not options.has("json"):
@@ -147,18 +148,7 @@ def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> AccountFil
         completed = TimeSpan(since=since, until=until)
     else:
         completed = TimeSpan(since=_since(options.last("since", "1d"), now, zone))
-    return _chosen(call, options, completed)
-
-
-def _chosen(call: Call, options: Parsed, completed: TimeSpan) -> AccountFilter:
-    users = [call.user if name == "me" else name for name in options.last("u", "me").split()]
-    return AccountFilter(
-        users=() if "all" in users else tuple(users),
-        queues=tuple(options.last("q").split()),
-        projects=tuple(options.last("P").split()),
-        hosts=tuple(options.last("m").split()),
-        completed=completed,
-    )
+    return account_filter(call, options, "me", completed)
 
 
 def _since(text: str, now: float, zone: tzinfo) -> float | None:
@@ -177,7 +167,9 @@ def _sums(call: Call, options: Parsed, session: Session, prices: Prices, zone: t
         raise BadRequest(f"{program(call)}: -weeks takes a number from 1 to {MOST_WEEKS}, not '{count[:40]}'")
     days = _weeks(int(count), datetime.now(zone))
     asked = GpuSumsQuery(
-        jobs=_chosen(call, options, TimeSpan()), by=by, bounds=tuple(float(day.timestamp()) for day in days)
+        jobs=account_filter(call, options, "me", TimeSpan()),
+        by=by,
+        bounds=tuple(float(day.timestamp()) for day in days),
     )
     sums = ((f"{days[each.week]:%Y-%m-%d}", each) for each in session.client.past.gpu_sums(asked))
     if options.has("json"):
