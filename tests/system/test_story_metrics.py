@@ -74,7 +74,7 @@ def without_metrics(path: Path) -> str:
 
 @pytest.mark.smoke
 def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
-    job = cluster.submit("-P", 'a "b\\ c', "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
+    job = cluster.submit("-P", 'a "b\\ c\nd', "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
     cluster.starts(job)
     page = ""
 
@@ -85,7 +85,7 @@ def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
 
     cluster.until(is_shown, "the job is not shown")
     (held,) = labels_of(page, "gsched_gpu_job_info")
-    assert (held["job_id"], held["project"], held["host"]) == (str(job), 'a "b\\ c', cluster.host)
+    assert (held["job_id"], held["project"], held["host"]) == (str(job), 'a "b\\ c\nd', cluster.host)
     values = series(page)
     here = {"host": held["host"], "gpu": held["gpu"]}
     assert ("gsched_gpu_memory_total_bytes", frozenset(here.items())) in values, "to be joined with the job"
