@@ -33,7 +33,7 @@ _WITHOUT_AGENT_S = 5.0
 
 
 class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What lsb.params says."""
+    """GPU_HEALTH_CHECK, _TIMEOUT and _INTERVAL of lsb.params."""
 
     program: str = ""
     """GPU_HEALTH_CHECK; empty: there is none."""

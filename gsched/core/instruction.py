@@ -55,7 +55,7 @@ class SignalAttempt(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class SuspendAttempt(Instruction):
-    """Stop all its processes."""
+    """Stop all processes of the attempt."""
 
     job_id: int
     attempt: int
@@ -63,7 +63,7 @@ class SuspendAttempt(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class ResumeAttempt(Instruction):
-    """Let them go on."""
+    """Let the processes of the attempt go on."""
 
     job_id: int
     attempt: int

@@ -13,7 +13,7 @@ PAUSE_S = 1.0
 
 
 class Complaints:
-    """Lines for one log."""
+    """Complaints about callers as lines of one log."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log

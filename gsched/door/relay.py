@@ -49,7 +49,7 @@ class RelayRefused(Exception):
 
 
 class RelayOpening(NamedTuple):
-    """What a process asks for."""
+    """The call that a process asks the relay for."""
 
     method: str
     timeout_s: float | None

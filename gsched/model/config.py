@@ -255,7 +255,7 @@ ALL_HOSTS = "all"
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All of it. `mapped` names the external resources that ResourceMap places, and on which hosts."""
+    """The whole configuration of a cluster. `mapped`: external resources that ResourceMap places, and their hosts."""
 
     cluster: str
     master_host: str

@@ -47,7 +47,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended."""
+    """How a program ended."""
 
     status: int
     """As wait(2) tells it."""

@@ -26,7 +26,7 @@ _PATIENCE_S = 10.0
 
 
 class AttemptFences:
-    """What `Attempts` asks for fences. `cgroup_root` is where groups can be made, or why they cannot; `others()`
+    """Makes the fences of attempts. `cgroup_root` is where groups can be made, or why they cannot; `others()`
     names the groups there that are not those of attempts.
     """
 

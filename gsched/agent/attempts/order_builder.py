@@ -148,7 +148,9 @@ class HostContext:
 
 
 class OrderBuilder:
-    """The orders of one host. `user`: whose agent it is, for jobs that need no account of their own."""
+    """Makes the orders that supervisors of one host carry out. `user`: whose agent it is, for jobs that need no account
+    of their own.
+    """
 
     def __init__(
         self, host: str, user: str, executor: ProcessExecutor, clock: Clock, host_context: HostContext

@@ -23,7 +23,7 @@ UNTOLD_RESERVE_MIB = 1024
 
 
 class ForeignRules(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU_FOREIGN and GPU_FOREIGN_MIB."""
+    """What is done about foreign processes: GPU_FOREIGN and GPU_FOREIGN_MIB."""
 
     action: GpuForeign = GpuForeign.AVOID
     kill_s: float = 0.0

@@ -26,7 +26,7 @@ _STILL = ("uuid", "index", "model", "memory_mib", "pci_bus_id", "minor", "numa",
 
 
 class HealthRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What lsb.params says; see docs/configuration.md."""
+    """What counts as a fault and when it is over, as lsb.params says; see docs/configuration.md."""
 
     fatal_xids: frozenset[int] = frozenset(FATAL_XIDS)
     clean_probes: int = 3

@@ -85,7 +85,7 @@ class TryEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunJournal(msgspec.Struct, kw_only=True):
-    """What a journal says."""
+    """The journal of one run of a sender: what became of each notice."""
 
     header: RunHeader | None = None
     begun: dict[str, int] = {}
@@ -96,7 +96,7 @@ class RunJournal(msgspec.Struct, kw_only=True):
 
 
 class NoticeFiles:
-    """The files of one host."""
+    """The files of notices on one host."""
 
     def __init__(self, spool: Path) -> None:
         self.folder = spool / FOLDER

@@ -55,7 +55,7 @@ class LaunchWork:
 
 
 class LaunchFrames:
-    """What the command says."""
+    """Frames that the command (glaunch) sends."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

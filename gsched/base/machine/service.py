@@ -21,7 +21,7 @@ _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
 class ServiceManager:
-    """The one that is told. Without an `address` there is none."""
+    """The service manager (systemd) that a daemon reports to. Without an `address` there is none."""
 
     def __init__(self, address: str = "", timeout_s: float = 0.0) -> None:
         self._address = address

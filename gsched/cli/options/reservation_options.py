@@ -35,7 +35,7 @@ WHAT = (
 
 @dataclass(frozen=True, slots=True)
 class ReservationRequest:
-    """What the options ask for. Times of 0 and empty fields were not given."""
+    """The advance reservation that the options ask for. Times of 0 and empty fields were not given."""
 
     view: ReservationView
     slots: int

@@ -52,7 +52,7 @@ _Expand = Callable[[str], NameChoice]
 
 @dataclass(frozen=True, slots=True)
 class NamedMembers:
-    """What limits refer to."""
+    """Names that limits may refer to."""
 
     users: UserNames
     hosts: HostNames

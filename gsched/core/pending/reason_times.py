@@ -19,7 +19,7 @@ Reasons = Mapping[WaitingClass, tuple[PendingReason, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ReasonTimes:
-    """Replaced whole with the reasons. Times are UTC seconds."""
+    """When the pending reasons that are shown were found. Replaced whole with the reasons. Times are UTC seconds."""
 
     last_cycle: float = 0.0
     earlier: Mapping[WaitingClass, float] = field(default_factory=dict)

@@ -34,7 +34,7 @@ class _Asked(NamedTuple):
 
 
 class KindsSeen:
-    """Counts of kinds."""
+    """How many jobs with GPUs of each kind were submitted; earlier ones count less."""
 
     def __init__(self) -> None:
         self._new: dict[_Asked, int] = {}

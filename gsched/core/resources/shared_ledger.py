@@ -19,7 +19,9 @@ _TOGETHER = ("", "", "", "", "")
 
 
 class SharedLedger:
-    """For one configuration. `held` says what is used, as limits count it (gsched.policy.limits.limit_counts)."""
+    """How much of each shared resource is held, and on which hosts, for one configuration. `held` says it as limits
+    count it (gsched.policy.limits.limit_counts).
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

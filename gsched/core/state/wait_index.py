@@ -32,7 +32,7 @@ def is_held(item: WaitingItem) -> bool:
 
 
 class WaitIndex:
-    """All that waits. `on_free(parent)` is called when nobody depends on a job any more."""
+    """What pending jobs and arrays wait for. `on_free(parent)` is called when nobody depends on a job any more."""
 
     def __init__(self, on_free: Callable[[int], None]) -> None:
         self.pending = PendingJobs()

@@ -25,7 +25,7 @@ RIVAL_S = 15.0
 
 
 class AgentRoster:
-    """By host name."""
+    """The agents that the master knows, by host name."""
 
     def __init__(self) -> None:
         self._views: dict[str, DaemonView] = {}

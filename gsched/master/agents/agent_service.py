@@ -68,7 +68,7 @@ class _Heard:
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
-    """Runs in the gRPC loop."""
+    """The service that agents call. Runs in the gRPC loop."""
 
     def __init__(self, loop: EngineLoop, sessions: AgentSessions, auth: Proven) -> None:
         self._loop = loop

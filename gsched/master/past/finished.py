@@ -15,7 +15,9 @@ from gsched.wire.v1 import catalogue_pb2
 
 
 class Finished:
-    """Asks the reading process. For the gRPC loop alone; raises GschedError when that process does not answer."""
+    """Finished jobs, of which the reading process is asked. For the gRPC loop alone; raises GschedError when that
+    process does not answer.
+    """
 
     def __init__(self, reader: PastReader) -> None:
         self._reader = reader

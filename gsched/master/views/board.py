@@ -97,7 +97,7 @@ class SharedViews:
 
 
 class Board:
-    """Published views."""
+    """Views of jobs, hosts and queues as they were published last."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._jobs: dict[int, JobView | Untouched] = {}

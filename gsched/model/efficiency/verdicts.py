@@ -34,7 +34,7 @@ _IDLE = ("efficiency.gpus_idle", "efficiency.gpus_idle.one", "efficiency.gpus_id
 
 
 class Weight(StrEnum):
-    """How grave it is. A value never changes: programs read it in JSON."""
+    """How grave a verdict is. A value never changes: programs read it in JSON."""
 
     GRAVE = "grave"
     NOTE = "note"

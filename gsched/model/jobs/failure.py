@@ -22,7 +22,7 @@ LONGEST_DETAIL = 80
 
 
 class FailureClass(StrEnum):
-    """The classes. A value never changes once events are stored."""
+    """The classes of failures. A value never changes once events are stored."""
 
     KILLED = "killed"
     LIMIT = "limit"

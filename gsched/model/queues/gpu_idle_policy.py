@@ -33,7 +33,7 @@ class ExemptKind(StrEnum):
 
 
 class GpuIdlePolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds."""
+    """GPU_IDLE of a queue: when GPUs of a job count as idle, and what follows. Times in seconds."""
 
     window_s: float = 1800.0
     """For so long all GPUs of a job must be idle before it is warned."""

@@ -17,7 +17,7 @@ _MOST_EDGES = 16
 
 
 class DispatchWindows:
-    """For one cycle."""
+    """Until when queues start jobs by their time windows, for one cycle."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self._snapshot = snapshot

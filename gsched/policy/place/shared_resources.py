@@ -15,7 +15,7 @@ from gsched.policy.limits.job_limits import LimitUse
 
 
 class SharedLeft:
-    """For one cycle."""
+    """What is left of shared resources, in one cycle."""
 
     def __init__(self, snapshot: Snapshot, columns: HostColumns, limits: LimitUse) -> None:
         self._snapshot = snapshot

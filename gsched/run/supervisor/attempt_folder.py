@@ -53,7 +53,7 @@ def as_json(value: object) -> bytes:
 
 
 class AttemptFolder:
-    """The one at `path`."""
+    """The folder of an attempt, at `path`."""
 
     def __init__(self, path: str) -> None:
         self.path = path

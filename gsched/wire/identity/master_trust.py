@@ -41,7 +41,9 @@ class Believed(NamedTuple):
 
 
 class Trust:
-    """For any thread. `host`: whose certificate is shown in turn; empty: none, who asks proves itself otherwise."""
+    """The certificates of the master that count on this host; for any thread. `host`: whose certificate is shown in
+    turn; empty: none, who asks proves itself otherwise.
+    """
 
     def __init__(self, tls_dir: str, host: str = "") -> None:
         self._tls_dir = tls_dir

@@ -9,7 +9,7 @@ import msgspec
 
 
 class MasterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted. `servers` is (up, all); states of hosts are LSF's words without their subtypes."""
+    """Counts of hosts, jobs and users. `servers` is (up, all); states of hosts are LSF's words without subtypes."""
 
     servers: tuple[int, int] = (0, 0)
     clients: int = 0
