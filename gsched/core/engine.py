@@ -83,7 +83,9 @@ Schedule = Callable[[Snapshot, float, int, int], Planning]
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 TURNS_UNSEEN = 20
-"""Turns of one command after which a scheduling cycle looks at what it has done so far."""
+"""Turns of one command after which a scheduling cycle looks at what it has done so far; more of them where a cycle takes
+more, so that at most half of the time is spent on such looks.
+"""
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
@@ -136,6 +138,10 @@ class Engine:
         self._schedule = schedule
         self._planning: Planning | None = None
         """The cycle that is under way."""
+        self._planning_turns = 0
+        """So many turns it has had."""
+        self._cycle_turns = 0
+        """The same of the last one that is over."""
         self._ticked_at = now
         self._reasons_stood = False
         """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
@@ -210,7 +216,7 @@ class Engine:
                     self._wake()
             else:
                 decision.rest = unfinished
-                if unfinished.turn.count % TURNS_UNSEEN == 0:
+                if unfinished.turn.count % max(TURNS_UNSEEN, self._cycle_turns) == 0:
                     self._wake()
 
         so_far = "some of it may have been done" if unfinished.turn.count else "nothing was changed"
@@ -261,7 +267,7 @@ class Engine:
         if progress is MakingProgress.OVER_UNDER_ANOTHER:
             self._requirement_updates.begin()
         self._settled = self._settled + 1 if progress is MakingProgress.MORE else 0
-        if self._settled % TURNS_UNSEEN == 0:
+        if self._settled % max(TURNS_UNSEEN, self._cycle_turns) == 0:
             self._wake()
 
     def _settle(self, decision: Decision, steps: int = UNLIMITED) -> None:
@@ -511,6 +517,7 @@ class Engine:
 
     def _plan(self, planning: Planning, decision: Decision, steps: int) -> None:
         """Another turn of a cycle; after the last one, carry the plan out."""
+        self._planning_turns += 1
         try:
             next(planning)
         except StopIteration as done:
@@ -528,6 +535,7 @@ class Engine:
 
     def _has_planned(self, failure: Exception | None) -> None:
         self.failure, self._planning, self.needs_cycle = failure, None, self._news
+        self._cycle_turns, self._planning_turns = self._planning_turns, 0
         if failure is not None:
             self._tried = {}
             self.summary = f"the scheduling cycle failed, nothing was placed: {failure!r}"

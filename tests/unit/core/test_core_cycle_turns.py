@@ -9,6 +9,7 @@ from core_world import World, job_command, spec
 
 from gsched.core.command import EvaluateCondition, Submit
 from gsched.core.decision import Decision
+from gsched.core.engine import TURNS_UNSEEN
 from gsched.model.event import JobDispatched
 from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.views.view import JobFilter
@@ -151,3 +152,25 @@ def test_nobody_leaves_those_that_a_cycle_goes_through() -> None:
         pending.remove(job)
     finish(world)
     assert world.engine.audit() == []
+
+
+def test_a_command_over_many_jobs_is_looked_at_as_seldom_as_a_cycle_is_long() -> None:
+    """Where a cycle takes 40 turns, one every 20 turns would take most of the time."""
+    world = World()
+    world.submit(*kinds(), *[spec(name="many")] * 3_000)
+    while world.engine.needs_cycle:
+        turns = len(finish(world))
+    assert turns > 2 * TURNS_UNSEEN
+    steps = 60
+    decision = world.take(
+        world.engine.handle(job_command("stop", "ann", wanted=JobFilter(name="many")), world.now, steps)
+    )
+    looks = count = 0
+    while decision.rest is not None:
+        count += 1
+        if world.engine.needs_cycle:
+            looks += 1
+            world.engine.needs_cycle = False
+        decision = world.take(world.engine.go_on(decision.rest, world.now, steps))
+    assert count > 100
+    assert 1 <= looks <= count // (2 * TURNS_UNSEEN)
