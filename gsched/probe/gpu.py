@@ -111,10 +111,10 @@ def inventory_path(provider: str, host: str) -> Path | None:
     return Path(folder) / f"{host}.json" if kind == "sim" and folder else None
 
 
-def probe_for(provider: str, host: str, stirred: Callable[[], None] = lambda: None) -> GpuProbe:
+def probe_for(provider: str, host: str, on_news: Callable[[], None] = lambda: None) -> GpuProbe:
     """The probe that GSCHED_GPU_PROVIDER names: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json).
 
-    `stirred` is called, in the event loop, when the driver has told of something that a sample would show. Raises
+    `on_news` is called, in the event loop, when the driver has told of something that a sample would show. Raises
     BadRequest for another name.
     """
     if provider == "none":
@@ -123,7 +123,7 @@ def probe_for(provider: str, host: str, stirred: Callable[[], None] = lambda: No
         # Only here: a host that simulates or has no GPUs does not pay for what it does not use.
         from gsched.probe.nvidia.nvml_child import NvmlProbe
 
-        return NvmlProbe(stirred=stirred)
+        return NvmlProbe(on_news=on_news)
     path = inventory_path(provider, host)
     if path is None:
         raise BadRequest(coded("probe.unknown", provider))

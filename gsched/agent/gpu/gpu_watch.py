@@ -68,8 +68,8 @@ class GpuWatch:
         self._looked = asyncio.Event()
         self._now: asyncio.Task[GpuReport] | None = None
         self._next: asyncio.Task[GpuReport] | None = None
-        self._stirred = False
-        self._stirring: asyncio.Task[None] | None = None
+        self._has_news = False
+        self._looking_for_news: asyncio.Task[None] | None = None
         self.unfenced: AnyText = ""
         """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
         self.notes: tuple[AnyText, ...] = ()
@@ -203,13 +203,13 @@ class GpuWatch:
 
     def _notify(self) -> None:
         """The driver has told of something: look at once, but not again and again."""
-        self._stirred = True
-        if self._stirring is None or self._stirring.done():
-            self._stirring = asyncio.create_task(self._look_stirred())
+        self._has_news = True
+        if self._looking_for_news is None or self._looking_for_news.done():
+            self._looking_for_news = asyncio.create_task(self._look_for_news())
 
-    async def _look_stirred(self) -> None:
-        while self._stirred:
-            self._stirred = False
+    async def _look_for_news(self) -> None:
+        while self._has_news:
+            self._has_news = False
             await self.look()
             await asyncio.sleep(STIRRED_PAUSE_S)
 
@@ -231,8 +231,8 @@ class GpuWatch:
 
     async def close(self) -> None:
         """End what probes."""
-        if self._stirring is not None:
-            self._stirring.cancel()
+        if self._looking_for_news is not None:
+            self._looking_for_news.cancel()
         if self._setting is not None:
             self._setting.cancel()
         if self._probe is not None:

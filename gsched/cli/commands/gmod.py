@@ -20,7 +20,7 @@ from gsched.base.errors import (
 )
 from gsched.base.ids import array_of, show_job
 from gsched.cli.options.job_selection import parse_job_ids
-from gsched.cli.options.submission_context import surroundings
+from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected
@@ -35,7 +35,7 @@ _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 
 def main(call: Call) -> int:
     """Run `gmod`."""
-    asked = read_modification(call.argv[1:], surroundings(call))
+    asked = read_modification(call.argv[1:], value_context(call))
     if asked.wants_help:
         call.write(BMOD.help(program(call)))
         return 0

@@ -23,7 +23,7 @@ from gsched.base.errors import (
     ResourceExhausted,
 )
 from gsched.base.ids import new_token
-from gsched.cli.options.submission_context import surroundings
+from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.master_links import serves_others
@@ -81,7 +81,7 @@ def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> 
         read_stdin=read_stdin,
         read_file=call.read_file,
         env=call.env,
-        around=surroundings(call),
+        around=value_context(call),
         parse_script=True,
         is_program=lambda word: _is_program(call, word),
         esub=esubs_of(call),

@@ -16,7 +16,7 @@ from gsched.dialect.notify import NotifyFile, is_missing, path_of
 from gsched.dialect.spec_values import ValueContext
 
 
-def surroundings(call: Call) -> ValueContext:
+def value_context(call: Call) -> ValueContext:
     """Where a submission comes from, as of the call. A size limit without a unit is in LSF_UNIT_FOR_LIMITS, MB where
     nobody says.
     """

@@ -123,7 +123,7 @@ def fresh(ledger: HostLedger, kind: DeviceKind) -> int:
     return sum(gpu.uuid not in ledger.holders for gpu in candidates(ledger, kind))
 
 
-def snugness(ledger: HostLedger, kind: DeviceKind) -> float:
+def share_left(ledger: HostLedger, kind: DeviceKind) -> float:
     """What would be left of the device that a part of a GPU would be taken of, 0 to 1; 1 where there is none."""
     for gpu in candidates(ledger, kind):
         return max(0.0, 1.0 - ledger.load_of(gpu.uuid) - kind.share)

@@ -33,7 +33,7 @@ from gsched.resreq.judging.columns import compile_numbers
 _INFINITY = float("inf")
 _MOST_PACKED = 2.0**21
 """More than any figure of how well a job packs on a host."""
-_SNUG_STEPS = 1000.0
+_SHARE_STEPS = 1000.0
 
 
 class Ranking:
@@ -228,8 +228,8 @@ class Ranking:
             else:
                 left = left - np.minimum(count, fresh[chosen])
             if kind.share < 1.0:
-                snug = self._columns.derived(("snug", kind), _of_kind(gpu_choice.snugness, kind))
-                left = left * (_SNUG_STEPS + 1) + np.rint(snug[chosen] * _SNUG_STEPS)
+                share_left = self._columns.derived(("share_left", kind), _of_kind(gpu_choice.share_left, kind))
+                left = left * (_SHARE_STEPS + 1) + np.rint(share_left[chosen] * _SHARE_STEPS)
         return left
 
     def _first_keys(self) -> HostNumbers | None:

@@ -1,8 +1,8 @@
 """NVML as a process of its own: `python -m gsched.probe.nvidia.nvml` answers one JSON line per request line.
 
 Requests on standard input: `sample`, `use INDEXES` (what is made of these GPUs now, `use 0,2`), or `set-mode INDEXES
-MODE` (`set-mode 0,2 exclusive_process`). Unasked comes a line `{"stirred":true}`: a sample would tell news. The process
-ends when standard input does, and with its parent.
+MODE` (`set-mode 0,2 exclusive_process`). A line `{"has_news":true}` comes unasked: a sample would tell more. It ends
+when standard input does, and with its parent.
 
 It is a process of its own because a call into the driver can hang for ever and cannot be called off: only a process can
 be killed. This is the only module that imports pynvml; it changes nothing but by set-mode, it never runs nvidia-smi,
@@ -70,7 +70,7 @@ class NvmlAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     use: tuple[DeviceUse, ...] = ()
     error: AnyText = ""
     denied: bool = False
-    stirred: bool = False
+    has_news: bool = False
     """Unasked: the driver has told of something."""
 
 
@@ -375,7 +375,7 @@ def main() -> int:
 
     def notify() -> None:
         with contextlib.suppress(BrokenPipeError):
-            tell(NvmlAnswer(stirred=True))
+            tell(NvmlAnswer(has_news=True))
 
     nvml = Nvml(notify, float(sys.argv[2]) if len(sys.argv) > 2 else GPU_LIMIT_S)
     try:

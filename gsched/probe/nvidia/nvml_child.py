@@ -29,7 +29,7 @@ GPU_SHARE = 0.4
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
-UNASKED = msgspec.json.encode(NvmlAnswer(stirred=True)) + b"\n"
+UNASKED = msgspec.json.encode(NvmlAnswer(has_news=True)) + b"\n"
 
 _LINE_LIMIT = 4 * 1024 * 1024
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
@@ -40,7 +40,7 @@ class NvmlProbe:
 
     `time_limit_s` bounds one request, the start of the child included. After a failure the child is replaced, not
     sooner than a pause that doubles up to `longest_pause_s`; samples in between say at once that the GPUs are unknown.
-    `stirred` is called when the driver has told of something that a sample would show.
+    `on_news` is called when the driver has told of something that a sample would show.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class NvmlProbe:
         first_pause_s: float = FIRST_PAUSE_S,
         longest_pause_s: float = LONGEST_PAUSE_S,
         clock: Clock | None = None,
-        stirred: Callable[[], None] = lambda: None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._time_limit_s = time_limit_s
         self._first_pause_s = first_pause_s
@@ -59,7 +59,7 @@ class NvmlProbe:
         self._pause_s = first_pause_s
         self._not_before = 0.0
         self._reason: AnyText = ""
-        self._stirred = stirred
+        self._on_news = on_news
         self._no_modes: AnyText = ""
         self._child: Process | None = None
         self._answers: asyncio.Queue[bytes | ValueError] = asyncio.Queue()
@@ -179,7 +179,7 @@ class NvmlProbe:
                 answers.put_nowait(problem)
                 return
             if line == UNASKED:
-                self._stirred()
+                self._on_news()
             else:
                 answers.put_nowait(line)
 

@@ -42,7 +42,7 @@ class Events:
         """Address of a handle -> UUID."""
         self._lock = threading.Lock()
         self._heard: list[tuple[str, int]] = []
-        self._is_stirred = False
+        self._has_news = False
         self._ended = threading.Event()
 
     def listen_to(self, index: int, uuid: str, handle: Any) -> None:
@@ -66,7 +66,7 @@ class Events:
     def taken(self) -> dict[str, tuple[GpuXid, ...]]:
         """UUID -> what was heard since this was called last, each number once."""
         with self._lock:
-            heard, self._heard, self._is_stirred = self._heard, [], False
+            heard, self._heard, self._has_news = self._heard, [], False
         found: dict[str, dict[int, GpuXid]] = {}
         for uuid, number in heard:
             found.setdefault(uuid, {})[number] = GpuXid(number=number)
@@ -136,7 +136,7 @@ class Events:
         with self._lock:
             if uuid and number and (uuid, number) not in self._heard:
                 self._heard.append((uuid, int(number)))
-            is_first, self._is_stirred = not self._is_stirred, True
+            is_first, self._has_news = not self._has_news, True
         if is_first:
             self._notify()
 

@@ -71,7 +71,7 @@ def play(
 ) -> None:
     async def main() -> None:
         machine = Machine(seen, provider)
-        monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
+        monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, on_news: machine)
         await machine.watch.use("fake", "")
         await machine.watch.look()
         await story(machine)

@@ -92,7 +92,7 @@ def story(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine, Callable[[], Aw
 
     def run(machine: Machine, work: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:
-            monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
+            monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, on_news: machine)
             await machine.watch.use("fake", "")
             await machine.watch.look()
             machine.looks = 0
@@ -339,7 +339,7 @@ def test_a_server_of_mps_is_no_stranger(story: Any, tmp_path: Any) -> None:
 def test_an_end_before_the_first_look_waits_for_one(monkeypatch: Any) -> None:
     """pains 1: after a restart of the agent somebody may want a look before the master has said how to probe."""
     monkeypatch.setattr(gpu_cleanup, "RETURN_S", (0.0,) * 10)
-    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
+    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, on_news: machine)
     machine = Machine(gpu(used_mib=5000))
 
     async def main() -> None:

@@ -36,7 +36,7 @@ class Driver:
 def test_a_driver_that_answers_late_is_told_the_mode_then(monkeypatch: pytest.MonkeyPatch, wanted_later: str) -> None:
     driver = Driver()
     driver.known = False
-    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: driver)
+    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, on_news: driver)
 
     async def story() -> None:
         heard: asyncio.Queue[GpuReport] = asyncio.Queue()

@@ -55,24 +55,24 @@ def xids(report: GpuReport) -> list[list[int]]:
 
 def test_errors_of_the_driver_are_told_as_they_come(machine: Machine) -> None:
     machine.say("event=0:8:13")  # before anybody listened
-    stirred = asyncio.Event()
+    news = asyncio.Event()
 
     async def story(probe: NvmlProbe) -> None:
         first = await probe.sample()
         assert xids(first) == [[], [], [], []] and first.unheard == ""
         machine.say("event=2:8:79", "event=1:8:31", "event=2:8:79", "event=3:2:0")
-        await asyncio.wait_for(stirred.wait(), 60)
+        await asyncio.wait_for(news.wait(), 60)
         heard: list[list[int]] = [[], [], [], []]
         while heard != [[], [31], [79], []]:
             for index, numbers in enumerate(xids(await probe.sample())):
                 heard[index] = sorted({*heard[index], *numbers})
         assert xids(await probe.sample()) == [[], [], [], []]  # each is told once
-        stirred.clear()
+        news.clear()
         machine.say("event=0:8:94")
-        await asyncio.wait_for(stirred.wait(), 60)
+        await asyncio.wait_for(news.wait(), 60)
         assert xids(await probe.sample()) == [[94], [], [], []]
 
-    with_probe(story, stirred=stirred.set)
+    with_probe(story, on_news=news.set)
 
 
 def test_gpus_without_events_are_named(machine: Machine) -> None:
@@ -99,15 +99,15 @@ def test_a_driver_without_events(tmp_path: Path, machine: Machine, monkeypatch: 
 
 
 def test_a_listener_that_fails_asks_for_a_look(machine: Machine) -> None:
-    stirred = asyncio.Event()
+    news = asyncio.Event()
 
     async def story(probe: NvmlProbe) -> None:
         await probe.sample()
         machine.say("gpu.1.err=15", "err.nvmlEventSetWait_v2=15")
-        await asyncio.wait_for(stirred.wait(), 60)
+        await asyncio.wait_for(news.wait(), 60)
         assert [sentence(gpu.fault) for gpu in (await probe.sample()).gpus] == ["", "NVML: GPU is lost", "", ""]
 
-    with_probe(story, stirred=stirred.set)
+    with_probe(story, on_news=news.set)
 
 
 @pytest.mark.parametrize("lost", ["gpu.1.err=15", "gpu.1.handle_err=15"])

@@ -20,7 +20,7 @@ class Probe:
     def __init__(self) -> None:
         self.samples = 0
         self.sampled = asyncio.Event()
-        self.stirred: Callable[[], None] = lambda: None
+        self.on_news: Callable[[], None] = lambda: None
 
     async def sample(self) -> GpuReport:
         self.samples += 1
@@ -36,20 +36,20 @@ def test_a_storm_of_errors_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -
     async def story() -> None:
         probe = Probe()
 
-        def probe_for(provider: str, host: str, stirred: Callable[[], None]) -> Probe:
-            probe.stirred = stirred
+        def probe_for(provider: str, host: str, on_news: Callable[[], None]) -> Probe:
+            probe.on_news = on_news
             return probe
 
         monkeypatch.setattr(gpu_watch, "probe_for", probe_for)
         watch = GpuWatch("h", "c", GpuOwners(lambda pids: {}))
         await watch.use("nvml", "")
-        probe.stirred()
+        probe.on_news()
         await asyncio.wait_for(probe.sampled.wait(), 60)
         assert probe.samples == 1
         probe.sampled.clear()
         began = time.monotonic()
         for _ in range(1000):
-            probe.stirred()
+            probe.on_news()
             await asyncio.sleep(0)
         await asyncio.wait_for(probe.sampled.wait(), 60)  # what came meanwhile is not forgotten
         assert 2 <= probe.samples <= 2 + (time.monotonic() - began) / 0.5
