@@ -6,13 +6,15 @@ import re
 
 import pytest
 from core_world import World, spec
+from msgspec import structs
 from test_core_histories import long_history
 from test_core_overuse import accusing, world_with_job
 
 from gsched.base.coded_text import sentence
 from gsched.base.sentences import SENTENCES
+from gsched.core.gpu_events.idle_gpus import MESSAGE_BOX
 from gsched.model.config import GmemAction
-from gsched.model.event import encode_event
+from gsched.model.event import AnyEvent, JobMessagePosted, encode_event
 
 _BLANK = re.compile(r"(\{[^}]*\})")
 
@@ -29,7 +31,14 @@ def history(seed: int) -> tuple[list[bytes], dict[int, tuple[object, ...]]]:
     world = long_history(seed, 150)
     jobs = world.engine.state.jobs
     why = {number: world.engine.pending_reasons(number) for number, job in jobs.items() if job.state == "PEND"}
-    return [encode_event(event) for event in world.events], why
+    return [encode_event(without_letters(event)) for event in world.events], why
+
+
+def without_letters(event: AnyEvent) -> AnyEvent:
+    """What the system writes into a job's message box is a letter in the words of its day, not a note by code."""
+    if isinstance(event, JobMessagePosted) and event.user == "root" and event.box == MESSAGE_BOX:
+        return structs.replace(event, text="")
+    return event
 
 
 @pytest.mark.parametrize("seed", [4, 23])

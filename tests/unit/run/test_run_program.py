@@ -79,6 +79,7 @@ def test_what_it_prints_can_be_added_to_a_file_whose_lock_it_has(on_host):
     async def scenario(host: Host) -> None:
         path = host.root / "journal"
         path.write_text("first\n")
+        path.chmod(0o640)
         forks = host.executor.run_program
         running = asyncio.ensure_future(forks(shell(f"echo one; read line < '{host.root}/go'", output=str(path))))
         os.mkfifo(host.root / "go")
@@ -91,7 +92,7 @@ def test_what_it_prints_can_be_added_to_a_file_whose_lock_it_has(on_host):
             await asyncio.to_thread((host.root / "go").write_text, "on\n")
             assert (await running).exit_code == 0
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert path.read_text() == "first\none\n" and path.stat().st_mode & 0o777 == 0o644
+        assert path.read_text() == "first\none\n" and path.stat().st_mode & 0o777 == 0o640
 
     on_host(scenario)
 
