@@ -32,9 +32,10 @@ from gsched.model.config import Params
 from gsched.model.queues.queue import EASY_PLAN_DELAY, Queue
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
-from tests.support.serving_history import PastCluster, PastQueue
-from tests.support.serving_oracle import Verdict, judge
-from tests.support.simulated_history import past_of
+from tests.support.serving_order.serving_history import PastCluster, PastQueue
+from tests.support.serving_order.serving_oracle import judge
+from tests.support.serving_order.serving_verdict import Verdict
+from tests.support.serving_order.simulated_history import past_of
 
 LEFT = 15
 """Jobs that wait when saturation is over."""

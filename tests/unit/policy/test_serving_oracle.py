@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
-from tests.support.serving_oracle import Verdict, judge
+from tests.support.serving_order.serving_history import PastCluster, PastJob, PastQueue, Run
+from tests.support.serving_order.serving_oracle import judge
+from tests.support.serving_order.serving_verdict import Verdict
 
 ONE_HOST = {"a": (4, 16)}
 TWO_HOSTS = {"a": (4, 16), "b": (4, 16)}

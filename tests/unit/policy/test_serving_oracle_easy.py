@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.saturation_oracles import Place, Work, easy, least_makespan, most_gpu_seconds
-from tests.support.serving_history import PastCluster, PastJob, PastQueue, Run
-from tests.support.serving_oracle import Verdict, judge
+from tests.support.serving_order.serving_history import PastCluster, PastJob, PastQueue, Run
+from tests.support.serving_order.serving_oracle import judge
+from tests.support.serving_order.serving_verdict import Verdict
 
 HOSTS, GPUS = 3, 4
 NAMES = [f"h{number}" for number in range(HOSTS)]

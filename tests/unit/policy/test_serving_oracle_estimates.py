@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from test_serving_oracle import ONE_HOST, assert_clean, found, ran
 
-from tests.support.serving_history import Moment, PastCluster, PastJob, PastQueue, Run, RunTimes
-from tests.support.serving_oracle import Verdict, judge
+from tests.support.serving_order.serving_history import Moment, PastCluster, PastJob, PastQueue, Run, RunTimes
+from tests.support.serving_order.serving_oracle import judge
+from tests.support.serving_order.serving_verdict import Verdict
 
 LATEST = 30.0
 """The first one is told to start at 10, and others may put it off by twice that wait."""

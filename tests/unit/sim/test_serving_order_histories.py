@@ -22,9 +22,10 @@ from gsched.model.queues.user import Share
 from gsched.model.views.room_view import ReservationView
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, Fate, World, simulated_config
-from tests.support.serving_history import KeptHosts, PastCluster, PastQueue
-from tests.support.serving_oracle import Verdict, judge
-from tests.support.simulated_history import past_of
+from tests.support.serving_order.serving_history import KeptHosts, PastCluster, PastQueue
+from tests.support.serving_order.serving_oracle import judge
+from tests.support.serving_order.serving_verdict import Verdict
+from tests.support.serving_order.simulated_history import past_of
 
 HISTORIES, FORETOLD, NIGHTS = 200, 40, 10_000
 AUDIT_EVERY = 200

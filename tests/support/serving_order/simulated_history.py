@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.sim.world import START, Fate
-from tests.support.serving_history import PastJob, Run
+from tests.support.serving_order.serving_history import PastJob, Run
 
 DEFAULT_PRIORITY = 50
 """Of a job without -sp, where MAX_USER_PRIORITY is 100."""

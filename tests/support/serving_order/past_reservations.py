@@ -1,0 +1,263 @@
+"""The reservations that jobs have at a moment, by the sentences of the rule (serving_oracle): when, and how surely."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from tests.support.serving_order.host_room import HostRoom
+from tests.support.serving_order.past_job_limits import PastJobLimits
+from tests.support.serving_order.past_reservation import NOTHING_BEFORE, Remembered, Reservation
+from tests.support.serving_order.reservation_ways import ReservationWays
+from tests.support.serving_order.serving_history import Moment, PastJob, Room
+from tests.support.serving_order.serving_turns import ServingTurns
+
+
+class PastReservations:
+    """At one moment."""
+
+    def __init__(self, moment: Moment, before: Mapping[int, Remembered]) -> None:
+        """`before`: by number, jobs that had a reservation before the moment."""
+        self._moment = moment
+        self._cluster = moment.cluster
+        self._reserved_before = before
+        self.order = ServingTurns(moment)
+        self.room = HostRoom(moment)
+        self.ways = ReservationWays(moment, self.room)
+        self.limits = PastJobLimits(moment)
+        self._said_before: dict[int, Remembered] = {}
+        """By number, what was said of those that have a reservation before later jobs started at the moment."""
+        for each in self.made(after=False) if any(q.plan_delay for q in self._cluster.queues.values()) else ():
+            told = each.first, each.latest, each.is_latest_sure
+            self._said_before[each.job.number] = Remembered(frozenset(), frozenset(), False, *told)
+
+    def _may_be_planned(self, job: PastJob) -> bool:
+        """Whether the job may have a reservation: limits let it in when its turn came, or did when it got it."""
+        return job.number in self._reserved_before or self.limits.admit(job, self.order.maybe_later(job))
+
+    def _is_surely_let_in(self, job: PastJob, made: Iterable[Reservation]) -> bool:
+        """Whether limits let it in, and none of the others takes its place in one if it has a reservation."""
+        before = self._reserved_before.get(job.number)
+        is_let_in = self.limits.admit(job, self.order.later(job)) or (before is not None and before.is_sure)
+        others = [each.job for each in made if not each.is_sure and each.job is not job]
+        return is_let_in and not any(name in each.counts_in for each in others for name in self.limits.of(job))
+
+    def made(self, *, after: bool) -> list[Reservation]:
+        """The reservations as they were before later jobs started at the moment, or `after` all that started."""
+        left = {name: queue.reserved for name, queue in self._cluster.queues.items()}
+        seen: set[tuple[str, str]] = set()
+        made: list[Reservation] = []
+        for job in self.order.waiting:
+            if not any(left.values()) and not self.order.is_fair:
+                break
+            later = [] if after else self.order.later(job)
+            is_fair = self._cluster.queues[job.queue].shares is not None
+            may_have_it = (job.queue, job.user) not in seen if is_fair else left[job.queue] > 0
+            if may_have_it and self.room.fits(job, self.room.total, math.inf) and self._may_be_planned(job):
+                is_let_in = self._is_surely_let_in(job, made)
+                left[job.queue] -= is_let_in
+                seen.add((job.queue, job.user))
+                sure = self.beside_those_between([each for each in made if each.is_sure], later, after)
+                doubts = (each.job for each in made if not each.is_sure and not self.order.precedes(job, each.job))
+                is_sure = not is_fair and is_let_in and next(doubts, None) is None
+                found = replace(self._earliest(job, later, sure), is_sure=is_sure)
+                found.one_by_one = self._one_by_one(found, later, sure) if sure else []
+                told = [found.start]
+                if any(each.held for each in sure):
+                    owed = self.owed(job, sure, for_sure=False)
+                    other = self._earliest(job, later, owed)
+                    told.append(other.start)
+                    found.one_by_one += self._one_by_one(other, later, owed)
+                self._say(found, told, later, sure, after)
+                if math.isinf(found.start) and not self.limits.admit_in_the_end(job, later, sure):
+                    found.is_sure = False  # and so may the next one have it
+                    left[job.queue] += is_let_in
+                if found.start < math.inf or self._has_place(found, sure):
+                    made.append(found)
+                elif sure and self._has_place(found, []):  # as they end, too, it may have something all the same
+                    made.append(replace(found, is_sure=False))
+        return made
+
+    def _say(
+        self,
+        found: Reservation,
+        told: Sequence[float],
+        later: Sequence[PastJob],
+        made: Sequence[Reservation],
+        after: bool,
+    ) -> None:
+        """What is told of the reservation: the earliest start, and until when others may put it off.
+
+        `told`: what the start may be, where those before it may be put off or not.
+        """
+        before = self._reserved_before.get(found.job.number, NOTHING_BEFORE)
+        known = self._said_before.get(found.job.number, before) if after else before
+        found.first = min(known.first, *told)
+        found.latest = known.latest
+        # Whoever may have the reservation beside it may have been told another one, which it then takes over.
+        found.is_latest_sure = known.is_latest_sure and len(told) == 1 and found.is_sure
+        queue = self._cluster.queues[found.job.queue]
+        last = self._last_awaited(found, later, made)
+        if found.latest is None:  # it takes over what was said of who had it before and waits on
+            others = [each for number, each in self._reserved_before.items() if number in self._moment.waiting]
+            latest = [each.latest for each in others if each.latest is not None and each.queue == found.job.queue]
+            found.latest = min(latest, default=None)
+        if not queue.plan_delay or math.isinf(found.start) or not any(each.limit_s is None for each in last):
+            return
+        if found.latest is None:
+            found.latest = found.start + queue.plan_delay * (found.start - self._moment.now)
+            found.is_latest_sure &= all(each.limit_s is None for each in last)
+        if found.latest > found.start:
+            end = found.latest + self._moment.lasts(found.job)
+            then = self.room.free_at(found.latest, self.room.without(later), self.room.ends_without(later))
+            found.held = replace(found, start=found.latest, end=end, then=then, least=then, one_by_one=[])
+            found.is_held_for_sure = found.is_latest_sure and all(each.limit_s is None for each in last)
+            if not self.room.fits(found.job, then, found.latest):
+                found.held, found.is_held_for_sure = None, False
+
+    def _last_awaited(self, found: Reservation, later: Sequence[PastJob], made: Iterable[Reservation]) -> list[PastJob]:
+        """Those at whose ends it starts, of whom it waits for one."""
+        running = self._moment.running.values()
+        last = [job for job, run in running if job not in later and self._moment.known_end(job, run) == found.start]
+        return [*last, *(each.job for one in made for each in one.versions() if each.end == found.start)]
+
+    def owed(self, job: PastJob, reserved: Iterable[Reservation], *, for_sure: bool) -> list[Reservation]:
+        """The reservations as the job, which comes later, has to respect them: in a lower queue it puts none off."""
+        priority = self._cluster.queues[job.queue].priority
+        return [
+            each
+            if each.held is None
+            or self._cluster.queues[each.job.queue].priority > priority
+            or (for_sure and not each.is_held_for_sure)
+            else each.held
+            for each in reserved
+        ]
+
+    def meets(self, job: PastJob, end: float, each: Reservation) -> bool:
+        """Whether the job, which is known to run until `end`, counts as there when the reserved one starts. Where it is
+        in doubt how long a job without a limit may use what is reserved, it does.
+        """
+        queue = self._cluster.queues[job.queue]
+        is_equal = self._cluster.queues[each.job.queue].priority <= queue.priority
+        lasting = each.latest if is_equal and each.latest is not None else each.first
+        lasting = lasting if each.is_latest_sure else min(lasting, each.first)
+        if not queue.backfill or (job.limit_s is None and end > lasting):
+            return True
+        return each.is_met_by(end)
+
+    def _respected_until(self, job: PastJob, at: float) -> float:
+        """Until when the job may use what is reserved for nobody before it, if it starts then: without backfill it uses
+        nothing that is reserved for later.
+        """
+        return at + self._moment.lasts(job) if self._cluster.queues[job.queue].backfill else math.inf
+
+    def _one_by_one(
+        self, found: Reservation, later: Sequence[PastJob], made: Sequence[Reservation]
+    ) -> list[Reservation]:
+        """See `Reservation.one_by_one`; those in which it has no place are left out."""
+        free, ends, needs = self.room.without(later), self.room.ends_without(later), self._moment.needs
+        edges = [found.start, *ends.tolist(), *(edge for each in made for edge in (each.start, each.end))]
+        times = sorted(at for at in {*edges, math.inf} if at >= found.start)
+        in_the_end = self._free_in_the_end(found.job, later, in_doubt=True)
+        variants = []
+        for way in self.ways.every(made):
+            for at in times if way is not None else ():
+                end, until = at + self._moment.lasts(found.job), self._respected_until(found.job, at)
+                known = at < math.inf
+                then = self.room.free_at(at, free, ends) if known else in_the_end.copy()
+                for other, rows in way or ():
+                    if other.is_there(at) or (at < other.start and (other.start < until or math.isinf(until))):
+                        then[list(rows)] -= needs(other.job)
+                if self.room.fits(found.job, then, at):
+                    variants.append(replace(found, start=at, end=end, then=then, least=then))
+                    break
+        return variants
+
+    def _has_place(self, found: Reservation, made: Sequence[Reservation]) -> bool:
+        """Whether one without a time finds a place beside the others once all have ended; else it has nothing."""
+        limits, queue = self._cluster.most_jobs, self._cluster.queues[found.job.queue]
+        is_let_in = all(
+            sum(name in each.job.counts_in and each.is_there(math.inf) for each in made) < limits[name]
+            for name in self.limits.of(found.job)
+        )
+        if not (queue.reserves_without_time and is_let_in and self.room.fits(found.job, found.then, math.inf)):
+            return False
+        return self.ways.find([*made, found]) is not False
+
+    def to_remember(self) -> dict[int, Remembered]:
+        """By number, those that have a reservation after the moment."""
+        found: dict[int, Remembered] = {}
+        made = self.made(after=True)
+        for place, each in enumerate(made):
+            before = self._reserved_before.get(each.job.number, NOTHING_BEFORE)
+            # Who starts while it is in doubt whether the job has a reservation delays nothing for sure.
+            later = before.later | {other.number for other in self.order.later(each.job) if each.is_sure}
+            if any(other.job.queue != each.job.queue for other in made[:place]):
+                later = frozenset()  # it may have to look for another place, and waits for those who are there
+            maybe = before.maybe_later | {other.number for other in self.order.maybe_later(each.job)}
+            is_sure = each.is_sure and self._is_surely_let_in(each.job, made[:place])
+            told = each.first, each.latest, each.is_latest_sure
+            found[each.job.number] = Remembered(later, maybe, is_sure, *told, each.job.queue)
+        return found
+
+    def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[Reservation]) -> Reservation:
+        """When the job fits beside those that have a reservation; at infinity when nobody knows."""
+        free, ends = self.room.without(later), self.room.ends_without(later)
+        edges = [self._moment.now, *(each.end for each in self._cluster.kept)]
+        edges += [edge for each in made for edge in (each.start, each.end)]
+        known = sorted(at for at in {*ends.tolist(), *edges} if self._moment.now <= at < math.inf)
+
+        def fits_at(at: float) -> bool:
+            then = self.room.free_at(at, free, ends)
+            there = Reservation(job, at, self._respected_until(job, at), then, then)
+            if not self.limits.admit_then(there, made, later):
+                return False
+            return bool(self.ways.find([*made, there])) if made else self.room.fits(job, there.then, at)
+
+        if made or self._cluster.kept:
+            start = next((at for at in known if fits_at(at)), math.inf)
+        else:  # there is ever more room
+            first = bisect_left(known, True, key=fits_at)
+            start = known[first] if first < len(known) else math.inf
+        then = (
+            self.room.free_at(start, free, ends)
+            if start < math.inf
+            else self._free_in_the_end(job, later, in_doubt=False)
+        )
+        least = then if start < math.inf else self._free_in_the_end(job, later, in_doubt=True)
+        return Reservation(job, start, start + self._moment.lasts(job), then, least)
+
+    def _free_in_the_end(self, job: PastJob, later: Sequence[PastJob], in_doubt: bool) -> Room:
+        """What will be free once all have ended but those of which nobody knows when, and for whom the job, which has a
+        reservation without a time, need not wait; `in_doubt`: nor for those who may come after it.
+        """
+        then, numbers = self.room.total.copy(), {each.number for each in later}
+        before = self._reserved_before.get(job.number, NOTHING_BEFORE)
+        if in_doubt:
+            new = before.maybe_later | {each.number for each in self.order.maybe_later(job)}
+        else:
+            new = before.later | {each.number for each in self.order.later(job)}
+        for other, run in self._moment.running.values():
+            is_new = other.number in new and other.number not in numbers
+            if is_new and math.isinf(self._moment.known_end(other, run)):
+                then[self._moment.rows_of(run)] -= self._moment.needs(other)
+        return then
+
+    def beside_those_between(
+        self, reserved: Sequence[Reservation], later: Sequence[PastJob], after: bool
+    ) -> list[Reservation]:
+        """The reservations beside those that started at the moment and come after them, but before the later ones."""
+        if after:
+            return list(reserved)  # they count all who started
+        numbers = {each.number for each in later}
+        found = []
+        for each in reserved:
+            copied = [replace(version, then=version.then.copy()) for version in each.versions()]
+            for other in self.order.later(each.job):
+                for version in copied if other.number not in numbers else ():
+                    if version.is_met_by(self.room.known_end(other)):
+                        version.then[self.room.rows_of(other)] -= self._moment.needs(other)
+            found.append(copied[0] if each.held is None else replace(copied[0], held=copied[1]))
+        return found
