@@ -31,7 +31,7 @@ from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostRep
 from gsched.core.engine import Engine
 from gsched.core.instruction import StartJob
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.garbage_collection import settle_in, undisturbed
+from gsched.master.garbage_collection import settle_in, tidy_up, undisturbed
 from gsched.master.metrics.collection import Collection
 from gsched.master.metrics.http_server import MetricsServer
 from gsched.master.metrics.measurements import Measurements
@@ -177,6 +177,7 @@ def turn(world: World, cycles: int) -> list[tuple[float, float]]:
     for _ in range(cycles):
         world.change()
         found.append(world.cycle())
+        tidy_up()  # as the engine's thread does when it has told everybody
         time.sleep(REST_S)
     return found
 

@@ -37,6 +37,7 @@ from gsched.core.engine import BETWEEN_TURNS, Engine
 from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
+from gsched.master.garbage_collection import tidy_up
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.views.board import Board
@@ -225,6 +226,7 @@ class EngineLoop:
                 self._checkpoints.start(self._checkpoint_closed)
             if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
                 self._checkpoints.step()
+            tidy_up()
 
     def _cycle(self) -> float:
         """A scheduling cycle, or the next turn of it; returns when that was, UTC seconds."""

@@ -4,7 +4,8 @@ placed.
 What there is much of (jobs, their specifications, events, views) cannot be part of a ring, and is kept from the
 collector where it is defined (`gc=False`): a look at 100,000 jobs would stop the master for a second. A mass dispatch
 makes tens of thousands of objects that are gone with it; a collector that comes by then goes through all of them and
-finds nothing. It changes no decision.
+finds nothing. So the engine looks for rings between its turns, when replies and orders are out and nobody waits for
+them. It changes no decision.
 """
 
 from __future__ import annotations
@@ -16,14 +17,25 @@ from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy.cycle import Planning
 
 YOUNG = 5_000
-"""New objects between two looks at them, of 1 or 2 ms; five times as many are looked at once more."""
+"""New objects between two looks at them, of 1 or 2 ms."""
+MIDDLE, OLD = 5, 50
+"""So many such looks make one at what was left by them, and so many of these one at all."""
+FLOOD = 10 * YOUNG
+"""New objects within one turn from which on nobody waits for its end."""
 
 
 def settle_in() -> None:
     """Keep what exists now, which lives long, out of every later collection, and look for rings rarely."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, 5, 50)
+    gc.set_threshold(FLOOD, MIDDLE, OLD)
+
+
+def tidy_up() -> None:
+    """Look for rings, if there is enough that is new: to be called where nobody waits."""
+    young, middle, old = gc.get_count()
+    if young >= YOUNG:
+        gc.collect(2 if old > OLD else 1 if middle > MIDDLE else 0)
 
 
 def undisturbed(schedule: Schedule) -> Schedule:

@@ -70,7 +70,7 @@ FAILURE_TEXTS: dict[str, str] = {
     "failure.advice.exit_code": "the end of the job's output may tell why",
     "failure.advice.unknown": "ghist -l tells what is known",
     # How well a job used what it asked for (gsched.model.efficiency).
-    "efficiency.short": "it ran for {0:.0f} seconds: of less than {1:.0f} nothing is said",
+    "efficiency.short": "it ran for {0:.0f} s: runs of less than {1:.0f} s are not judged",
     "efficiency.not_started": "it has not started",
     "efficiency.never_ran": "it ended without having run",
     "efficiency.good": "what it asked for was used well, as far as it is known",

@@ -56,7 +56,7 @@ EXCLUSIVE_MODES = frozenset({ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIV
 """Compute modes in which a GPU takes one process that computes."""
 
 
-class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A process that has a context on a GPU."""
 
     pid: int
@@ -88,7 +88,7 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
         return coded("gpu.pid_of_with" if self.user else "gpu.pid_with", *who, self.used_mib)
 
 
-class MigDevice(msgspec.Struct, frozen=True, kw_only=True):
+class MigDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A part of a GPU that is split by MIG. Source: NVIDIA's Multi-Instance GPU user guide."""
 
     uuid: str
@@ -111,7 +111,7 @@ MOST_XIDS = 8
 """Of what the driver said about one GPU so much is kept."""
 
 
-class GpuXid(msgspec.Struct, frozen=True, kw_only=True):
+class GpuXid(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An error that the driver has told of a GPU. Source: NVIDIA's Xid catalogue."""
 
     number: int
@@ -119,7 +119,7 @@ class GpuXid(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts (`17.1`) that held the GPU then."""
 
 
-class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+class Gpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One GPU as a probe saw it. Its identity is the UUID; `index` is NVML's (nvidia-smi's) number on the host."""
 
     uuid: str
@@ -201,7 +201,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.memory_mib is None else max(0, self.memory_mib - (self.reserved_mib or 0))
 
 
-class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
+class GpuReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a probe says about all GPUs of a host at one moment.
 
     `known` is False when the probe failed or hung: the counts are then unknown, not 0. A host without a driver
@@ -224,7 +224,7 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why the driver does not tell of errors (XIDs) of some GPUs; empty when it does."""
 
 
-class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
+class LoadReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Load indices and static facts of a host at one moment. None means unknown.
 
     `indices` holds the built-in load indices (`ut` as a fraction 0..1, `tmp`, `swp`, `mem` in MiB);

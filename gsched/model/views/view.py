@@ -120,7 +120,7 @@ class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):
     consumable: bool = False
 
 
-class SharedView(msgspec.Struct, frozen=True, kw_only=True):
+class SharedView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One instance of a resource that hosts share. None means unknown, printed `-`."""
 
     name: str
@@ -134,7 +134,7 @@ class SharedView(msgspec.Struct, frozen=True, kw_only=True):
     """Configured, not reported by elims."""
 
 
-class GpuView(msgspec.Struct, frozen=True, kw_only=True):
+class GpuView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device of the ledger with who holds it."""
 
     gpu: Gpu
@@ -183,7 +183,7 @@ class JobGroupView(msgspec.Struct, frozen=True, kw_only=True):
     """Free slots that are kept for its pending jobs."""
 
 
-class OrphanView(msgspec.Struct, frozen=True, kw_only=True):
+class OrphanView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt on a host that the store has no record of."""
 
     name: str
@@ -195,7 +195,7 @@ class OrphanView(msgspec.Struct, frozen=True, kw_only=True):
     """It has ended and holds nothing; its agent keeps how it ended."""
 
 
-class HostView(msgspec.Struct, frozen=True, kw_only=True):
+class HostView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A host as ghosts and gload see it."""
 
     name: str

@@ -190,7 +190,7 @@ def test_a_line_for_each_job(master: FakeMaster, call: NewCall) -> None:
         "1 of 2 GPUs was never used",
     ]
     assert second.split()[:5] == ["8", "somebody", "DONE", "a-queue-of", "0"]
-    assert second.endswith("it ran for 10 seconds: of less than 300 nothing is said")
+    assert second.endswith("it ran for 10 s: runs of less than 300 s are not judged")
     wide = told(call, "geff", "-u", "all", "-w")
     assert " somebody-else " in wide and " a-queue-of-its-own " in wide
     with_prices(master, GPU_HOUR_PRICE="2.5 EUR")

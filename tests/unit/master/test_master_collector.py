@@ -1,19 +1,22 @@
-"""While a cycle plans nothing is collected; afterwards all is as it was, whatever happened."""
+"""Python's collector in the master: not while a cycle plans, little by little between turns, never through all jobs."""
 
 from __future__ import annotations
 
 import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gsched.core.records.job import JobRecord
-from gsched.master.garbage_collection import undisturbed
+from gsched.master.garbage_collection import MIDDLE, OLD, YOUNG, tidy_up, undisturbed
 from gsched.master.views.board import Traits
 from gsched.model.event import JobSubmitted
+from gsched.model.hosts.host import Gpu, GpuProcess, GpuReport, GpuXid, LoadReport, MigDevice
 from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.scheduling.snapshot import Rank
-from gsched.model.views.view import Control, JobView, Submitted
+from gsched.model.views.view import Control, GpuView, HostView, JobView, Submitted
 from gsched.store.tables.schema import JobRow
 
 
@@ -43,6 +46,57 @@ def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> N
     finally:
         (gc.enable if before else gc.disable)()
     assert seen == [(False, "snapshot", 1.0, 2, 3), (False,)]
+
+
+def test_what_there_is_of_each_gpu_is_kept_from_the_collector() -> None:
+    """Each host tells of its GPUs again and again; nothing of that can be part of a ring."""
+    gpu = Gpu(uuid="GPU-0", index=0, processes=(GpuProcess(pid=1),), xids=(GpuXid(number=31),))
+    seen: list[Any] = [
+        gpu,
+        gpu.processes[0],
+        gpu.xids[0],
+        MigDevice(uuid="MIG-0"),
+        GpuReport(gpus=(gpu,)),
+        LoadReport(),
+    ]
+    shown = GpuView(gpu=gpu, holders=("1.1",))
+    views: list[Any] = [shown, HostView(name="a", status="ok", gpus=(shown,), load={"r1m": 0.5})]
+    assert [type(each).__name__ for each in (*seen, *views) if gc.is_tracked(each)] == []
+
+
+@pytest.fixture
+def by_hand() -> Iterator[None]:
+    """Nothing is collected but what a test asks for."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    yield
+    if was_on:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_between_turns_rings_are_looked_for_when_there_is_enough_that_is_new() -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.me = self
+
+    def gone() -> weakref.ref[Ring]:
+        return weakref.ref(Ring())
+
+    few = gone()
+    tidy_up()
+    assert few() is not None
+    kept: list[list[int]] = [[] for _ in range(YOUNG)]
+    tidy_up()
+    assert few() is None and gc.get_count()[0] < YOUNG
+    grown: list[tuple[int, ...]] = []
+    for _ in range((MIDDLE + 2) * (OLD + 2)):  # also what has lived for long
+        kept += [[] for _ in range(YOUNG)]
+        tidy_up()
+        grown.append(gc.get_count())
+        del kept[:]
+    assert max(middle for _, middle, _ in grown) <= MIDDLE + 1 and max(old for *_, old in grown) <= OLD + 1
 
 
 def test_what_there_is_one_of_for_each_job_is_kept_from_the_collector() -> None:

@@ -156,6 +156,19 @@ def test_nothing_leaves_before_it_is_stored(master: Master) -> None:
     assert master.board.job(1) is not None
 
 
+def test_garbage_is_collected_when_replies_are_out(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for an answer, or for what a cycle has found, does not wait for the collector as well."""
+    seen: list[tuple[int, int]] = []
+
+    def note() -> None:
+        master._note(lambda: seen.append((len(master.answers), len(master.store.batches))))
+
+    monkeypatch.setattr("gsched.master.engine_thread.tidy_up", note)
+    master.submit("first")
+    master.until(lambda: any(batches for _, batches in seen))
+    assert all(answers == 1 for answers, batches in seen if batches)
+
+
 def test_a_full_disk_refuses_people_keeps_reports_and_goes_on_with_the_same_batch(master: Master) -> None:
     master.store.failure = StoreFull("no room")
     master.submit("stuck")

@@ -169,7 +169,7 @@ def test_run_limits_are_judged_by_jobs_that_are_done() -> None:
 def test_the_gravest_comes_first_and_nothing_is_said_of_a_short_run() -> None:
     use = job(used(0, 20.0), slots=8, usage=Usage(cpu_s=10.0, gpus=(used(0, 20.0),)), run_limit_s=2_000)
     assert [text.partition(":")[0] for text in said(use)] == ["grave", "note", "note"]
-    assert said(use, min_run_s=1000.1) == ["unknown: it ran for 1000 seconds: of less than 1000 nothing is said"]
+    assert said(use, min_run_s=1000.1) == ["unknown: it ran for 1000 s: runs of less than 1000 s are not judged"]
 
 
 def test_time_in_which_it_was_suspended_does_not_count() -> None:
