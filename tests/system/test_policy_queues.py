@@ -395,6 +395,11 @@ def test_jobs_without_a_run_limit_are_planned_by_earlier_ones_and_by_their_queue
     second = cluster.submit("-n", "16", "true")
     guess = f"judging by DEFAULT_RUNLIMIT of the queue of job {guessed}, which has no run limit"
     cluster.until(lambda: without_breaks(guess) in long_form(cluster, second), "the estimate is not told")
+    # Told to start in 90 minutes at the latest, it may be put off by 180 more: others start that end before.
+    assert without_breaks("; jobs after it that are expected to end by") in long_form(cluster, second)
+    late = cluster.submit("-n", "2", "-W", "300", "sleep", "600")
+    assert f"Resources are reserved for job <{second}>" in cluster.why_pending(late)
+    cluster.starts(cluster.submit("-n", "2", "-W", "200", "sleep", "600"))
     assert "RUNLIMIT" not in long_form(cluster, guessed)
 
 
