@@ -59,6 +59,18 @@ class AcknowledgedJobs:
         """Lines per attempt `JOB.ATTEMPT`."""
         return collections.Counter(self.path.read_text().split()) if self.path.exists() else collections.Counter()
 
+    def wait(self) -> None:
+        """Until all have ended: as long as some of them end, the others may take their time."""
+        left = set(self.expected)
+        while left:
+            before = len(left)
+            with contextlib.suppress(TimeoutError):
+                self.cluster.wait(*sorted(left))
+                return
+            with self.cluster.client() as client:
+                left &= {job.job_id for job in client.jobs(JobFilter(user="all"))}
+            assert len(left) < before, f"jobs {sorted(left)[:20]} do not end"
+
     def check(self) -> None:
         """No job lost, none made twice, none started twice, every end known, every history whole."""
         ids = sorted(self.expected)

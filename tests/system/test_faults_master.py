@@ -45,7 +45,7 @@ def test_random_kills_of_the_master_lose_nothing(cluster: Cluster, request: pyte
             threading.Event().wait(rng.random() * 0.6)
             cluster.kill("master")
             cluster.up()
-    cluster.wait(*acknowledged.expected)
+    acknowledged.wait()
     assert len(acknowledged.expected) > 10
     acknowledged.check()
 
@@ -209,7 +209,7 @@ def test_sigterm_in_the_midst_of_work_loses_nothing(cluster: Cluster):
         time.sleep(0.3)
         cluster.kill("master", 15)
         cluster.up()
-    cluster.wait(*acknowledged.expected)
+    acknowledged.wait()
     acknowledged.check()
     assert not list(run_dir(cluster).glob("*.new"))
 

@@ -51,7 +51,7 @@ def test_random_kills_leave_nothing_on_any_host(module_cluster, request: pytest.
         for name in rng.sample(["master", *(f"agent-{host}" for host in HOSTS)], rng.choice([1, 1, 2])):
             cluster.kill(name)
         cluster.up()
-    jobs = cluster.wait(*acknowledged.expected)
+    jobs = acknowledged.wait()
     acknowledged.check()
     assert {end_of(job) for job in jobs} >= {("exit", 0)}
     cluster.until(lambda: not attempts(cluster), "a host keeps an attempt")

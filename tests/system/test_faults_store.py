@@ -94,9 +94,9 @@ def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_aft
         assert state_of(cluster, first) == "RUN"
     out, _ = stuck.communicate(timeout=PATIENCE_S)
     acknowledged.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
-    cluster.wait(*acknowledged.expected)
+    acknowledged.wait()
     acknowledged.expected[cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*acknowledged.expected)
+    acknowledged.wait()
     acknowledged.check()
     assert "Traceback" not in cluster.logs()
 
@@ -159,7 +159,7 @@ def test_a_disk_that_fills_up(on_small_disk: Cluster):
     ballast.unlink()
     cluster.wait(1)
     acknowledged.expected[cluster.submit("-o", "/dev/null", acknowledged.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*acknowledged.expected)
+    acknowledged.wait()
     acknowledged.check()
 
 

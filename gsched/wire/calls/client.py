@@ -325,7 +325,7 @@ class Client:
         open_ids = set(job_ids)
         try:
             while open_ids and not stream.is_stopped:
-                open_ids = self._wait_once(stream, job_ids, open_ids)
+                self._wait_once(stream, job_ids, open_ids)
             if not open_ids:
                 return self._by_id(job_ids)
         except GschedError:
@@ -338,8 +338,8 @@ class Client:
         still = ", ".join(show_job(job_id) for job_id in sorted(open_ids)[:20])
         raise TimeoutError(f"jobs {still} have not finished within {timeout_s} s")
 
-    def _wait_once(self, stream: Cancellable, job_ids: Sequence[int], open_ids: set[int]) -> set[int]:
-        """Follow events until no job is left or the stream ends; returns the jobs that have not finished."""
+    def _wait_once(self, stream: Cancellable, job_ids: Sequence[int], open_ids: set[int]) -> None:
+        """Follow events until no job is left or the stream ends; `open_ids` become the jobs that have not finished."""
         request = scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
         try:
             for item in self._stream(stream, request):
@@ -347,12 +347,13 @@ class Client:
                     open_ids.discard(item.job_id)
                 elif not item.kind or item.kind == "array_elements_finished":
                     # The first record only says "subscribed": what ends later is seen, what ended before is asked for.
-                    open_ids = {job_id for job_id, job in self._by_id(job_ids).items() if job.state not in FINISHED}
+                    left = {job_id for job_id, job in self._by_id(job_ids).items() if job.state not in FINISHED}
+                    open_ids.clear()
+                    open_ids.update(left)
                 if not open_ids:
                     break
         except (BrokenOff, Conflict):
             pass  # the master restarts, or we were too slow: subscribe anew
-        return open_ids
 
     def _by_id(self, job_ids: Sequence[int]) -> dict[int, JobView]:
         found: dict[int, JobView] = {}
