@@ -27,7 +27,8 @@ class HostRoom:
         """Hosts that could take a part of the job from then on. At infinity no advance reservation is left."""
         able: Mask = np.logical_and(free[:, 0] >= job.gpus, free[:, 1] >= job.slots)
         for kept in self._cluster.kept:
-            if at < kept.end and kept.start < at + self._moment.lasts(job):
+            lasts = math.inf if job.limit_s is None else job.limit_s  # whatever is estimated: the window is promised
+            if at < kept.end and kept.start < at + lasts:
                 able = np.logical_and(able, [name not in kept.hosts for name in self._moment.rows])
         if job.usable is not None:
             mask = self._masks.get(job.usable)

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from test_serving_oracle import ONE_HOST, assert_clean, found, ran
 
-from tests.support.serving_order.serving_history import Moment, PastCluster, PastJob, PastQueue, Run, RunTimes
+from tests.support.serving_order.serving_history import (
+    KeptHosts,
+    Moment,
+    PastCluster,
+    PastJob,
+    PastQueue,
+    Run,
+    RunTimes,
+)
 from tests.support.serving_order.serving_oracle import judge
 from tests.support.serving_order.serving_verdict import Verdict
 
@@ -96,3 +104,12 @@ def test_who_outlasts_the_estimate_is_given_twice_as_long() -> None:
         ends.append(moment.known_end(PastJob(number=1, submitted=0.0), run))
     assert ends == [10.0, 10.0, 20.0, 40.0, 160.0]
     assert moment.known_end(PastJob(number=1, submitted=0.0, limit_s=5.0), run) == 100.0
+
+
+def test_no_estimate_lets_a_job_have_what_an_advance_reservation_keeps() -> None:
+    cluster = PastCluster(
+        hosts=ONE_HOST, estimate_s=10.0, kept=(KeptHosts(start=50.0, end=60.0, hosts=frozenset("a")),)
+    )
+    assert_clean(judge(cluster, [ran(1, 60.0, 70.0)]))
+    (idle,) = judge(cluster, [ran(1, 60.0, 70.0, limit_s=10.0)]).idle
+    assert (idle.at, idle.job) == (0.0, 1)
