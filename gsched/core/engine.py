@@ -83,8 +83,8 @@ Schedule = Callable[[Snapshot, float, int, int], Planning]
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 TURNS_UNSEEN = 20
-"""Turns of one command after which a scheduling cycle looks at what it has done so far; more of them where a cycle takes
-more, so that at most half of the time is spent on such looks.
+"""Turns of one command after which a scheduling cycle looks at what it has done so far; more of them where a cycle
+takes more, so that at most half of the time is spent on such looks.
 """
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
