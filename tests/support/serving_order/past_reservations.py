@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -47,18 +48,19 @@ class PastReservations:
     def made(self, *, after: bool) -> list[Reservation]:
         """The reservations as they were before later jobs started at the moment, or `after` all that started."""
         left = {name: queue.reserved for name, queue in self._cluster.queues.items()}
-        seen: set[tuple[str, str]] = set()
+        seen: Counter[tuple[str, str]] = Counter()
         made: list[Reservation] = []
         for job in self.order.waiting:
             if not any(left.values()) and not self.order.is_fair:
                 break
             later = [] if after else self.order.later(job)
             is_fair = self._cluster.queues[job.queue].shares is not None
-            may_have_it = (job.queue, job.user) not in seen if is_fair else left[job.queue] > 0
+            most = self._cluster.queues[job.queue].reserved
+            may_have_it = seen[job.queue, job.user] < most if is_fair else left[job.queue] > 0
             if may_have_it and self.room.fits(job, self.room.total, math.inf) and self._may_be_planned(job):
                 is_let_in = self._is_surely_let_in(job, made)
                 left[job.queue] -= is_let_in
-                seen.add((job.queue, job.user))
+                seen[job.queue, job.user] += 1
                 sure = self.beside_those_between([each for each in made if each.is_sure], later, after)
                 doubts = (each.job for each in made if not each.is_sure and not self.order.precedes(job, each.job))
                 is_sure = not is_fair and is_let_in and next(doubts, None) is None
