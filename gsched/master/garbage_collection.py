@@ -32,10 +32,25 @@ def settle_in() -> None:
 
 
 def tidy_up() -> None:
-    """Look for rings, if there is enough that is new: to be called where nobody waits."""
-    young, middle, old = gc.get_count()
-    if young >= YOUNG:
-        gc.collect(2 if old > OLD else 1 if middle > MIDDLE else 0)
+    """Look for rings, if there is enough that is new: to be called where nobody waits.
+
+    How old what is looked at is is left to Python, which goes through all that there is only where a quarter of it is
+    new: a look at everything beside 100,000 jobs takes half a second.
+    """
+    if gc.get_count()[0] < YOUNG:
+        return
+    gc.set_threshold(1, MIDDLE, OLD)
+    _make_objects()
+    gc.set_threshold(FLOOD, MIDDLE, OLD)
+
+
+def _make_objects() -> None:
+    """Python looks when objects are made; of sets it keeps none to be used again."""
+    for _ in range(3):
+        {_made}  # noqa: B018
+
+
+_made = object()
 
 
 def undisturbed(schedule: Schedule) -> Schedule:

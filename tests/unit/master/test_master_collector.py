@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gsched.core.records.job import JobRecord
-from gsched.master.garbage_collection import MIDDLE, OLD, YOUNG, tidy_up, undisturbed
+from gsched.master.garbage_collection import FLOOD, MIDDLE, OLD, YOUNG, tidy_up, undisturbed
 from gsched.master.views.board import Traits
 from gsched.model.event import JobSubmitted
 from gsched.model.hosts.host import Gpu, GpuProcess, GpuReport, GpuXid, LoadReport, MigDevice
@@ -67,12 +67,11 @@ def test_what_there_is_of_each_gpu_is_kept_from_the_collector() -> None:
 @pytest.fixture
 def by_hand() -> Iterator[None]:
     """Nothing is collected but what a test asks for."""
-    was_on = gc.isenabled()
+    before = gc.get_threshold()
     gc.collect()
-    gc.disable()
+    gc.set_threshold(FLOOD, MIDDLE, OLD)
     yield
-    if was_on:
-        gc.enable()
+    gc.set_threshold(*before)
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -87,16 +86,32 @@ def test_between_turns_rings_are_looked_for_when_there_is_enough_that_is_new() -
     few = gone()
     tidy_up()
     assert few() is not None
-    kept: list[list[int]] = [[] for _ in range(YOUNG)]
+    many: list[list[int]] = [[] for _ in range(2 * YOUNG)]
     tidy_up()
-    assert few() is None and gc.get_count()[0] < YOUNG
-    grown: list[tuple[int, ...]] = []
-    for _ in range((MIDDLE + 2) * (OLD + 2)):  # also what has lived for long
-        kept += [[] for _ in range(YOUNG)]
-        tidy_up()
-        grown.append(gc.get_count())
-        del kept[:]
-    assert max(middle for _, middle, _ in grown) <= MIDDLE + 1 and max(old for *_, old in grown) <= OLD + 1
+    assert few() is None and gc.get_count()[0] < YOUNG and many
+    assert gc.get_threshold() == (FLOOD, MIDDLE, OLD)
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_between_turns_all_that_there_is_is_looked_at_only_where_much_of_it_is_new() -> None:
+    looks: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looks.append(info["generation"])
+
+    old: list[list[int]] = [[] for _ in range(YOUNG * MIDDLE * OLD // 4)]
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        for _ in range((MIDDLE + 1) * (OLD + 2)):
+            new: list[list[int]] = [[] for _ in range(2 * YOUNG)]
+            tidy_up()
+            del new
+    finally:
+        gc.callbacks.remove(note)
+    assert {0, 1} <= set(looks) and looks.count(2) <= 1
+    assert old
 
 
 def test_what_there_is_one_of_for_each_job_is_kept_from_the_collector() -> None:
