@@ -47,14 +47,14 @@ class ReservationTable:
         self.reserved_starts: dict[int, ReservedStart] = {}
         """Job id -> its plan, of this cycle."""
         self._before: dict[QueueClass, list[tuple[int, ReservedStart]]] = {}
-        """What the cycle before planned for jobs of a class, by start, as long as no job has taken it."""
+        """What the cycle before planned for jobs of a class, as long as no job has taken it: see `_place`."""
         self._places = {
             name: _QueuePlaces(queue.reserved_jobs, MOST_APART if queue.reserved_jobs else 0)
             for name, queue in future.snapshot.queues.items()
         }
         planned = future.snapshot.planned.items()
         old = [(job_id, each) for job_id, each in planned if isinstance(each, ReservedStart)]
-        for job_id, reserved in sorted(old, key=lambda item: (start_of(item[1]), item[0])):
+        for job_id, reserved in sorted(old, key=_place):
             self._before.setdefault(kind_of(reserved.bucket), []).append((job_id, reserved))
 
     # -- how many -------------------------------------------------------------------------------------------------
@@ -167,3 +167,9 @@ class ReservationTable:
             self._future.unbook(settled.job_id)
             self.reserved_starts.pop(settled.job_id, None)
             bookings = self._future.booked(host)
+
+
+def _place(planned: tuple[int, ReservedStart]) -> tuple[bool, float, int]:
+    """Those that something is reserved for come before those that were only looked at, then by start."""
+    job_id, reserved = planned
+    return reserved.allocation is None, start_of(reserved), job_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gsched.base.coded_text import sentence
@@ -35,11 +35,14 @@ def kind(text: str = "", *, queue: str = "q", user: str = "ann", slots: int = 1,
 class Line:
     """The jobs of a bucket."""
 
-    def __init__(self, ids: list[int]) -> None:
+    def __init__(self, ids: list[int], priorities: Mapping[int, int]) -> None:
+        """`priorities`: job -> -sp; 0 of all others."""
         self.ids = ids
+        self._priorities = priorities
 
     def __iter__(self) -> Iterator[tuple[Rank, int]]:
-        return ((Rank(0.0, float(job_id)), job_id) for job_id in self.ids)
+        ranks = [(Rank(-float(self._priorities.get(job_id, 0)), float(job_id)), job_id) for job_id in self.ids]
+        return iter(sorted(ranks))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -57,6 +60,8 @@ class Cluster:
             self.ledger.host(name).max_slots = slots
         self.queues = {queue.name: queue for queue in queues or (Queue(name="q"),)}
         self.pending: dict[Bucket, list[int]] = {}
+        self.priorities: dict[int, int] = {}
+        """Job -> -sp, of those that have one."""
         self.running: dict[int, Running] = {}
         self.options = options
         self.last = 0
@@ -97,7 +102,7 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         pending: dict[RequirementClass, dict[Bucket, Line]] = {}
         for bucket, ids in self.pending.items():
-            pending.setdefault(bucket.requirement, {})[bucket] = Line(ids)
+            pending.setdefault(bucket.requirement, {})[bucket] = Line(ids, self.priorities)
         return Snapshot(
             queues=self.queues,
             hosts=self.hosts,

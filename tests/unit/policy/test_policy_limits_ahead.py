@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -133,6 +134,32 @@ def test_a_plan_is_kept_while_others_use_all_of_its_limit() -> None:
     cluster.step(90.0)
     cluster.step(100.0)
     assert cluster.started[big] == 100.0
+
+
+def test_nobody_whom_a_limit_keeps_out_inherits_the_plan_of_who_started_elsewhere() -> None:
+    """Ann may have one job at a time. Something is reserved on host a for her first big one, and as host b is free it
+    starts there. Then the first that limits let in is Bob's job of two hosts. His other one is of the same kind as
+    Ann's, comes last by its -sp, and was looked at while a small job of Ann's filled her limit.
+    """
+    one_each = section(users=EACH, queues=Consumers(("q",)), jobs=1)
+    queues = [Queue(name="q", backfill=True), Queue(name="r")]
+    cluster = TimedCluster(host("a"), host("b"), queues=queues, limits=(one_each,))
+    cluster.devices("a", 4).devices("b", 4)
+    for job_id, held in enumerate((on("b", 1, gpus=3), on("b", 1), on("a", 1, gpus=4)), 1):
+        cluster.lasts[job_id] = 50.0 if held.hosts[0].host == "b" else math.inf
+        cluster.hold_until(math.inf, kind(queue="r"), held)
+    (last,) = cluster.add(kind("rusage[ngpus_excl_p=4]", user="bob"))
+    cluster.priorities[last] = -1
+    first, second = cluster.add(kind("rusage[ngpus_excl_p=4]"), 2)
+    (wide,) = cluster.add(kind("span[ptile=1] rusage[ngpus_excl_p=4]", slots=2, user="bob"))
+    cluster.step(0.0)
+    (small,) = cluster.add(kind("rusage[ngpus_excl_p=1]", run_s=49.0))
+    cluster.step(1.0)
+    cluster.step(2.0)
+    assert small in cluster.started and cluster.planned[first].hosts == ("a",) and last in cluster.planned
+    cluster.step(50.0)
+    assert cluster.started[first] == 50.0 and cluster.running[first].allocation.hosts[0].host == "b"
+    assert sorted(cluster.planned[wide].hosts) == ["a", "b"] and second not in cluster.planned
 
 
 def test_a_job_that_takes_what_it_gets_leaves_what_is_planned_for() -> None:

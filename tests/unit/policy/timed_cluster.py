@@ -57,7 +57,7 @@ class TimedCluster(Cluster):
         pending: dict[RequirementClass, dict[Bucket, Line]] = {}
         for bucket, ids in self.pending.items():
             if ids:
-                pending.setdefault(bucket.requirement, {})[bucket] = Line(ids)
+                pending.setdefault(bucket.requirement, {})[bucket] = Line(ids, self.priorities)
         queues: Counter[str] = Counter()
         owners: Counter[tuple[str, str]] = Counter()
         arrays: Counter[int] = Counter()
