@@ -43,8 +43,12 @@ MOST_LOOKS = 4
 MOST_IN_THE_WAY = 64
 """So often in one cycle it is tried in vain to plan somebody elsewhere."""
 SEARCH_AGAIN_S = 60.0
-"""After so long a plan that holds is looked at again: something better may have come up. The first one of a queue
-always is."""
+"""After so long a plan that holds is looked at again at the latest: something better may have come up."""
+MOST_TRIES_AGAIN = 32
+MOST_SEARCHES_AGAIN = 16
+"""Until another place was tried so often in one cycle, and so much was searched for, plans that hold are looked at
+again in each cycle, in serving order; the first one of a queue always is. The rest is left to those who have none.
+"""
 
 
 class Reservations:
@@ -63,6 +67,7 @@ class Reservations:
         self._backfill_check = BackfillCheck(self.future, self.ahead)
         self._sought: dict[QueueClass, float] = {}
         self._looks = 0
+        self._tries_again = 0
         self._demands: dict[int, Demand] = {}
         """Of the jobs that were planned for in this cycle."""
         self._level = math.inf
@@ -354,11 +359,22 @@ class Reservations:
         is_first = self._table.is_untouched(bucket.queue)
         if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S:
             if kept is not None and not is_first:
-                return self._keep(kept, before, before.text, before.searched_at)
+                return self._look_again(job_id, bucket, demand, kept, before)
             if self._is_answered(before):
                 answer = before.text, before.searched_at, before.open_hosts, before.obstacles
                 return self._answer(job_id, bucket, *answer)
         return self._search(job_id, bucket, demand, kept, before)
+
+    def _look_again(
+        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking, before: ReservedStart
+    ) -> ReservedStart:
+        """A plan that holds, or what is better: jobs may have ended early, or who comes before starts elsewhere."""
+        if self._tries_again >= MOST_TRIES_AGAIN or self._planner.searches >= MOST_SEARCHES_AGAIN:
+            return self._keep(kept, before, before.text, before.searched_at)
+        tries = self._planner.tries
+        found = self._search(job_id, bucket, demand, kept, before)
+        self._tries_again += self._planner.tries - tries
+        return found
 
     def _kept(self, job_id: int, bucket: Bucket, demand: Demand, before: ReservedStart) -> Booking | None:
         """What was planned, as early as its hosts get free by now, if it still fits beside those who come before."""

@@ -112,6 +112,8 @@ class Planner:
         self._hours = DispatchWindows(future.snapshot, future.now)
         self._known: Releases | None = None
         self.searches = 0
+        self.tries = 0
+        """Of a job at a time on some hosts."""
 
     def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
         """The job planned to start at `start`, which ends by its run limit or about when an estimate says."""
@@ -218,6 +220,7 @@ class Planner:
     def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
         """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
         future, at = self._future, self._start_after(end)
+        self.tries += 1
         priority = future.priority(bucket)
         then = self._ahead.then(bucket, at, job_id)
         for _ in range(MOST_DETOURS):

@@ -197,6 +197,31 @@ def test_plan_is_kept_without_a_search_and_moves_earlier_only() -> None:
     assert cluster.cycle(2.0).planned[head].at == 100.0
 
 
+def two_planned(*runs: tuple[str, int, float]) -> tuple[Cluster, int]:
+    """One waits for all 8 slots of a host and one for 6, beside such runs: host, slots and end. The second one's id."""
+    cluster = Cluster(len({host for host, _, _ in runs}), queues=[Queue(name="q", backfill=True, reserved_jobs=2)])
+    for host, slots, ends_at in runs:
+        cluster.run(kind(Ask(slots)), host, ends_at)
+    cluster.wait(kind(Ask(8), run_s=100.0))
+    return cluster, cluster.wait(kind(Ask(6), run_s=50.0))
+
+
+def test_a_later_plan_moves_to_another_host_where_a_job_ended_early() -> None:
+    cluster, second = two_planned(("h0", 8, 100.0), ("h1", 4, 500.0), ("h1", 4, 150.0))
+    planned = cluster.cycle(0.0).planned[second]
+    assert (planned.at, planned.hosts) == (200.0, ("h0",))
+    cluster.end(2)
+    planned = cluster.cycle(1.0).planned[second]
+    assert (planned.at, planned.hosts) == (150.0, ("h1",))
+
+
+def test_a_later_plan_moves_before_another_one_when_a_job_ended_early() -> None:
+    cluster, second = two_planned(("h0", 4, 200.0), ("h0", 2, 200.0), ("h0", 2, 100.0))
+    assert cluster.cycle(0.0).planned[second].at == 300.0
+    cluster.end(1)
+    assert cluster.cycle(1.0).planned[second].at == 100.0
+
+
 def test_lower_queue_gives_way_to_a_higher_one_but_not_the_other_way_round() -> None:
     queues = (Queue(name="high", priority=9, backfill=True), Queue(name="low", priority=1, backfill=True))
     cluster = Cluster(queues=queues)
