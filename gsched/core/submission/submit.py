@@ -170,13 +170,19 @@ def answered_before(
     `known`: place in the submission -> job, of those in memory. Raises Conflict if it was another submission.
     """
     first = min(job_id - place for place, job_id in known.items())
+    if first + len(command.specs) > state.next_job_id:  # numbers that nobody was given yet
+        raise _is_another(command)
     replies = []
     for place, spec in enumerate(command.specs):
         item = state.arrays.get(first + place) or state.jobs.get(first + place)
         if item is not None and (item.token, item.place, item.spec.user) != (command.token, place, command.user):
-            raise Conflict(f"submission {command.token} is already known, and it is another one")
+            raise _is_another(command)
         answer = submitted(item.spec if item is not None else spec, first + place)
         # Which one of several took a job that is forgotten nobody knows any more.
         queues = answer.queue.split() or default_queues
         replies.append(structs.replace(answer, queue=queues[0]))
     return replies
+
+
+def _is_another(command: Submit) -> Conflict:
+    return Conflict(f"submission {command.token} is already known, and it is another one")

@@ -77,6 +77,15 @@ def test_a_token_of_another_submission_is_refused() -> None:
             submitted(world, "t1", count, user)
 
 
+def test_a_token_answers_no_jobs_that_were_never_made() -> None:
+    world = World()
+    submitted(world, "t1", 2)
+    with pytest.raises(Conflict, match="submission t1 is already known, and it is another one"):
+        submitted(world, "t1", 3)
+    assert submitted(world, "t1", 2) == [1, 2]
+    assert submitted(world, "t2", 1) == [3]
+
+
 def test_warnings_come_back_with_the_answer() -> None:
     (done,) = World().do(Submit("ann", "t", (spec(warnings=("sudo drops the environment",)),)))
     assert (done.queue, done.default_queue, done.warnings) == ("normal", True, ("sudo drops the environment",))
