@@ -30,8 +30,9 @@ Queues of larger PRIORITY are served before others, queues of equal PRIORITY as 
   moment are put in a row; and the first job of each user may have been the one with the reservation.
 
 Where several jobs have reservations, they can be on the hosts in many ways. In one queue a delay is told where there
-are no hosts any more for all of them, in whichever way; of jobs of several queues only the first is judged. Somebody
-could have started only on hosts that have room for him and for each of those that could be there.
+are no hosts any more for all of them, in whichever way, and where one starts later than it would whatever hosts those
+before it have: these are chosen first, and for their sake alone. Of jobs of several queues only the first is judged.
+Somebody could have started only on hosts that have room for him and for each of those that could be there.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class _Ruling:
                 self._room.fits(each.job, each.then, each.start) and self._ways.find(sure[: number + 1])
             ):
                 continue  # what kept it from a place happened before
-            is_put_off = False
+            is_put_off, ways = False, [replace(way, then=way.then.copy()) for way in each.one_by_one]
             for later in self._order.later(each.job):
                 (owed,), end = self.reservations.owed(later, [each], for_sure=False), self._room.known_end(later)
                 if later.number in found or (owed is each and is_put_off) or not each.is_latest_sure:
@@ -187,11 +188,23 @@ class _Ruling:
                 then = owed.then.copy()
                 then[self._room.rows_of(later)] -= self._moment.needs(later)
                 has_room = self._room.fits(each.job, then, owed.start)
-                if not has_room or self._ways.find([*sure[:number], replace(owed, then=then)]) is False:
+                is_delayed = not has_room or self._ways.find([*sure[:number], replace(owed, then=then)]) is False
+                left = [way for way in ways if self._is_beside(way, later, end)] if is_delayed else []
+                if left:
+                    ways = left
+                elif is_delayed:
                     found[later.number] = Inversion(self._moment.now, later.number, each.job.number, delayed=True)
                 elif owed.is_met_by(end):
                     owed.then[:] = then  # beside it the next one may delay
         return list(found.values())
+
+    def _is_beside(self, way: Reservation, later: PastJob, end: float) -> bool:
+        """Whether the job, where those before it are on hosts in this way, starts then beside the later one, too, which
+        is known to run until `end`. If so it is there from now on.
+        """
+        if self.reservations.meets(later, end, way):
+            way.then[self._room.rows_of(later)] -= self._moment.needs(later)
+        return self._room.fits(way.job, way.then, way.start)
 
     def _passed(self, reserved: Sequence[Reservation]) -> dict[int, Inversion]:
         """Who started though an older job waits that could have started instead."""

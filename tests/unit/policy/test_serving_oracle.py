@@ -190,6 +190,24 @@ def test_conservative_protects_more_than_the_first() -> None:
     assert found(judge(PastCluster(hosts=TWO_HOSTS, queues=queue(reserved=2)), jobs)) == [(4, 3, True)]
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_what_is_reserved_for_the_second_depends_on_where_the_first_is(bound: bool) -> None:
+    """The first waits for 3 GPUs until 100, on host a or b. The second, which wants all of a host, has a at 100 if the
+    first has to be on b; else that may be on a, and the second has b at 300: job 6, which is on a until 410, delays it
+    only where the first is bound.
+    """
+    jobs = [
+        ran(1, 0.0, 100.0, "a", gpus=3, limit_s=100.0),
+        ran(2, 0.0, 100.0, "b", gpus=3, limit_s=100.0),
+        ran(3, 0.0, 300.0, "b", gpus=1, limit_s=300.0),
+        ran(4, 100.0, 600.0, "b" if bound else "a", gpus=3, limit_s=500.0, usable=frozenset("b") if bound else None),
+        ran(5, 410.0 if bound else 300.0, 600.0, "a" if bound else "b", gpus=4, limit_s=300.0),
+        ran(6, 10.0, 410.0, "a", gpus=1, limit_s=400.0, submitted=10.0),
+    ]
+    verdict = judge(PastCluster(hosts=TWO_HOSTS, queues=queue(reserved=2)), jobs)
+    assert found(verdict) == ([(6, 5, True)] if bound else [])
+
+
 def test_job_too_large_for_the_cluster_has_no_reservation() -> None:
     jobs = [ran(1, 0.0, 10.0, gpus=2, limit_s=10.0), waits(2, gpus=5), ran(3, 1.0, 50.0, gpus=2, submitted=1.0)]
     assert_clean(judge(PastCluster(hosts=ONE_HOST), jobs))
