@@ -59,14 +59,13 @@ class AcknowledgedJobs:
         """Lines per attempt `JOB.ATTEMPT`."""
         return collections.Counter(self.path.read_text().split()) if self.path.exists() else collections.Counter()
 
-    def wait(self) -> None:
-        """Until all have ended: as long as some of them end, the others may take their time."""
+    def wait(self) -> list[JobView]:
+        """All of them when they have ended: as long as some of them end, the others may take their time."""
         left = set(self.expected)
-        while left:
+        while True:
             before = len(left)
             with contextlib.suppress(TimeoutError):
-                self.cluster.wait(*sorted(left))
-                return
+                return self.cluster.wait(*self.expected)
             with self.cluster.client() as client:
                 left &= {job.job_id for job in client.jobs(JobFilter(user="all"))}
             assert len(left) < before, f"jobs {sorted(left)[:20]} do not end"

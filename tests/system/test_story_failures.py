@@ -46,7 +46,7 @@ def test_a_job_without_memory_on_its_gpu_says_so_everywhere(cluster: Cluster) ->
     [
         (["-o", "x1", f"echo '{BUSY}'; exit 1"], "gpu_busy"),
         ([f"{TRACEBACK} echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1"], "python_import"),
-        (["no-such-command-anywhere"], "command_not_found"),
+        (["PATH=/usr/bin:/bin; no-such-command-anywhere"], "command_not_found"),
         (["kill -SEGV $$"], "segfault"),
         (["exit 3"], "exit_code"),
         ([f"echo '{BUSY}'"], "-"),

@@ -133,8 +133,8 @@ def own_io_mib(said: dict[str, Any], name: str) -> float:
 def test_processors_memory_and_files_of_a_job_of_which_all_is_known(cluster: Cluster) -> None:
     began = time.monotonic()
     job = KnownJob(cluster)
-    job.until(lambda use: use.cpu_s >= 2 * CPU_S, "the CPU time of its children is not seen while they are zombies")
-    high = job.goes_on("reap", "high")
+    high = job.goes_on("reap", "high")  # without a control group what its children used is seen from now on
+    job.until(lambda use: use.cpu_s >= 2 * CPU_S, "the CPU time of its children is not seen")
     assert high["children_s"] >= 2 * CPU_S and high["rss_mib"] >= HELD_MIB
     peak = job.until(lambda use: (use.max_mem_mib or 0.0) >= HELD_MIB, "its peak of memory is not seen")
     assert peak.mem_mib == pytest.approx(high["rss_mib"], abs=40)  # the shell that runs the job counts, too
