@@ -155,7 +155,7 @@ def test_processors_memory_and_files_of_a_job_of_which_all_is_known(cluster: Clu
     assert final.cpu_s == pytest.approx(cpu_s, abs=0.5 + cpu_s / 10)  # the interpreter's end, and the shell
     assert final.cpu_peak is not None and final.cpu_peak_s is not None
     assert 0.9 * final.cpu_s / passed_s <= final.cpu_peak <= 3.0
-    assert final.max_mem_mib == after.max_mem_mib
+    assert final.max_mem_mib == pytest.approx(after.max_mem_mib, abs=4)  # the supervisor looks at moments of its own
     for said, told in ((final.read_mib, "rchar"), (final.written_mib, "wchar")):
         assert said is not None and own_io_mib(last, told) <= said <= own_io_mib(last, told) + 4
     assert final.written_mib is not None and WRITTEN_MIB <= final.written_mib <= WRITTEN_MIB + 1
