@@ -24,7 +24,8 @@
  *        has of them: MS is 0 as long as one runs, `-` for a number that it does not tell
  *   gpu.0.nvlink_tx_kib= .nvlink_rx_kib= .pcie_tx_bytes= .pcie_rx_bytes=   counters; absent: it has none
  *   gpu.0.narrow=1                 they have 32 bits
- *   gpu.0.gpm=1                    it has GPM; gpu.0.gpm.2=60: its metric 2 is 60 between any two looks
+ *   gpu.0.gpm=1                    it has GPM; gpu.0.gpm.2=60: its metric 2 is 60 between any two looks, and gpu.0.mig.2.gpm.2
+ *        that of the GPU instance of its part 2
  *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
  *   gpu.0.no_events=1              it has none
  *   init_err=9                     nvmlInit fails
@@ -392,6 +393,20 @@ EXPORT code nvmlGpmSampleGet(device gpu, gpm_sample sample) {
     sample->gpu = gpu;
     sample->at = played_s();
     return OK;
+}
+
+EXPORT code nvmlGpmMigSampleGet(device gpu, unsigned instance, gpm_sample sample) {
+    ENTER(gpu);
+    if (!of_gpu(gpu, "gpm", 0)) return NOT_SUPPORTED;
+    for (int place = 0; place < MOST_PARTS; place++) {
+        device part = &parts[gpu->index][place];
+        *part = (struct gpu){gpu->index, place};
+        if (of_gpu(part, "gi", -1) != (long)instance) continue;
+        sample->gpu = part;
+        sample->at = played_s();
+        return OK;
+    }
+    return NOT_FOUND;
 }
 
 EXPORT code nvmlGpmMetricsGet(gpm_question *question) {

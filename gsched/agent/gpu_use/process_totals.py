@@ -16,6 +16,9 @@ from gsched.model.gpus.gpu_use import MOST_SHARES, ProcessAccount, ProcessShare,
 MOST_KEPT = 64
 """Of one attempt on one device. Of those that have ended the ones that used it least are forgotten first."""
 
+MOST_TOLD = 0.95
+"""Of its time: what a process did in less of it is not taken for the whole."""
+
 
 class OneProcess(msgspec.Struct, kw_only=True):
     """As long as it is there, and after its end."""
@@ -144,8 +147,8 @@ class ProcessTotals(msgspec.Struct, kw_only=True):
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether samples have not told of some of them how much they computed."""
-        return any(each.seconds > 0.0 and each.sm.seconds <= 0.0 for each in self.known) or bool(self.crowd)
+        """Whether samples have not told of some of them how much they computed, at least not of all of their time."""
+        return any(each.sm.seconds < MOST_TOLD * each.seconds for each in self.known) or bool(self.crowd)
 
     def accounted_busy_s(self) -> float | None:
         """Seconds in which the device computed for them, by accounts; None where these do not tell of all of them."""

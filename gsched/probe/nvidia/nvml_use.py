@@ -6,12 +6,14 @@ can have is taken for one that the driver cannot tell. Source of functions and u
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from gsched.model.gpus.gpu_use import DeviceUse, ProcessUse
+from gsched.model.hosts.host import ProcessKind
 from gsched.probe.nvidia.nvml_accounts import AccountReader, Accounts
 from gsched.probe.nvidia.nvml_facts import MOST_MIG_DEVICES, memory_of_processes
-from gsched.probe.nvidia.nvml_gpm import GpmReader
+from gsched.probe.nvidia.nvml_gpm import GpmReader, GpmValues
 from gsched.probe.nvidia.nvml_read import GpuReader, one_line, read_clock_reasons
 from gsched.probe.nvidia.nvml_traffic import read_traffic
 
@@ -31,6 +33,8 @@ class UseReader:
 
     def __init__(self) -> None:
         self._told_us: dict[str, int] = {}
+        self._hiding: set[str] = set()
+        """GPUs whose driver tells of their MPS server, and not of its clients, that it computes."""
         self._gpm = GpmReader()
         self._accounts = AccountReader()
 
@@ -44,8 +48,9 @@ class UseReader:
         read = GpuReader(api, handle)
         rates = read("nvmlDeviceGetUtilizationRates")
         modes = read("nvmlDeviceGetMigMode")
-        profile, per_second = self._gpm.read(api, read, uuid)
-        used, _ = memory_of_processes(read)
+        is_split = bool(modes and modes[0])
+        gpm = self._gpm.read(api, read, uuid)
+        used, kinds = memory_of_processes(read)
         accounts, ended = self._accounts.read(read, uuid, None if used is None else sorted(used)[:MOST_LISTED])
         return DeviceUse(
             uuid=uuid,
@@ -57,28 +62,62 @@ class UseReader:
             energy_j=_within(read("nvmlDeviceGetTotalEnergyConsumption"), _MOST_MJ, 1000.0),
             throttle=read_clock_reasons(read),
             counters={**read_traffic(api, read), **_errors(read)},
-            rates=per_second,
-            profile=profile,
-            processes=None if used is None else self._processes(api, read, uuid, used, accounts),
+            rates=gpm.rates,
+            profile=gpm.profile,
+            processes=None if used is None else self._processes(api, read, uuid, used, kinds, accounts),
             ended=tuple(ProcessUse(pid=pid, account=account) for pid, account in ended.items()),
-            parts=_parts(api, read) if modes and modes[0] else (),
+            parts=self._parts(api, read, uuid) if is_split else (),
         )
 
+    def _parts(self, api: Any, board: GpuReader, board_uuid: str) -> tuple[DeviceUse, ...]:
+        """The parts by MIG. NVML tells of their memory and processes, of their work where the GPU has GPM and nobody
+        else is in the same GPU instance, and never of their power.
+        """
+        most = min(board("nvmlDeviceGetMaxMigDeviceCount") or 0, MOST_MIG_DEVICES)
+        handles = (board("nvmlDeviceGetMigDeviceHandleByIndex", place) for place in range(most))
+        readers = [GpuReader(api, handle) for handle in handles if handle is not None]
+        instances = [read("nvmlDeviceGetGpuInstanceId") for read in readers]
+        found = []
+        for read, instance in zip(readers, instances, strict=True):
+            uuid, gpm = one_line(read("nvmlDeviceGetUUID")), GpmValues()
+            if instance is not None and instances.count(instance) == 1:
+                gpm = self._gpm.read_part(api, board, board_uuid, uuid, instance)
+            found.append(_part(api, read, uuid, gpm))
+        return tuple(found)
+
     def _processes(
-        self, api: Any, read: GpuReader, uuid: str, used: dict[int, int | None], accounts: Accounts
+        self,
+        api: Any,
+        read: GpuReader,
+        uuid: str,
+        used: dict[int, int | None],
+        kinds: dict[int, set[ProcessKind]],
+        accounts: Accounts,
     ) -> tuple[ProcessUse, ...]:
         busy = self._sm_percents(api, read, uuid)
+        unknown = self._hidden_clients(uuid, busy or {}, kinds)
         return tuple(
             ProcessUse(
                 pid=pid,
                 # Of one that is not listed there the driver says by that that it did not compute.
-                sm_percent=None if busy is None else busy.get(pid, _NOT_BUSY)[0],
-                sm_peak=None if busy is None else busy.get(pid, _NOT_BUSY)[1],
+                sm_percent=None if busy is None or pid in unknown else busy.get(pid, _NOT_BUSY)[0],
+                sm_peak=None if busy is None or pid in unknown else busy.get(pid, _NOT_BUSY)[1],
                 used_mib=None if used[pid] is None else (used[pid] or 0) / _MIB,
                 account=accounts.get(pid),
             )
             for pid in sorted(used)[:MOST_LISTED]
         )
+
+    def _hidden_clients(self, uuid: str, busy: Collection[int], kinds: dict[int, set[ProcessKind]]) -> Collection[int]:
+        """Clients of MPS of which the driver does not tell whether they compute: they do it through a server, and where
+        that one is told instead of them nobody knows whose work it was. `busy`: processes of which it tells.
+        """
+        clients = {pid for pid, lists in kinds.items() if ProcessKind.MPS_CLIENT in lists}
+        if not clients.isdisjoint(busy):
+            self._hiding.discard(uuid)
+        elif clients and busy:
+            self._hiding.add(uuid)
+        return clients if uuid in self._hiding else ()
 
     def _sm_percents(self, api: Any, read: GpuReader, uuid: str) -> dict[int, tuple[float, float]] | None:
         """Process id -> its mean use since the last look, and the most of it; None where the driver does not tell."""
@@ -114,19 +153,14 @@ class UseReader:
         return True
 
 
-def _parts(api: Any, read: GpuReader) -> tuple[DeviceUse, ...]:
-    """The parts by MIG. NVML tells of their memory and processes, not of their work or power."""
-    most = min(read("nvmlDeviceGetMaxMigDeviceCount") or 0, MOST_MIG_DEVICES)
-    handles = (read("nvmlDeviceGetMigDeviceHandleByIndex", place) for place in range(most))
-    return tuple(_part(api, GpuReader(api, handle)) for handle in handles if handle is not None)
-
-
-def _part(api: Any, read: GpuReader) -> DeviceUse:
+def _part(api: Any, read: GpuReader, uuid: str, gpm: GpmValues) -> DeviceUse:
     used, _ = memory_of_processes(read)
     listed = None if used is None else sorted(used.items())[:MOST_LISTED]
     return DeviceUse(
-        uuid=one_line(read("nvmlDeviceGetUUID")),
+        uuid=uuid,
+        sm_percent=gpm.busy,
         used_mib=_used_mib(api, read),
+        profile=gpm.profile,
         processes=None
         if listed is None
         else tuple(ProcessUse(pid=pid, used_mib=None if size is None else size / _MIB) for pid, size in listed),

@@ -221,6 +221,17 @@ def test_two_jobs_on_one_gpu_are_told_apart_by_their_processes(host: Host) -> No
     assert (one.throttled_s, one.ecc_errors, one.pcie_tx_mib, one.tensor_mean) == (None, None, None, None)
 
 
+def test_what_is_told_of_a_process_now_and_then_is_not_the_whole(host: Host) -> None:
+    """As of a client of MPS for which its server computes: half of its time is unknown, the other half was idle."""
+    host.owner = {11: "7.1"}
+    host.start(KEY, part("GPU-a"))
+    host.start(OTHER, part("GPU-a"))
+    for percent in (0.0, None, 0.0, None):
+        host.sample(busy(90.0, ProcessUse(pid=11, sm_percent=percent, used_mib=300.0)), after_s=10.0)
+    (use,) = host.recorder.summary(KEY)
+    assert (use.sm_mean, use.sm_max, use.idle_s, use.mem_max_mib) == (None, None, None, 300.0)
+
+
 def test_parts_by_mig(host: Host) -> None:
     host.owner = {11: "7.1"}
     inner = DeviceUse(uuid="MIG-1", used_mib=80.0, processes=(ProcessUse(pid=11, used_mib=70.0),))

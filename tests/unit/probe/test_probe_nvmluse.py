@@ -222,6 +222,50 @@ def test_parts_by_mig(machine: Machine) -> None:
     assert use(0)[0].parts == (DeviceUse(uuid="MIG-x", used_mib=77.0, processes=(ProcessUse(pid=11, used_mib=70.0),)),)
 
 
+def test_gpm_tells_of_parts_by_mig_what_they_do(machine: Machine) -> None:
+    """Not of two parts in one GPU instance, for nobody knows which of them it was; nor of one without GPM."""
+    machine.say("gpu.0.mig_mode=1", "gpu.0.gpm=1", "gpu.1.mig_mode=1", "gpu.1.mig.0.gi=1", "gpu.1.mig.0.uuid=MIG-d")
+    for place, (name, instance) in enumerate((("a", 1), ("b", 2), ("c", 2))):
+        key = f"gpu.0.mig.{place}"
+        machine.say(f"{key}.gi={instance}", f"{key}.uuid=MIG-{name}", f"{key}.gpm.1=35", f"{key}.gpm.5=20")
+        machine.say(f"{key}.gpm.61=7")
+
+    async def story(probe: NvmlProbe) -> list[DeviceUse]:
+        machine.say("clock=10")
+        await probe.use([0, 1])
+        machine.say("clock=20")
+        return [part for each in await probe.use([0, 1]) for part in each.parts]
+
+    seen = [(each.uuid, each.sm_percent, each.profile, each.rates) for each in with_probe(story)]
+    assert seen == [
+        ("MIG-a", 35.0, {"tensor": 20.0}, {}),
+        ("MIG-b", None, {}, {}),
+        ("MIG-c", None, {}, {}),
+        ("MIG-d", None, {}, {}),
+    ]
+
+
+def test_clients_of_mps_whose_server_is_told_instead_of_them_are_unknown(machine: Machine) -> None:
+    """As long as nobody computes all is known; from when one client is told by name on, all are."""
+    machine.say(f"gpu.0.procs=10:{27 * MIB}", f"gpu.0.mps=11:{300 * MIB},12:{200 * MIB}")
+
+    async def story(probe: NvmlProbe) -> list[dict[int, float | None]]:
+        found = []
+        for at, said in enumerate(("", "10:60:5", "", "11:30:5", "11:40:5")):
+            machine.say(f"clock={100 + at}", f"gpu.0.proc_util={said}")
+            (seen,) = await probe.use([0])
+            found.append({each.pid: each.sm_percent for each in seen.processes or ()})
+        return found
+
+    assert with_probe(story) == [
+        {10: 0.0, 11: 0.0, 12: 0.0},
+        {10: 60.0, 11: None, 12: None},
+        {10: 0.0, 11: None, 12: None},
+        {10: 0.0, 11: 30.0, 12: 0.0},
+        {10: 0.0, 11: 40.0, 12: 0.0},
+    ]
+
+
 def test_a_probe_of_nothing_tells_nothing() -> None:
     assert run_async(NullProbe().use([0])) == ()
     assert with_probe(lambda probe: probe.use([])) == ()
