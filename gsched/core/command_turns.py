@@ -23,7 +23,7 @@ SUBMISSION = 7
 """Steps, at the most, of each job of a submission that is made in one turn: to spread it costs more commits."""
 MOVE = 300
 """Steps of finding another place in a queue's order."""
-MOVE_LINE = 6
+MOVE_LINE = 3
 """The same for each kind of jobs that wait."""
 JUDGEMENT = 100
 """Steps of judging what a job asks for."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from gsched.base.ids import array_of
@@ -37,11 +37,13 @@ def place_at(
     """
     others = _Others(state, job, whole=whole)
     user = None if everybody else job.spec.user
+    found = None
     if position > others.most(user):
-        last = next(others.from_end(user, to_top=not to_top), None)
-        found = None
+        last = others.at_end(user, to_top=not to_top)
+    elif position == 1:
+        last = found = others.at_end(user, to_top=to_top)
     else:
-        last = found = None
+        last = None
         for count, last in enumerate(others.from_end(user, to_top=to_top), 1):
             if count == position:
                 found = last
@@ -68,6 +70,15 @@ class _Others:
         """How many there are of the user (None: of all) at the most."""
         lined = sum(line.entered for owner, line in self._lines if user in (None, owner))
         return lined + sum(user in (None, each[2]) for each in self._aside)
+
+    def at_end(self, user: str | None, *, to_top: bool) -> _Found | None:
+        """The first that `from_end` gives: a merge of thousands of lines, most of them short, would cost more."""
+        aside = iter(self._aside) if to_top else reversed(self._aside)
+        ends = list(islice((each for each in aside if user in (None, each[2])), 1))
+        for owner, line in self._lines:
+            if user in (None, owner):
+                ends.extend(islice(self._along(line, to_top=to_top), 1))
+        return (min if to_top else max)(ends, default=None)
 
     def from_end(self, user: str | None, *, to_top: bool) -> Iterator[_Found]:
         """Those of the user, or all, from the top or from the bottom."""
