@@ -64,7 +64,7 @@ REQUESTS: dict[str, Callable[[], Command]] = {
 
 
 class Measured:
-    """An engine loop with a store in `folder`, whose turns are timed."""
+    """An engine loop with a store in `folder`, whose turns are timed: from one look at who waits to the next."""
 
     def __init__(self, folder: Path) -> None:
         config = ClusterConfig(
@@ -79,15 +79,23 @@ class Measured:
         engine = Engine(ClusterState(), config, clock.now(), schedule=undisturbed(schedule_in_turns))
         self.loop = EngineLoop(engine, self.store, Board(config), clock, deliver=lambda *_: None, fatal=sys.exit)
         self.turns: list[float] = []
-        take, begun = self.loop._take, [0.0]
+        take, is_alone, begun = self.loop._take, self.loop._is_alone, [0.0]
 
-        def timed(tick_at: float) -> list[InboxItem]:
+        def note() -> None:
             self.turns.append((time.thread_time() - begun[0]) * 1000)
+            begun[0] = time.thread_time()
+
+        def taken(tick_at: float) -> list[InboxItem]:
+            note()
             items = take(tick_at)
             begun[0] = time.thread_time()
             return items
 
-        self.loop._take = timed  # type: ignore[method-assign]
+        def looked(batch: Any, tick_at: float) -> bool:
+            note()  # whoever has come by now waits for no further turn
+            return is_alone(batch, tick_at)
+
+        self.loop._take, self.loop._is_alone = taken, looked  # type: ignore[method-assign]
         self.loop.start()
         settle_in()
 
