@@ -37,6 +37,8 @@ SERVING = 60
 """Work of serving a job, in the steps of gsched.core.command_turns: some 2.5 µs each."""
 FAST_SERVING = 4
 """The same on the fast path of its class."""
+FAST_AT_ONCE = 256
+"""After so many of these one asks whether the turn is over: to ask takes as long as a part of such a job."""
 SORTING = 20
 """Work of finding out whether a class is worth serving."""
 EXPLAINING = 40
@@ -158,8 +160,9 @@ class _Cycle:
         """Serve all jobs; false if the budget did not suffice."""
         fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
         placed, turns = future.placed, future.turns
+        field, budget, fast = self._field, self._budget, 0
         for job_id, bucket in order:
-            if self._served and self._served + self._field.steps >= self._budget:
+            if self._served and self._served + field.steps >= budget:
                 return False
             self._served += 1
             if bucket.array or bucket.job_group or bucket.application:
@@ -178,7 +181,8 @@ class _Cycle:
             if fair:
                 order.placed(bucket, allocation)
             self._placements.append(Placement(job_id, allocation, fast_path.effective))
-            if self._is_turn_over(FAST_SERVING):
+            fast += 1
+            if not fast % FAST_AT_ONCE and self._is_turn_over(FAST_SERVING * FAST_AT_ONCE):
                 yield
         return True
 
