@@ -157,7 +157,7 @@ def test_nobody_leaves_those_that_a_cycle_goes_through() -> None:
 def test_a_command_over_many_jobs_is_looked_at_as_seldom_as_a_cycle_is_long() -> None:
     """Where a cycle takes 40 turns, one every 20 turns would take most of the time."""
     world = World()
-    world.submit(*kinds(), *[spec(name="many")] * 3_000)
+    world.submit(*kinds(), *[spec(name="many")] * 400)
     while world.engine.needs_cycle:
         turns = len(finish(world))
     assert turns > 2 * TURNS_UNSEEN
