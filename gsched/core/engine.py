@@ -83,9 +83,7 @@ Schedule = Callable[[Snapshot, float, int, int], Planning]
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 TURNS_UNSEEN = 20
-"""Turns of one command after which a scheduling cycle looks at what it has done so far; more of them where a cycle
-takes more, so that at most half of the time is spent on such looks.
-"""
+"""Turns of one command after which a scheduling cycle looks at what it has done so far, where cycles are short."""
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
@@ -216,7 +214,7 @@ class Engine:
                     self._wake()
             else:
                 decision.rest = unfinished
-                if unfinished.turn.count % max(TURNS_UNSEEN, self._cycle_turns) == 0:
+                if unfinished.turn.count % self._turns_unseen == 0:
                     self._wake()
 
         so_far = "some of it may have been done" if unfinished.turn.count else "nothing was changed"
@@ -238,6 +236,11 @@ class Engine:
                 raise
             raise Internal(f"{type(command).__name__} failed; {so_far}, the master's log says why") from error
         return decision
+
+    @property
+    def _turns_unseen(self) -> int:
+        """Turns after which a cycle looks at what they have done: at most half of the time goes into such looks."""
+        return max(TURNS_UNSEEN, self._cycle_turns)
 
     @property
     def unsettled(self) -> bool:
@@ -267,7 +270,7 @@ class Engine:
         if progress is MakingProgress.OVER_UNDER_ANOTHER:
             self._requirement_updates.begin()
         self._settled = self._settled + 1 if progress is MakingProgress.MORE else 0
-        if self._settled % max(TURNS_UNSEEN, self._cycle_turns) == 0:
+        if self._settled % self._turns_unseen == 0:
             self._wake()
 
     def _settle(self, decision: Decision, steps: int = UNLIMITED) -> None:

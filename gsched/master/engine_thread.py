@@ -390,18 +390,18 @@ class EngineLoop:
         """Commands of people that wait behind the stuck batch are refused now; agents' reports are kept."""
         waiting, self._put_off = self._put_off, []
         for item in waiting:
-            if not self._is_refused(item):
+            if not self._turn_away(item):
                 self._put_off.append(item)
         while True:
             try:
                 came = self._inbox.get_nowait()
             except queue.Empty:
                 return
-            if came is not None and not self._is_refused(came):
+            if came is not None and not self._turn_away(came):
                 self._kept.append(came)
 
-    def _is_refused(self, item: InboxItem) -> bool:
-        """Whether it was a command of people, and is answered that nothing can be stored."""
+    def _turn_away(self, item: InboxItem) -> bool:
+        """Answer a command of people that nothing can be stored; false: it was none, and nothing was done."""
         if item.reply is None or not isinstance(item.command, _FROM_PEOPLE):
             return False
         item.reply(None, refusal(self.problem))
