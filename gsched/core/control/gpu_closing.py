@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import has_code, sentence
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.authorization import cluster_denied, host_denied
 from gsched.core.command import ControlGpus
@@ -26,6 +26,9 @@ _PLACE = re.compile(r"(.+):([0-9]{1,6})", re.ASCII)
 _OF_A_PART = "MIG-"
 _LATEST = 221_876_841_600.0
 """The year 9001, UTC seconds: what is later may not be a date in every zone."""
+
+_VERDICTS = ("gpu.check_failed", "gpu.check_code", "gpu.check_hangs", "gpu.check_not_run")
+"""Why the site's health program closes a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +85,21 @@ def _apply(named: _Named, command: ControlGpus, decision: Decision) -> None:
     gpu = named.gpu
     if gpu is not None and gpu.problem and decision.observed(host).connected:
         decision.instruct(OpenGpu(host, uuid))
-    if (host, uuid) in decision.state.closed_gpus or (gpu is not None and gpu.fault):
+    if (host, uuid) in decision.state.closed_gpus or (gpu is not None and _is_let_go(gpu)):
         decision.record(GpuOpened(at=now, host=host, uuid=uuid, index=index, by=command.user))
 
 
 def _still_closed(named: _Named, command: ControlGpus, decision: Decision) -> str:
     """What keeps jobs from an opened GPU that its agent was not told to let go."""
     gpu = named.gpu
-    if command.action == "close" or gpu is None or (gpu.fault and decision.observed(named.host).connected):
+    if command.action == "close" or gpu is None or (_is_let_go(gpu) and decision.observed(named.host).connected):
         return ""
     return sentence(gpu.problem)
+
+
+def _is_let_go(gpu: Gpu) -> bool:
+    """Whether its agent offers it again when it is told that the GPU is well."""
+    return bool(gpu.fault) or has_code(gpu.problem, *_VERDICTS)
 
 
 class _Inventory:

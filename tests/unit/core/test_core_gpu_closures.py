@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from core_world import START, World, gpu_spec, gpus, make_config
 
-from gsched.base.coded_text import sentence
+from gsched.base.coded_text import AnyText, coded, sentence
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import ControlGpus
 from gsched.core.dispatch.host_queue_views import host_view
@@ -162,15 +162,24 @@ def test_one_that_is_gone_is_opened_by_its_uuid_and_one_that_stays_ill_says_so()
     assert control(world, "open", "a:2") == [("a:2", "too hot")]
 
 
-def test_opening_one_that_has_failed_tells_its_agent_and_is_on_record() -> None:
+@pytest.mark.parametrize(
+    ("problem", "fault"),
+    [
+        ("XID 79; closed until", "XID 79"),
+        (coded("gpu.check_failed", "check", 3, "row 7 is bad"), ""),
+        (coded("gpu.check_hangs", "check", 60.0), ""),
+    ],
+)
+def test_opening_one_that_has_failed_tells_its_agent_and_is_on_record(problem: AnyText, fault: str) -> None:
+    """Or that the site's health program has closed."""
     world = World()
-    ill = msgspec.structs.replace(gpus(4).gpus[0], problem="XID 79; closed until", fault="XID 79")
+    ill = msgspec.structs.replace(gpus(4).gpus[0], problem=problem, fault=fault)
     world.report(gpus=msgspec.structs.replace(gpus(4), gpus=(ill, *gpus(4).gpus[1:])))
     assert control(world, "open", "a:0") == [("a:0", "")]
     assert world.orders()[-1] == OpenGpu("a", "GPU-a0")
     assert [event.uuid for event in world.events if isinstance(event, GpuOpened)] == ["GPU-a0"]
     world.disconnect()
-    assert control(world, "open", "a:0") == [("a:0", "XID 79; closed until")]  # nobody is there to let it go
+    assert control(world, "open", "a:0") == [("a:0", sentence(problem))]  # nobody is there to let it go
 
 
 def test_both_gpus_of_one_uuid_on_two_hosts_need_the_host_named() -> None:
