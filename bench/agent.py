@@ -200,7 +200,9 @@ def submit(client: Client, command: str, wish: str, gpus: str = "") -> int:
 
 
 def recording(host: Agent, state: Path) -> dict[str, float]:
-    """Eight jobs, each with a GPU that computes and a process on it; in turns with the record and without."""
+    """Eight jobs, each with a GPU that computes and a process on it; in turns with the record, with the record where
+    the GPUs keep accounts of processes, and without.
+    """
     jobs = [submit(host.client, "sleep 600", "", ALONE) for _ in range(GPUS)]
     wanted = JobFilter(ids=tuple(jobs))
     deadline = time.monotonic() + 30
@@ -212,24 +214,36 @@ def recording(host: Agent, state: Path) -> dict[str, float]:
             index = view.allocation.hosts[0].gpus[0].index
             file.write(f"gpu.{index}.util=90\ngpu.{index}.procs={view.pid}:{1 << 30}\n")
             file.write(f"gpu.{index}.proc_util={view.pid}:90:30\ngpu.{index}.energy_mj=ramp:300000:0\n")
+            file.write(f"gpu.{index}.capability=90\ngpu.{index}.accounts={view.pid}:90:30:{1 << 30}:0:{1 << 50}\n")
     figures: dict[str, float] = {}
-    turns: dict[str, list[float]] = {"recorded": [], "unrecorded": []}
+    turns: dict[str, list[float]] = {"recorded": [], "accounted": [], "unrecorded": []}
     for _ in range(ROUNDS):
-        for kind, interval_s in (("recorded", Timing().gpu_use_s), ("unrecorded", NEVER_S)):
-            host.sample_use_every(interval_s)
+        for kind, found in turns.items():
+            keep_accounts(state, is_on=kind == "accounted")
+            host.sample_use_every(NEVER_S if kind == "unrecorded" else Timing().gpu_use_s)
             time.sleep(SETTLED_S if kind == "recorded" else Timing().gpu_use_s + 1)
             parts = spent({GPUS: host})[GPUS]
-            turns[kind].append(sum(parts.values()))
+            found.append(sum(parts.values()))
             print(f"{GPUS} jobs on {GPUS} GPUs, {kind}: {sum(parts.values()):.3f} % of a core ({shown(parts, '%')})")
-    seen = [use.samples for view in host.client.jobs(wanted) for use in (view.usage.gpus if view.usage else ())]
-    assert len(seen) == GPUS and min(seen) > WINDOW_S / Timing().gpu_use_s, f"the use of GPUs was not recorded: {seen}"
+    seen = [use for view in host.client.jobs(wanted) for use in (view.usage.gpus if view.usage else ())]
+    looks = [use.samples for use in seen]
+    assert len(seen) == GPUS and min(looks) > WINDOW_S / Timing().gpu_use_s, f"the use was not recorded: {looks}"
+    assert all(each.is_accounted for use in seen for each in use.processes), "no accounts were read"
     for kind, found in turns.items():
         figures[f"{kind}_percent"] = statistics.median(found)
-    print(f"the record costs {figures['recorded_percent'] - figures['unrecorded_percent']:.3f} % of a core")
+    for kind in ("recorded", "accounted"):
+        more = figures[f"{kind}_percent"] - figures["unrecorded_percent"]
+        print(f"the record costs {more:.3f} % of a core ({kind})")
     host.sample_use_every(Timing().gpu_use_s)
     host.client.control("kill", jobs)
     host.client.wait(jobs, timeout_s=120)
     return figures
+
+
+def keep_accounts(state: Path, *, is_on: bool) -> None:
+    """Whether the GPUs keep accounts of processes from now on."""
+    with state.open("a") as file:
+        file.write("".join(f"gpu.{index}.accounting={int(is_on)}\n" for index in range(GPUS)))
 
 
 def running(host: Agent, quiet: Mapping[str, float]) -> dict[str, float]:
