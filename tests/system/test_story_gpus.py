@@ -263,7 +263,8 @@ def test_ghist_l_of_a_gpu_job_that_worked(cluster: Cluster) -> None:
         rf"{STAMP}: Post job process done successfully;\n"
         r"\nMEMORY USAGE:\nMAX MEM: \d+ Mbytes;  AVG MEM: \d+ Mbytes\n"
         r"(?:\nCPU USAGE:\nCPU PEAK: [\d.]+ ;  CPU PEAK DURATION: \d+ second\(s\)\n"
-        r"CPU AVERAGE EFFICIENCY: [\d.]+% ;  CPU PEAK EFFICIENCY: [\d.]+%\n)?"
+        r"CPU AVERAGE EFFICIENCY: [\d.]+% ;  CPU PEAK EFFICIENCY: [\d.]+%\n"
+        r"CPU AVERAGE: [\d.]+ ;  CPU TIME: [\d.]+ second\(s\)\n)?"
         r"(?:\nI/O USAGE:\nREAD: [\d.]+ \wbytes;  WRITTEN: [\d.]+ \wbytes\n(?:DISK READ: .*\n)?)?"
         rf"\nSummary of time in seconds spent in various states by  {STAMP}\n",
         flat,

@@ -17,7 +17,7 @@ from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.options.size_units import unit_of
-from gsched.cli.render.gpu_use.use_json import energy_of, gpu_records, named_record
+from gsched.cli.render.gpu_use.use_json import cpu_time, energy_of, gpu_records, named_record
 from gsched.cli.render.jobs import history
 from gsched.cli.render.jobs.chronology import render_chronology
 from gsched.cli.render.jobs.history import HistoryRecord
@@ -214,6 +214,7 @@ def _gpu_record(told: tuple[HistoryRecord, JobHistory]) -> dict[str, Any]:
     attempts = [
         {
             "ATTEMPT": each.attempt,
+            "CPU_TIME": cpu_time(each.usage),
             "GPU_ENERGY_CONSUMED": None if each.usage is None else energy_of(each.usage.gpus, each.devices),
             "GPUS": gpu_records(() if each.usage is None else each.usage.gpus, each.curves),
         }

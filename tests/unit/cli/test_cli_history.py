@@ -245,7 +245,7 @@ def test_what_attempts_made_of_their_gpus_as_json(master: FakeMaster, call: NewC
     (record,) = answer["RECORDS"]
     assert record["JOBID"] == "220"
     first, second = record["ATTEMPTS"]
-    assert second == {"ATTEMPT": 2, "GPU_ENERGY_CONSUMED": None, "GPUS": []}
+    assert second == {"ATTEMPT": 2, "CPU_TIME": None, "GPU_ENERGY_CONSUMED": None, "GPUS": []}
     (gpu,) = first["GPUS"]
     assert (first["ATTEMPT"], first["GPU_ENERGY_CONSUMED"], gpu["ENERGY_CONSUMED"]) == (1, 7.5, 7.5)
     assert (gpu["HOST"], gpu["GPU_ID"], gpu["UUID"], gpu["TOTAL_EXECUTION_TIME"]) == ("h", 1, "GPU-a", 20.0)
@@ -294,6 +294,7 @@ def test_the_history_of_a_job_has_its_use_of_the_host() -> None:
     assert (
         "\nCPU USAGE:\nCPU PEAK: 0.75 ;  CPU PEAK DURATION: 60 second(s)\n"
         "CPU AVERAGE EFFICIENCY: 50.00% ;  CPU PEAK EFFICIENCY: 75.00%\n"
+        "CPU AVERAGE: 0.50 ;  CPU TIME: 45.5 second(s)\n"
         "\nI/O USAGE:\nREAD: 1 Mbytes;  WRITTEN: 2 Mbytes\n\nSummary of time"
     ) in text
 

@@ -113,6 +113,7 @@ def test_what_it_used_of_its_host() -> None:
         "\n MEMORY USAGE:\n MAX MEM: 2 Gbytes;  AVG MEM: 1 Gbytes\n"
         "\n CPU USAGE:\n CPU PEAK: 1.69 ;  CPU PEAK DURATION: 52 second(s)\n"
         " CPU AVERAGE EFFICIENCY: 100.69% ;  CPU PEAK EFFICIENCY: 169.23%\n"
+        " CPU AVERAGE: 1.01 ;  CPU TIME: 4632.7 second(s)\n"
     )
     assert lsf + "\n SCHEDULING" in jobs_long.render_long([job(1, NOON, state="DONE", usage=used, **ran)], UTC)
     wrote = replace(used, read_mib=2048.0, written_mib=1.0, disk_read_mib=0.5, disk_written_mib=0.0)
@@ -121,7 +122,8 @@ def test_what_it_used_of_its_host() -> None:
     running = replace(used, sampled_at=NOON + 4601)
     assert lsf in jobs_long.render_long([job(1, NOON, usage=running, dispatched_at=NOON, placed=HERE)], UTC)
     unseen = job(1, NOON, usage=used, dispatched_at=NOON, placed=HERE)
-    assert " CPU AVERAGE EFFICIENCY: - ;" in jobs_long.render_long([unseen], UTC)
+    text = jobs_long.render_long([unseen], UTC)
+    assert " CPU AVERAGE EFFICIENCY: - ;" in text and " CPU AVERAGE: - ;" in text
 
 
 def test_messages_lose_what_is_for_the_history_only() -> None:

@@ -14,6 +14,7 @@ from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.model.gpus.gpu_curve import GpuCurve, Spread
 from gsched.model.gpus.gpu_use import GpuUsage, ProcessShare, of_job
 from gsched.model.hosts.host import GpuProcess
+from gsched.model.jobs.job import Usage
 
 _MIB = 1 << 20
 _QUANTITIES = {
@@ -105,6 +106,7 @@ def job_record(job: ShownJob) -> dict[str, Any]:
     return {
         **named_record(job),
         "STAT": job.view.state,
+        "CPU_TIME": cpu_time(job.usage),
         "GPU_ENERGY_CONSUMED": energy_of(job.usage.gpus, len(job.gpus_held)),
         "GPUS": [_held(gpu, uses.get((gpu.host, gpu.uuid))) for gpu in job.gpus_held],
     }
@@ -155,6 +157,11 @@ def _curve(curve: GpuCurve) -> dict[str, Any]:
 
 def _spread(spread: Spread, unit: int) -> list[float]:
     return [round(value * unit) if unit > 1 else round(value, 1) for value in spread]
+
+
+def cpu_time(usage: Usage | None) -> float | None:
+    """Seconds; whatever ran has used some, so 0 is that nobody has looked."""
+    return round(usage.cpu_s, 3) if usage is not None and usage.cpu_s > 0.0 else None
 
 
 def energy_of(uses: Sequence[GpuUsage], devices: int) -> float | None:

@@ -198,13 +198,17 @@ def memory(usage: Usage) -> str:
 
 
 def cpu(usage: Usage, slots: int, ran_s: float | None) -> tuple[str, ...]:
-    """The lines of CPU USAGE; empty when its peak is not known. `ran_s`: seconds; None when they are not known."""
+    """The lines of CPU USAGE, the last one gsched's own (cores that were busy in the mean); empty when its peak is not
+    known. `ran_s`: seconds; None when they are not known.
+    """
     if usage.cpu_peak is None or usage.cpu_peak_s is None or not slots:
         return ()
-    average = f"{100 * usage.cpu_s / ran_s / slots:.2f}%" if ran_s is not None and ran_s > 0.0 else "-"
+    cores = usage.cpu_s / ran_s if ran_s is not None and ran_s > 0.0 else None
+    average = "-" if cores is None else f"{100 * cores / slots:.2f}%"
     return (
         f"CPU PEAK: {usage.cpu_peak:.2f} ;  CPU PEAK DURATION: {usage.cpu_peak_s:.0f} second(s)",
         f"CPU AVERAGE EFFICIENCY: {average} ;  CPU PEAK EFFICIENCY: {100 * usage.cpu_peak / slots:.2f}%",
+        f"CPU AVERAGE: {'-' if cores is None else f'{cores:.2f}'} ;  CPU TIME: {usage.cpu_s:.1f} second(s)",
     )
 
 
