@@ -84,6 +84,7 @@ FAILURE_TEXTS: dict[str, str] = {
     "efficiency.gpus_idle.all": "none of its GPUs ever computed",
     "efficiency.gpus_low": "its GPUs computed at most {0:.0f} % of the time",
     "efficiency.other_gpus_low": "the GPUs that it used computed at most {0:.0f} % of the time",
+    "efficiency.ended_idle": "it was ended because its GPUs were idle (GPU_IDLE)",
     "efficiency.gpu_memory": "of {1:.1f} GiB of GPU memory that it asked for it used {0:.1f}",
     "efficiency.cores": "of {1} slots it kept {0:.1f} busy",
     "efficiency.memory": "of {1:.1f} GiB of memory that it reserved it used {0:.1f}",

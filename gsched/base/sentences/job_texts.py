@@ -36,8 +36,8 @@ JOB_TEXTS: dict[str, str] = {
         'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
         "(ngpus_shared for a shared one)"
     ),
-    "note.most_requeues": ("it exited with {0} and is not requeued again: {1} times are the most (MAX_JOB_REQUEUE)"),
-    "note.most_retries": "it failed ({0}) and does not run again: {1} times are the most (RETRY)",
+    "note.most_requeues": "It exited with {0} and is not requeued again: MAX_JOB_REQUEUE allows {1}",
+    "note.most_retries": "It failed ({0}) and does not run again: RETRY allows {1}",
     "note.notice_not_sent": "The notice of the {0} was not sent by {1}: {2}",
     "user.somebody": "somebody",
     "user.with_memory": "{0} ({1} MiB)",
@@ -70,9 +70,7 @@ JOB_TEXTS: dict[str, str] = {
         "It is killed: its GPUs have done no work for {0}, {1}, {2} of it after the warning (GPU_IDLE of queue {3})"
     ),
     "idle.kept.not_rerunnable": "Its GPUs are still idle, and it is not requeued, for it is not rerunnable (-r)",
-    "idle.kept.most_requeues": (
-        "Its GPUs are still idle, and it is not requeued again: {0} times are the most (MAX_JOB_REQUEUE)"
-    ),
+    "idle.kept.most_requeues": "Its GPUs are still idle, and it is not requeued again: MAX_JOB_REQUEUE allows {0}",
     "idle.over.works": "Its GPUs work again: the warning of idle GPUs is taken back",
     "idle.over.anew": "The warning of idle GPUs is taken back: their idle time counts anew",
     "idle.over.exempt": "The warning of idle GPUs is taken back: the job is exempt",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.gpus.gpu_use import GpuUsage
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import Allocation, HeldGpu
@@ -113,6 +114,8 @@ class JobUse(msgspec.Struct, frozen=True, kw_only=True):
     is_done: bool = True
     """It succeeded: what it used is what it needs."""
     is_cpu_known: bool = True
+    was_idle: bool = False
+    """It was ended because its GPUs were idle."""
 
     @property
     def gpus(self) -> tuple[JudgedGpu, ...]:
@@ -172,6 +175,7 @@ def ended_use(asked: AskedOf, result: AttemptResult) -> JobUse:
         suspended_s=result.suspended_s,
         is_done=result.succeeded,
         is_cpu_known=result.exit_code is not None or result.signal is not None or result.usage.sampled_at is not None,
+        was_idle=result.term_reason == GPU_IDLE,
     )
 
 

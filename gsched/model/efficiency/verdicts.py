@@ -71,6 +71,8 @@ def _is_comparable(use: JobUse) -> bool:
 
 
 def _blames(use: JobUse) -> Iterator[EfficiencyVerdict]:
+    if use.was_idle:
+        yield EfficiencyVerdict(Weight.GRAVE, coded("efficiency.ended_idle"))
     yield from _of_gpus(use)
     yield from _of_gpu_memory(use)
     yield from _of_cores(use)

@@ -189,7 +189,7 @@ def test_requeues_by_exit_code_come_to_an_end() -> None:
         world.ended(1, attempt, world.job(1).allocation.first_host, exit_code=30)  # type: ignore[union-attr]
     assert world.state(1) == "EXIT"
     notes = [sentence(event.text) for event in world.events if isinstance(event, JobNoted)]
-    assert notes[-1] == "it exited with 30 and is not requeued again: 2 times are the most (MAX_JOB_REQUEUE)"
+    assert notes[-1] == "It exited with 30 and is not requeued again: MAX_JOB_REQUEUE allows 2"
 
 
 def test_requeues_by_people_do_not_count_as_such() -> None:

@@ -187,6 +187,13 @@ def test_time_in_which_it_was_suspended_does_not_count() -> None:
     assert (gpu.unseen_s, gpu.most_percent) == (500.0, pytest.approx(70.0))
 
 
+def test_one_that_was_ended_for_idle_gpus_was_not_used_well() -> None:
+    """However busy they had been before."""
+    asked = AskedOf(slots=1, gpus=(AskedGpu(host="h", index=0, uuid="G0"),))
+    result = AttemptResult(signal=2, term_reason="TERM_GPU_IDLE", run_s=1000.0, usage=Usage(gpus=(used(0, 80.0),)))
+    assert said(ended_use(asked, result)) == ["grave: it was ended because its GPUs were idle (GPU_IDLE)"]
+
+
 def test_cpu_time_that_nobody_knows() -> None:
     asked = AskedOf(slots=8)
     assert ended_use(asked, AttemptResult(run_s=1000.0)).cores is None  # it ended unseen
