@@ -27,6 +27,7 @@ def machine(driver_folder: Path) -> Path:
         lines += [f"gpu.{index}.power_mw={WATTS * 1000}", f"gpu.{index}.energy_mj=ramp:{WATTS * 1000}:7"]
     lines += ["gpu.0.util=80", "gpu.0.mem_util=30", "gpu.0.throttle=4", "gpu.0.ecc_corrected=3"]
     lines += [f"gpu.0.pcie_tx_bytes=ramp:{MIB_PER_S * MIB}:7", "gpu.0.gpm=1", "gpu.0.gpm.5=20"]
+    lines.append(f"gpu.0.nvlink_rx_kib=ramp:{MIB_PER_S * 1024}:7")
     (driver_folder / "state").write_text("\n".join(lines) + "\n")
     return driver_folder / "state"
 
@@ -66,6 +67,8 @@ def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster
     assert fields(cluster, job, "gpu_util gpu_mem_peak") == ["40%", "1.2 Gbytes"]
     cluster.until(lambda: is_listed(cluster, job, view.pid), "its process is not listed")
     # The agent is killed: the next one goes on from what was kept.
+    with machine.open("a") as state:
+        state.write("gpu.0.ecc_corrected=10\n")
     before = samples(cluster, job)
     cluster.kill(f"agent-{cluster.host}")
     cluster.up()
@@ -84,9 +87,11 @@ def test_what_a_job_makes_of_its_gpus_is_told_while_it_runs_and_for_ever(cluster
     assert (busy.mem_max_mib, busy.traffic_mean, busy.power_mean_w, busy.idle_s) == (1234.0, 30.0, WATTS, 0.0)
     assert (idle.sm_max, idle.mem_max_mib) == (0.0, 0.0) and idle.idle_s == idle.covered_s == idle.no_process_s
     assert (busy.throttled_s, busy.throttled_power_s, busy.throttled_heat_s) == (busy.covered_s, busy.covered_s, 0.0)
-    assert (busy.ecc_corrected, busy.ecc_errors, busy.tensor_mean, idle.tensor_mean) == (0.0, 0.0, 20.0, None)
+    assert (busy.ecc_corrected, busy.ecc_errors, busy.tensor_mean, idle.tensor_mean) == (7.0, 0.0, 20.0, None)
     assert busy.pcie_tx_mib is not None and busy.pcie_rx_mib is None and idle.throttled_s is None
-    assert MIB_PER_S * busy.covered_s * 0.9 <= busy.pcie_tx_mib <= MIB_PER_S * (view.result.run_s + 5)
+    assert busy.nvlink_rx_mib is not None and (busy.nvlink_tx_mib, idle.nvlink_rx_mib) == (None, None)
+    for sent_mib in (busy.pcie_tx_mib, busy.nvlink_rx_mib):
+        assert MIB_PER_S * busy.covered_s * 0.9 <= sent_mib <= MIB_PER_S * (view.result.run_s + 5)
     # The counter tells of the time without an agent, too: what the job took, and no more.
     assert busy.energy_j is not None and busy.energy_counted
     assert WATTS * busy.covered_s * 0.9 <= busy.energy_j <= WATTS * (view.result.run_s + 5)

@@ -25,6 +25,8 @@ from tests.support.shared_master import free_port
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-the-test-alone"
+EVIL = 'a "b\\ c\nd'
+"""A project whose name has what labels must escape."""
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -74,7 +76,7 @@ def without_metrics(path: Path) -> str:
 
 @pytest.mark.smoke
 def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
-    job = cluster.submit("-P", 'a "b\\ c\nd', "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
+    job = cluster.submit("-P", EVIL, "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
     cluster.starts(job)
     page = ""
 
@@ -85,7 +87,7 @@ def test_gadmin_prints_what_a_running_job_has(cluster: Cluster) -> None:
 
     cluster.until(is_shown, "the job is not shown")
     (held,) = labels_of(page, "gsched_gpu_job_info")
-    assert (held["job_id"], held["project"], held["host"]) == (str(job), 'a "b\\ c\nd', cluster.host)
+    assert (held["job_id"], held["project"], held["host"]) == (str(job), EVIL, cluster.host)
     values = series(page)
     here = {"host": held["host"], "gpu": held["gpu"]}
     assert ("gsched_gpu_memory_total_bytes", frozenset(here.items())) in values, "to be joined with the job"
@@ -163,7 +165,7 @@ def test_a_real_prometheus_answers_the_queries_of_the_dashboard(cluster: Cluster
     serve(cluster, f"GSCHED_METRICS=127.0.0.1:{port}", f"GSCHED_METRICS_TOKEN_FILE={token}")
     readings = ("used_mib=100", "utilization_percent=50", "temperature_c=40", "power_w=90")
     cluster.run("gsched", "sim-gpu", "--dir", str(cluster.folder), "0-1", *readings)
-    job = cluster.submit("-gpu", "num=1:mode=exclusive_process", "sleep", "600")
+    job = cluster.submit("-P", EVIL, "-gpu", "num=1:mode=exclusive_process", "sleep", "600")
     cluster.starts(job)
     with prometheus(program, tmp_path, port, token) as ask:
         for title, query in queries().items():
@@ -173,7 +175,7 @@ def test_a_real_prometheus_answers_the_queries_of_the_dashboard(cluster: Cluster
                 cluster.until(lambda query=query: ask(query), f"nothing answers {title}: {query}")
         (info,) = ask("gsched_gpu_job_info")
         assert info["metric"]["job_id"] == str(job), "Prometheus' own label is called job"
-        assert info["metric"]["job"] == "gsched"
+        assert (info["metric"]["job"], info["metric"]["project"]) == ("gsched", EVIL)
     cluster.run("gkill", str(job))
     cluster.wait(job)
 
