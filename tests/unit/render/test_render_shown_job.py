@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from seed_jobs import at, job
 
+from gsched.base.coded_text import coded, sentence
 from gsched.cli.render.jobs.shown_job import SOON_S, ShownJob, slots_on_host
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
@@ -64,6 +65,9 @@ def test_an_end_is_told_when_the_job_has_ended() -> None:
 def test_warnings_are_those_of_spec_and_notes_once_and_what_is_awaited() -> None:
     shown = job(1, NOON, warnings=("first",), notes=("first", "second"))
     assert shown.warnings == ("first", "second")
+    waits = coded("warning.waits_for_host", "No host has it")
+    assert job(1, NOON, state="PEND", warnings=(waits,)).warnings == (sentence(waits),)
+    assert job(1, NOON, state="RUN", warnings=(waits,)).warnings == ()
     over = job(1, NOON, state="DONE", placed=TWO_HOSTS, leaving=("b",))
     assert over.warnings == ("1 slot and GPU 2 of host b are still held: what the job had there has not ended",)
     begun = job(1, NOON, placed=TWO_HOSTS, awaited=("b",), dispatched_at=NOON)

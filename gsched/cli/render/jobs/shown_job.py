@@ -20,6 +20,7 @@ from gsched.model.gpus.gpu_use import JobGpuUse, of_job
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import HostAllocation
+from gsched.model.texts_of_before import is_of_hosts
 from gsched.model.views.view import JobView
 
 SOON_S = 5.0
@@ -202,7 +203,8 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
-        said = self.spec.warnings
+        waits = self.view.state in ("PEND", "PSUSP")
+        said = tuple(each for each in self.spec.warnings if waits or not is_of_hosts(each))
         texts = (*said, *(note for note in self.view.notes if note not in said))
         not_begun = () if self.now is None else _not_begun(self.view, self.now)
         return (*map(sentence, texts), *_still_held(self.view), *not_begun)
