@@ -165,6 +165,9 @@ def test_two_jobs_on_two_parts_of_one_gpu(cluster: Cluster, machine: Machine) ->
         assert (use.power_mean_w, use.energy_j, use.traffic_mean, use.throttled_s) == (None,) * 4
     unknown = (second.sm_mean, second.sm_median, second.sm_p95, second.sm_max, second.idle_s, second.tensor_mean)
     assert unknown == (None,) * 6
+    for job, place in ((big, BIG), (small, SMALL)):
+        header = f"{' ' * 24}GPU ID: {SPLIT}; MIG DEVICE: {machine.part_uuid(place)}\n"
+        assert header in cluster.run("gjobs", "-l", "-gpu", str(job)).stdout
     told(cluster, big, f"Max GPU Memory Used: {900 * MIB} bytes", "Tensor Active (%): Avg 12", "Energy Consumed: -")
     told(cluster, small, "SM Utilization (%): Avg -, Max -, Min -", f"Max GPU Memory Used: {70 * MIB} bytes")
     told(cluster, small, "Idle Time: -", "Median SM Utilization (%): -", "P95 SM Utilization (%): -", "Avg Power: -")

@@ -14,6 +14,8 @@ from gsched.model.gpus.gpu_use import GpuUsage
 _HOST, _GPU, _VALUE = " " * 21, " " * 24, " " * 28
 _MIB = 1 << 20
 _NAME_WIDTH = 40
+_OF_A_PART = "MIG-"
+"""With which NVML's UUID of a part by MIG begins."""
 
 
 def gpu_use_block(uses: Sequence[GpuUsage], cpu_s: float | None) -> str:
@@ -34,7 +36,8 @@ def gpu_use_block(uses: Sequence[GpuUsage], cpu_s: float | None) -> str:
 
 
 def _group(use: GpuUsage) -> Iterator[str]:
-    yield f"{_GPU}GPU ID: {use.index}"
+    part = f"; MIG DEVICE: {printable(use.uuid)}" if use.uuid.startswith(_OF_A_PART) else ""
+    yield f"{_GPU}GPU ID: {use.index}{part}"
     for text in (
         f"Total Execution Time: {_number(use.covered_s if use.samples else None, ' seconds')}",
         f"Energy Consumed: {_number(use.energy_j, ' Joules')}",
