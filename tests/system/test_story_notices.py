@@ -242,3 +242,13 @@ def test_a_job_is_told_before_its_run_limit(cluster: Cluster, hook: HookServer) 
     told = hook.wait().told
     assert told["warning"]["code"] == "notice.run_limit_near" and "run limit of 1 minutes" in told["text"]
     cluster.run("gkill", str(job))
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_asked_again_under_the_same_id(cluster: Cluster, hook: HookServer) -> None:
+    hook.answers.append("wait")
+    job = cluster.submit("--notify", f"{hook.url()},end", "true")
+    first, second = hook.wait(), hook.wait()
+    assert not hook.go_on.is_set() and cluster.state(job) == "DONE"
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert settled(cluster, job, 1).count("Notice of the end sent") == 1
