@@ -144,7 +144,10 @@ class GpuCheck:
                 raise ResourceExhausted(coded("gpu.unfit", held.index, held.board, problem))
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
-        """The master hears that a GPU is to be checked before it hears that its job is over."""
+        """The master hears that a GPU is to be checked before it hears that its job is over. Its idle time begins, also
+        of one whose job nobody has seen on it.
+        """
+        self._well_since.update(dict.fromkeys((held.board for held in part.gpus), self._clock.monotonic()))
         if any((known := self._gpus.get(held.board)) is not None and known.due for held in part.gpus):
             await self._look()
 

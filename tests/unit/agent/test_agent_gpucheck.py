@@ -179,6 +179,21 @@ def test_an_idle_one_is_checked_each_so_many_hours_and_a_later_run_may_open_it(t
     played(story())
 
 
+def test_a_job_between_two_looks_counts(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = Host(tmp_path, idle_s=60.0)
+        host.see()
+        host.clock.advance(59)
+        await host.check.before((17, 1), part_of("GPU-0"), JOB)
+        await host.check.after((17, 1), part_of("GPU-0"))
+        host.clock.advance(59)
+        assert host.problem() == ""
+        host.clock.advance(1)
+        assert "to be checked" in host.problem()
+
+    played(story())
+
+
 def test_an_attempt_that_comes_meanwhile_waits_for_its_end(tmp_path: Path) -> None:
     async def story() -> None:
         host = Host(tmp_path, idle_s=60.0)
