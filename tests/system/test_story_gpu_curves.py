@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from live_cluster import Cluster
 
+from gsched.model.gpus.gpu_curve import MOST_POINTS
 from gsched.model.gpus.gpu_use import GpuUsage
 
 pytestmark = pytest.mark.system
@@ -201,3 +202,27 @@ def test_who_used_how_much_of_a_gpu_that_two_jobs_share(cluster: Cluster, machin
     assert shown["PID"] == one and shown["SM_UTILIZATION"] == {"AVG": 65.0, "MAX": None} and shown["ACCOUNTED"]
     assert shown["MAX_GPU_MEMORY_USED"] == 950 * MIB and shown["TIME"] == 7.5
     assert f"Process {one} " in cluster.run("ghist", "-l", "-gpu", str(jobs[0])).stdout
+
+
+def has_many(use: GpuUsage) -> bool:
+    """More samples, and over a longer time, than so many points tell of."""
+    return use.samples > MOST_POINTS + 20 and use.covered_s > 0.05 * MOST_POINTS + 5
+
+
+@pytest.mark.slow
+def test_a_curve_becomes_coarser_and_no_longer(cluster: Cluster, machine: Machine) -> None:
+    """More samples than points: two points become one, and none of the extremes is lost."""
+    machine.plays()
+    with cluster.files_as_they_are():
+        text = (cluster.conf / "lsf.conf").read_text()
+        cluster.configure(lsf_conf="=" + text.replace("USE_INTERVAL=0.2\n", "USE_INTERVAL=0.05\n"))
+        job = cluster.submit("-gpu", "num=1", "python", "-c", WAITS)
+        machine.say(f"gpu.0.procs={cluster.starts(job).pid}:{700 * MIB}", "gpu.0.used_mib=700")
+        cluster.until(lambda: has_many(use_of(cluster, job)), "nobody looks so often")
+        use, run_s = ends(cluster, machine, job)
+    curve = curve_of(cluster, job)
+    assert len(curve["POINTS"]) <= MOST_POINTS < use.samples and curve["STEP"] > 0.05
+    values = [point["SM_UTILIZATION"] for point in curve["POINTS"]]
+    assert (min(value[0] for value in values), max(value[2] for value in values)) == (use.sm_min, use.sm_max)
+    assert all(low <= mean <= high for low, mean, high in values)
+    assert curve["POINTS"][-1]["TIME"] - curve["SINCE"] <= run_s
