@@ -168,6 +168,7 @@ def test_two_jobs_on_two_parts_of_one_gpu(cluster: Cluster, machine: Machine) ->
     for job, place in ((big, BIG), (small, SMALL)):
         header = f"{' ' * 24}GPU ID: {SPLIT}; MIG DEVICE: {machine.part_uuid(place)}\n"
         assert header in cluster.run("gjobs", "-l", "-gpu", str(job)).stdout
+        assert f" GPU {cluster.host}:{SPLIT} (MIG)" in cluster.run("geff", str(job)).stdout
     told(cluster, big, f"Max GPU Memory Used: {900 * MIB} bytes", "Tensor Active (%): Avg 12", "Energy Consumed: -")
     told(cluster, small, "SM Utilization (%): Avg -, Max -, Min -", f"Max GPU Memory Used: {70 * MIB} bytes")
     told(cluster, small, "Idle Time: -", "Median SM Utilization (%): -", "P95 SM Utilization (%): -", "Avg Power: -")

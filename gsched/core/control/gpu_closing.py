@@ -19,11 +19,11 @@ from gsched.core.control.administration import hosts_ruled_by
 from gsched.core.decision import Decision
 from gsched.core.instruction import OpenGpu
 from gsched.model.event import GpuClosed, GpuOpened
+from gsched.model.gpus.gpu_use import is_mig_device
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.view import Answer
 
 _PLACE = re.compile(r"(.+):([0-9]{1,6})", re.ASCII)
-_OF_A_PART = "MIG-"
 _LATEST = 221_876_841_600.0
 """The year 9001, UTC seconds: what is later may not be a date in every zone."""
 
@@ -131,7 +131,7 @@ class _Inventory:
             return replace(self._find_at(name, place[1], int(place[2])), name=name)
         if ":" in name:
             raise BadRequest(f"{name}: Bad GPU name: HOST:INDEX or a UUID")
-        if name.startswith(_OF_A_PART):
+        if is_mig_device(name):
             raise BadRequest(f"{name}: a part of a GPU cannot be closed by itself; name the GPU")
         found = self._of_uuid.get(name, [])
         if not found:

@@ -19,6 +19,14 @@ and the memory's bandwidth.
 """
 
 
+_MIG_DEVICE = "MIG-"
+
+
+def is_mig_device(uuid: str) -> bool:
+    """Whether it is that of a part of a GPU by MIG: NVML's begin so."""
+    return uuid.startswith(_MIG_DEVICE)
+
+
 class ProcessAccount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the driver's accounting says of a process on a device: of its whole life, also after its end."""
 

@@ -9,6 +9,7 @@ from gsched.cli.render.efficiency.amounts import duration, energy, money, percen
 from gsched.cli.render.efficiency.judged_job import JudgedJob
 from gsched.cli.render.text.text_columns import fold, left, printable
 from gsched.model.efficiency.job_use import JobUse, JudgedGpu
+from gsched.model.gpus.gpu_use import is_mig_device
 
 _WHAT, _AMOUNT = 22, 22
 
@@ -54,7 +55,7 @@ def _used(job: JudgedJob, use: JobUse) -> Iterator[str]:
 
 
 def _gpu(gpu: JudgedGpu, whole_mib: int | None) -> Iterator[str]:
-    name = f"GPU {printable(gpu.asked.host)}:{gpu.asked.index}"
+    name = f"GPU {printable(gpu.asked.host)}:{gpu.asked.index}{' (MIG)' * is_mig_device(gpu.asked.uuid)}"
     share = "1" if gpu.asked.share == 1.0 else f"{gpu.asked.share:g}"
     mean, p95 = gpu.use.sm_mean, gpu.use.sm_p95
     used = "-" if mean is None else f"{mean:.0f} % busy"

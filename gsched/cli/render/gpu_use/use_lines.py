@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gsched.cli.render.text.text_columns import cut_head, printable
-from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.gpus.gpu_use import GpuUsage, is_mig_device
 
 _HOST, _GPU, _VALUE = " " * 21, " " * 24, " " * 28
 _MIB = 1 << 20
 _NAME_WIDTH = 40
-_OF_A_PART = "MIG-"
-"""With which NVML's UUID of a part by MIG begins."""
 
 
 def gpu_use_block(uses: Sequence[GpuUsage], cpu_s: float | None) -> str:
@@ -36,7 +34,7 @@ def gpu_use_block(uses: Sequence[GpuUsage], cpu_s: float | None) -> str:
 
 
 def _group(use: GpuUsage) -> Iterator[str]:
-    part = f"; MIG DEVICE: {printable(use.uuid)}" if use.uuid.startswith(_OF_A_PART) else ""
+    part = f"; MIG DEVICE: {printable(use.uuid)}" if is_mig_device(use.uuid) else ""
     yield f"{_GPU}GPU ID: {use.index}{part}"
     for text in (
         f"Total Execution Time: {_number(use.covered_s if use.samples else None, ' seconds')}",
@@ -90,7 +88,7 @@ def _processes(use: GpuUsage) -> Iterator[str]:
 def _energy_source(use: GpuUsage) -> str:
     if use.energy_j is None:
         return "-"
-    return "counter of the device" if use.energy_counted else "power readings"
+    return "counter of the device" if use.energy_counted else "power readings, at least in part"
 
 
 def _spread(mean: float | None, high: float | None, low: float | None) -> str:
