@@ -168,3 +168,46 @@ def test_work_on_any_host_takes_the_warning_back(cluster: Cluster, drivers: dict
         (view,) = cluster.wait(job)
     assert view.state == "DONE"
     assert decided(cluster, job) == ["JobIdleWarned", "JobIdleOver", "JobIdleWarned"]
+
+
+def test_what_a_job_makes_of_its_gpus_on_two_hosts(cluster: Cluster, drivers: dict[str, Driver]) -> None:
+    """By numbers, each GPU by its own driver, also that of a host on which no process of the job is; then the sums."""
+    watts = {"a": 100, "b": 50}
+    (cluster.folder / "stop").unlink(missing_ok=True)
+    for host, percent in (("a", 80), ("b", 30)):
+        drivers[host].say(f"gpu.0.util={percent}", f"gpu.0.energy_mj=ramp:{watts[host] * 1000}:7")
+    words = ("-n", "2", "-R", "span[ptile=1]", "-m", "a! b", "-gpu", "num=1:mode=shared:j_exclusive=yes")
+    job = cluster.submit(*words, "-o", "wide", "python", "-c", WAITS)
+    drivers["a"].hold(cluster.starts(job).pid)
+
+    def is_seen() -> bool:
+        usage = cluster.job(job).usage
+        uses = {use.host: use for use in usage.gpus} if usage is not None else {}
+        return len(uses) == len(HOSTS) and uses["a"].mem_max_mib == 9000.0 and uses["b"].samples > 5
+
+    cluster.until(is_seen, "not both of its GPUs are told of")
+    drivers["a"].hold(None)
+    (cluster.folder / "stop").touch()
+    (view,) = cluster.wait(job)
+    assert view.state == "DONE" and view.result is not None
+    cluster.until(lambda: not cluster.job(job).leaving, "its part on b does not end")
+    (view,) = cluster.wait(job)
+    assert view.result is not None
+    uses = {use.host: use for use in view.result.usage.gpus}
+    assert [(uses[host].sm_min, uses[host].sm_max) for host in HOSTS] == [(80.0, 80.0), (30.0, 30.0)]
+    assert (uses["a"].mem_max_mib, uses["b"].mem_max_mib) == (9000.0, 0.0)
+    for host, use in uses.items():
+        assert use.energy_j is not None and use.energy_counted
+        assert watts[host] * use.covered_s * 0.9 <= use.energy_j <= watts[host] * (view.result.run_s + 10)
+    total = sum(use.energy_j or 0.0 for use in uses.values())
+    for command in ("gjobs", "ghist", "gacct"):
+        said = cluster.run(command, "-l", "-gpu", str(job)).stdout
+        assert all(f"{' ' * 21}HOST: {host}; CPU_TIME: -\n" in said for host in HOSTS), said
+        assert f"GPU Energy Consumed: {total:.6f} Joules\n" in said
+    (attempt,) = json.loads(cluster.run("ghist", "-l", "-gpu", "-json", str(job)).stdout)["RECORDS"][0]["ATTEMPTS"]
+    for gpu in attempt["GPUS"]:
+        percent = {"a": 80.0, "b": 30.0}[gpu["HOST"]]
+        points = gpu["CURVE"]["POINTS"]
+        assert points and all(point.get("SM_UTILIZATION", [percent] * 3) == [percent] * 3 for point in points)
+    fields = cluster.run("gjobs", "-a", "-noheader", "-o", "gpu_util gpu_mem_peak delimiter=','", str(job)).stdout
+    assert fields.strip() == "55%,8.8 Gbytes"
