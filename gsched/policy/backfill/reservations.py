@@ -43,11 +43,12 @@ MOST_LOOKS = 4
 MOST_IN_THE_WAY = 64
 """So often in one cycle it is tried in vain to plan somebody elsewhere."""
 SEARCH_AGAIN_S = 60.0
-"""After so long a plan that holds is looked at again at the latest: something better may have come up."""
+"""After so long it is looked again at the latest, whether a plan holds or there is none: better may have come up."""
 MOST_TRIES_AGAIN = 32
 MOST_SEARCHES_AGAIN = 16
 """Until another place was tried so often in one cycle, and so much was searched for, plans that hold are looked at
-again in each cycle, in serving order; the first one of a queue always is. The rest is left to those who have none.
+again in each cycle, in serving order, and so are jobs that found no place beside others; the first one of a queue
+always is. The rest is left to those that were not looked at yet.
 """
 
 
@@ -358,18 +359,26 @@ class Reservations:
         kept = None if before is None else self._kept(job_id, bucket, demand, before)
         is_first = self._table.is_untouched(bucket.queue)
         if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S:
-            if kept is not None and not is_first:
+            is_answered = self._is_answered(before)
+            if is_answered and before.text != OTHERS_FIRST:
+                return self._again_nothing(job_id, bucket, before)
+            if not is_first and (kept is not None or is_answered):
                 return self._look_again(job_id, bucket, demand, kept, before)
-            if self._is_answered(before):
-                answer = before.text, before.searched_at, before.open_hosts, before.obstacles
-                return self._answer(job_id, bucket, *answer)
         return self._search(job_id, bucket, demand, kept, before)
 
+    def _again_nothing(self, job_id: int, bucket: Bucket, before: ReservedStart) -> ReservedStart:
+        """What was said of a job that nothing is reserved for is said again."""
+        return self._answer(job_id, bucket, before.text, before.searched_at, before.open_hosts, before.obstacles)
+
     def _look_again(
-        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking, before: ReservedStart
+        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, before: ReservedStart
     ) -> ReservedStart:
-        """A plan that holds, or what is better: jobs may have ended early, or who comes before starts elsewhere."""
+        """A plan that holds, or what is better; or a plan where there was none: jobs may have ended early, or who comes
+        before starts elsewhere.
+        """
         if self._tries_again >= MOST_TRIES_AGAIN or self._planner.searches >= MOST_SEARCHES_AGAIN:
+            if kept is None:
+                return self._again_nothing(job_id, bucket, before)
             return self._keep(kept, before, before.text, before.searched_at)
         tries = self._planner.tries
         found = self._search(job_id, bucket, demand, kept, before)

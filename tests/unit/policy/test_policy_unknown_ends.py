@@ -124,6 +124,23 @@ def test_it_is_looked_again_once_it_is_known_when_those_before_start() -> None:
     assert (cluster.planned[higher].at, cluster.planned[lower].at) == (100.0, 150.0)
 
 
+def test_a_place_that_was_sought_in_vain_is_sought_again_once_a_job_has_ended() -> None:
+    """The first one waits for all of the host. Beside it the second has a place once one has ended of which nobody knew
+    how long it runs: until the first starts, for which another one of those has to end, too, it has ended itself.
+    """
+    cluster = TimedCluster(host("a", ncpus=8), slots=8, queues=QUEUES)
+    cluster.hold_until(math.inf, kind(), on("a", 2))
+    cluster.lasts[cluster.last + 1] = 10.0
+    cluster.hold_until(math.inf, kind(), on("a", 1))
+    cluster.hold_until(100.0, kind(), on("a", 4))
+    (first,) = cluster.add(kind("span[hosts=1]", queue="s", slots=8))
+    (second,) = cluster.add(kind("span[hosts=1]", queue="s", slots=6, run_s=50.0))
+    cluster.step(0.0)
+    assert cluster.planned[first].hosts and not cluster.planned[second].hosts
+    cluster.step(10.0)
+    assert cluster.planned[first].at is None and cluster.planned[second].at == 100.0
+
+
 def test_the_first_of_a_queue_is_its_planned_one_though_there_is_no_place_for_it_yet() -> None:
     """So nothing is kept for the second; and a small one of nobody knows which length takes what is free."""
     cluster, higher, _ = two_in_vain()
