@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tests.support.serving_order.past_reservation import Reservation
 from tests.support.serving_order.serving_history import Moment, PastJob
@@ -31,21 +31,38 @@ class PastJobLimits:
     def of(self, job: PastJob) -> list[str]:
         return [name for name in job.counts_in if name in self._cluster.most_jobs]
 
-    def _counted_at(self, name: str, at: float, without: Sequence[PastJob]) -> int:
-        """How many of the jobs that run count in the limit then; at infinity those whose end nobody knows."""
+    def _counted_at(
+        self, name: str, at: float, without: Sequence[PastJob], staying: Collection[int] | None = None
+    ) -> int:
+        """How many of the jobs that run count in the limit then; at infinity those whose end nobody knows.
+
+        `staying`: numbers of those who count then; None: of all.
+        """
         running = [each for each in self._moment.running.values() if each[0] not in without]
         counting = [each for each in running if name in each[0].counts_in]
+        if math.isinf(at) and staying is not None:
+            counting = [each for each in counting if each[0].number in staying]
         ends = [self._moment.known_end(job, run) for job, run in counting]
         return sum(end > at or math.isinf(end) for end in ends)
 
-    def admit_then(self, there: Reservation, made: Sequence[Reservation], without: Sequence[PastJob]) -> bool:
-        """Whether limits on jobs will admit it beside the others, and leave those that start later what they take."""
+    def admit_then(
+        self,
+        there: Reservation,
+        made: Sequence[Reservation],
+        without: Sequence[PastJob],
+        staying: Collection[int],
+    ) -> bool:
+        """Whether limits on jobs will admit it beside the others, and leave those that start later what they take.
+
+        `staying`: numbers of those for whose end who starts nobody knows when need not wait.
+        """
         starts = [
             there.start,
             *(each.start for each in made if there.start < each.start and there.is_there(each.start)),
         ]
         return all(
-            self._counted_at(name, at, without) + sum(name in each.job.counts_in and each.is_there(at) for each in made)
+            self._counted_at(name, at, without, staying)
+            + sum(name in each.job.counts_in and each.is_there(at) for each in made)
             < self._cluster.most_jobs[name]
             for name in self.of(there.job)
             for at in starts

@@ -45,6 +45,13 @@ class PastReservations:
         others = [each.job for each in made if not each.is_sure and each.job is not job]
         return is_let_in and not any(name in each.counts_in for each in others for name in self.limits.of(job))
 
+    def _is_let_in_for_sure(self, found: Reservation, later: Sequence[PastJob], made: Sequence[Reservation]) -> bool:
+        """Whether limits let it in when it starts, whoever need not wait for whom."""
+        if math.isinf(found.start):
+            return True
+        there = replace(found, end=self._respected_until(found.job, found.start))
+        return self.limits.admit_then(there, made, later, self._unawaited(made, in_doubt=True))
+
     def made(self, *, after: bool) -> list[Reservation]:
         """The reservations as they were before later jobs started at the moment, or `after` all that started."""
         left = {name: queue.reserved for name, queue in self._cluster.queues.items()}
@@ -64,7 +71,9 @@ class PastReservations:
                 sure = self.beside_those_between([each for each in made if each.is_sure], later, after)
                 doubts = (each.job for each in made if not each.is_sure and not self.order.precedes(job, each.job))
                 is_sure = not is_fair and is_let_in and next(doubts, None) is None
-                found = replace(self._earliest(job, later, sure), is_sure=is_sure)
+                found = self._earliest(job, later, sure)
+                is_sure = is_sure and self._is_let_in_for_sure(found, later, sure)
+                found = replace(found, is_sure=is_sure)
                 found.one_by_one = self._one_by_one(found, later, sure) if sure else []
                 told = [found.start]
                 if any(each.held for each in sure):
@@ -215,11 +224,12 @@ class PastReservations:
         edges = [self._moment.now, *(each.end for each in self._cluster.kept)]
         edges += [edge for each in made for edge in (each.start, each.end)]
         known = sorted(at for at in {*ends.tolist(), *edges} if self._moment.now <= at < math.inf)
+        staying = self._unawaited(made, in_doubt=False)
 
         def fits_at(at: float) -> bool:
             then = self.room.free_at(at, free, ends)
             there = Reservation(job, at, self._respected_until(job, at), then, then)
-            if not self.limits.admit_then(there, made, later):
+            if not self.limits.admit_then(there, made, later, staying):
                 return False
             return bool(self.ways.find([*made, there])) if made else self.room.fits(job, there.then, at)
 
@@ -241,16 +251,26 @@ class PastReservations:
         reservation without a time, need not wait; `in_doubt`: nor for those who may come after it.
         """
         then, numbers = self.room.total.copy(), {each.number for each in later}
-        before = self._reserved_before.get(job.number, NOTHING_BEFORE)
-        if in_doubt:
-            new = before.maybe_later | {each.number for each in self.order.maybe_later(job)}
-        else:
-            new = before.later | {each.number for each in self.order.later(job)}
+        new = self._started_since(job, in_doubt)
         for other, run in self._moment.running.values():
             is_new = other.number in new and other.number not in numbers
             if is_new and math.isinf(self._moment.known_end(other, run)):
                 then[self._moment.rows_of(run)] -= self._moment.needs(other)
         return then
+
+    def _started_since(self, job: PastJob, in_doubt: bool) -> set[int]:
+        """Numbers of those that come after the job and have started since it has its reservation; `in_doubt`: of those
+        that may come after it.
+        """
+        before = self._reserved_before.get(job.number, NOTHING_BEFORE)
+        if in_doubt:
+            return {*before.maybe_later, *(each.number for each in self.order.maybe_later(job))}
+        return {*before.later, *(each.number for each in self.order.later(job))}
+
+    def _unawaited(self, made: Iterable[Reservation], in_doubt: bool) -> set[int]:
+        """Numbers of those for whom one of these that start nobody knows when need not wait."""
+        found: set[int] = set()
+        return found.union(*(self._started_since(each.job, in_doubt) for each in made if math.isinf(each.start)))
 
     def beside_those_between(
         self, reserved: Sequence[Reservation], later: Sequence[PastJob], after: bool

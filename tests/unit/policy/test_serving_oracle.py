@@ -208,6 +208,23 @@ def test_what_is_reserved_for_the_second_depends_on_where_the_first_is(bound: bo
     assert found(verdict) == ([(6, 5, True)] if bound else [])
 
 
+def test_limit_counts_nobody_for_whose_end_a_reservation_waits() -> None:
+    """Two jobs of Ann may run at once. Job 3, which wants all of host a, waits for job 1 of which nobody knows when it
+    ends, and job 4 for host b until 16: beside job 1 first, then beside job 3. So nothing is left for job 5 till then.
+    """
+    ann = {"counts_in": ("ann",)}
+    jobs = [
+        ran(1, 0.0, 100.0, "a", **ann),
+        ran(2, 0.0, 16.0, "b", gpus=4, limit_s=16.0),
+        ran(3, 100.0, 110.0, "a", gpus=4, usable=frozenset("a"), **ann),
+        ran(4, 16.0, 50.0, "b", gpus=4, **ann),
+        ran(5, 50.0, 60.0, "a", limit_s=200.0, **ann),
+    ]
+    assert_clean(judge(PastCluster(hosts=TWO_HOSTS, most_jobs={"ann": 2}, queues=queue(reserved=2)), jobs))
+    (idle,) = judge(PastCluster(hosts=TWO_HOSTS, most_jobs={"ann": 2}), jobs).idle
+    assert (idle.at, idle.until, idle.gpus, idle.job) == (0.0, 16.0, 1, 5)
+
+
 def test_job_too_large_for_the_cluster_has_no_reservation() -> None:
     jobs = [ran(1, 0.0, 10.0, gpus=2, limit_s=10.0), waits(2, gpus=5), ran(3, 1.0, 50.0, gpus=2, submitted=1.0)]
     assert_clean(judge(PastCluster(hosts=ONE_HOST), jobs))
