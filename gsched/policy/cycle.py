@@ -191,7 +191,7 @@ class _Cycle:
     def _serve(self, job_id: int, bucket: Bucket, order: ServingOrder) -> None:
         denial = self._limits.reason(bucket)
         if denial is not None:
-            is_kept = self._reservations.is_kept(bucket) and self._plan_start(job_id, bucket)
+            is_kept = self._reservations.is_kept(job_id, bucket) and self._plan_start(job_id, bucket)
             is_for_all = denial.scope == QUEUE and not self._reservations.is_planned_before(bucket.queue)
             scope = QUEUE if is_for_all else CLASS if denial.scope == CLASS else BUCKET
             self._refuse(bucket, (denial.reason,), scope, order, is_planned=is_kept)

@@ -48,6 +48,8 @@ class ReservationTable:
         """Job id -> its plan, of this cycle."""
         self._before: dict[QueueClass, list[tuple[int, ReservedStart]]] = {}
         """What the cycle before planned for jobs of a class, as long as no job has taken it: see `_place`."""
+        self._displaced: set[int] = set()
+        """Jobs whose place, planned by the cycle before, one of their class has taken that comes first."""
         self._places = {
             name: _QueuePlaces(queue.reserved_jobs, MOST_APART if queue.reserved_jobs else 0)
             for name, queue in future.snapshot.queues.items()
@@ -111,9 +113,11 @@ class ReservationTable:
             each.allocation is not None for kind, found in self._before.items() if kind[0] == queue for _, each in found
         )
 
-    def is_bucket_planned_before(self, bucket: Bucket) -> bool:
-        """Whether the cycle before reserved something for a job of this very bucket, which nobody has taken yet."""
-        return any(
+    def is_kept(self, job_id: int, bucket: Bucket) -> bool:
+        """Whether the cycle before reserved something for a job of this very bucket, which nobody has taken yet, or for
+        this job, and one of its class that comes first has taken that.
+        """
+        return job_id in self._displaced or any(
             each.bucket == bucket and each.allocation is not None for _, each in self._before.get(kind_of(bucket), ())
         )
 
@@ -129,7 +133,9 @@ class ReservationTable:
         own = next((number for number, each in enumerate(found) if each[0] == job_id), None)
         if own is not None:
             return found.pop(own)[1]
-        _, reserved = found.pop(0)
+        other, reserved = found.pop(0)
+        if reserved.allocation is not None:
+            self._displaced.add(other)
         queue = self._future.snapshot.queues.get(kind[0])
         has_turns = queue is not None and queue.fairshare is not None
         return reserved if has_turns or not reserved.later else structs.replace(reserved, later=frozenset())

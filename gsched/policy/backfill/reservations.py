@@ -144,11 +144,11 @@ class Reservations:
         """Whether the cycle before looked at a job of the class, and this one has not yet come to it."""
         return self._table.before((queue, requirement)) is not None
 
-    def is_kept(self, bucket: Bucket) -> bool:
-        """Whether the plan of the cycle before for a job of the bucket may be kept though a limit is full now: others
-        may use it until the job starts.
+    def is_kept(self, job_id: int, bucket: Bucket) -> bool:
+        """Whether the plan of the cycle before for the next job of the bucket may be kept though a limit is full now:
+        others may use it until the job starts.
         """
-        return not self.ahead.is_stopped(bucket) and self._table.is_bucket_planned_before(bucket)
+        return not self.ahead.is_stopped(bucket) and self._table.is_kept(job_id, bucket)
 
     def is_planned_before(self, queue: str) -> bool:
         """Whether the cycle before reserved something for a job of the queue, to which this one has not yet come."""

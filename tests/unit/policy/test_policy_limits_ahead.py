@@ -136,6 +136,33 @@ def test_a_plan_is_kept_while_others_use_all_of_its_limit() -> None:
     assert cluster.started[big] == 100.0
 
 
+def test_a_plan_is_kept_where_another_users_job_of_its_kind_takes_its_place_first() -> None:
+    """Bob may have one job at a time, and a small one has used that up when Ann's comes, which is before his. It takes
+    the place that was planned for his; nobody later may have what his needs as soon as the small one has ended.
+    """
+    one_each = section(users=EACH, queues=Consumers(("q",)), jobs=1)
+    queues = [Queue(name="q", backfill=True), Queue(name="r", priority=1)]
+    cluster = TimedCluster(host("a"), host("b"), queues=queues, limits=(one_each,))
+    cluster.lasts[cluster.last + 1] = 10.0
+    cluster.hold_until(math.inf, kind(queue="r"), on("a", 8))
+    for _ in range(2):
+        cluster.hold_until(math.inf, kind(queue="r"), on("b", 3))
+    big = {"slots": 8, "run_s": 20.0}
+    (bobs,) = cluster.add(kind("span[hosts=1]", user="bob", **big))
+    cluster.step(0.0)
+    (small,) = cluster.add(kind(run_s=50.0, user="bob"))
+    cluster.step(1.0)
+    assert small in cluster.started and cluster.planned[bobs].hosts == ("a",)
+    (first,) = cluster.add(kind("span[hosts=1]", **big))
+    cluster.priorities[first] = 1
+    (late,) = cluster.add(kind("span[hosts=1]", queue="r", slots=8, run_s=60.0))
+    cluster.step(10.0)
+    assert cluster.started[first] == 10.0 and cluster.planned[bobs].at == 51.0
+    cluster.step(30.0)
+    cluster.step(51.0)
+    assert cluster.started[bobs] == 51.0 and late not in cluster.started
+
+
 def test_nobody_whom_a_limit_keeps_out_inherits_the_plan_of_who_started_elsewhere() -> None:
     """Ann may have one job at a time. Something is reserved on host a for her first big one, and as host b is free it
     starts there. Then the first that limits let in is Bob's job of two hosts. His other one is of the same kind as
