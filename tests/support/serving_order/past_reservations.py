@@ -113,8 +113,9 @@ class PastReservations:
         last = self._last_awaited(found, later, made)
         if found.latest is None:  # it takes over what was said of who had it before and waits on
             others = [each for number, each in self._reserved_before.items() if number in self._moment.waiting]
-            latest = [each.latest for each in others if each.latest is not None and each.queue == found.job.queue]
-            found.latest = min(latest, default=None)
+            told_before = [each for each in others if each.latest is not None and each.queue == found.job.queue]
+            found.latest = min((each.latest for each in told_before if each.latest is not None), default=None)
+            found.is_latest_sure &= all(each.is_sure and each.is_latest_sure for each in told_before)
             started = {each.number for each in self._moment.started}
             had_it = [each for number, each in self._reserved_before.items() if number in started]
             # One that came after it may have started later in the same cycle, when it had been taken over.

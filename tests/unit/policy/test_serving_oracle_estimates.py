@@ -70,6 +70,26 @@ def test_the_latest_start_is_said_once() -> None:
     assert found(judged([first, head, late])) == [(3, 2, True)]
 
 
+@pytest.mark.parametrize("is_sure", [False, True])
+def test_nobody_owes_a_latest_start_that_was_not_said_for_sure(is_sure: bool) -> None:
+    """That of job 2 is at 28, unless something was reserved first for job 9, of whose turn nobody is sure. Job 5, which
+    comes before it, takes that over, or is told to start at 40 and put off until 70.
+    """
+    queues = {
+        "normal": PastQueue(plan_delay=2.0),
+        "fair": PastQueue(priority=1, plan_delay=2.0, shares={"ann": 1}),
+    }
+    jobs = [
+        ran(1, 0.0, 50.0, gpus=2),
+        ran(2, 60.0, 70.0, gpus=4, limit_s=10.0, submitted=1.0),
+        ran(5, 50.0, 60.0, gpus=4, limit_s=10.0, priority=9, submitted=25.0),
+        ran(3, 26.0, 46.0, gpus=2, limit_s=20.0, submitted=26.0),
+    ]
+    doubtful = [] if is_sure else [PastJob(number=9, submitted=1.0, queue="fair", gpus=4, left_at=3.0)]
+    verdict = judge(PastCluster(hosts=ONE_HOST, queues=queues, estimate_s=10.0), [*jobs, *doubtful])
+    assert found(verdict) == ([(3, 5, True)] if is_sure else [])
+
+
 def test_gpus_are_idle_for_nothing_while_somebody_may_put_it_off() -> None:
     waited = [*put_off(None, 10.0)[:2], ran(3, 20.0, 40.0, gpus=2, limit_s=20.0, submitted=1.0)]
     (idle,) = judged(waited).idle
