@@ -261,12 +261,16 @@ class PastReservations:
 
     def _started_since(self, job: PastJob, in_doubt: bool) -> set[int]:
         """Numbers of those that come after the job and have started since it has its reservation; `in_doubt`: of those
-        that may come after it.
+        that may come after it, or after who had the reservation before it: where users take turns, it goes to and fro.
         """
         before = self._reserved_before.get(job.number, NOTHING_BEFORE)
-        if in_doubt:
-            return {*before.maybe_later, *(each.number for each in self.order.maybe_later(job))}
-        return {*before.later, *(each.number for each in self.order.later(job))}
+        if not in_doubt:
+            return {*before.later, *(each.number for each in self.order.later(job))}
+        found = {*before.maybe_later, *(each.number for each in self.order.maybe_later(job))}
+        if self._cluster.queues[job.queue].shares is not None:
+            others = [self._reserved_before.get(each.number) for each in self.order.waiting if is_alike(each, job)]
+            found.update(*(each.maybe_later for each in others if each is not None))
+        return found
 
     def _unawaited(self, made: Iterable[Reservation], in_doubt: bool) -> set[int]:
         """Numbers of those for whom one of these that start nobody knows when need not wait."""
@@ -289,3 +293,10 @@ class PastReservations:
                         version.then[self.room.rows_of(other)] -= self._moment.needs(other)
             found.append(copied[0] if each.held is None else replace(copied[0], held=copied[1]))
         return found
+
+
+def is_alike(one: PastJob, other: PastJob) -> bool:
+    """Whether a reservation of the one may have been of the other."""
+    return all(
+        getattr(one, name) == getattr(other, name) for name in ("queue", "hosts", "gpus", "slots", "limit_s", "usable")
+    )

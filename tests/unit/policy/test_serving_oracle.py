@@ -305,6 +305,25 @@ def test_shares_and_run_time_give_the_turn() -> None:
     assert_clean(judge(cluster, jobs))
 
 
+def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_beside_it() -> None:
+    """Two GPUs are reserved for Cat's job 5, beside whose place jobs 7 and 8 start. At 30 it is Ann's turn: the place
+    is that of her job 6, which waits for job 1 alone, and job 9 may leave it too little.
+    """
+    cat, ann = {"user": "cat"}, {"user": "ann"}
+    jobs = [
+        ran(1, 0.0, 40.0, **cat),
+        ran(2, 0.0, 10.0, **cat),
+        ran(3, 0.0, 20.0, **cat),
+        ran(4, 0.0, 30.0, **ann),
+        *(waits(number, gpus=2, **user) for number, user in ((5, cat), (6, ann))),
+        ran(7, 10.0, 60.0, **cat),
+        ran(8, 20.0, 60.0, **cat),
+        waits(9, **ann),
+    ]
+    cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 3}))
+    assert_clean(judge(cluster, jobs, until=40.0))
+
+
 def test_within_a_user_the_order_of_submission_holds_under_fairshare() -> None:
     queues = queue(shares={"ann": 1, "bob": 1})
     jobs = [ran(1, 10.0, 20.0, gpus=4, user="ann"), ran(2, 0.0, 10.0, gpus=4, user="ann")]
