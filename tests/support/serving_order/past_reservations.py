@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
 
 from tests.support.serving_order.host_room import HostRoom
 from tests.support.serving_order.past_job_limits import PastJobLimits
 from tests.support.serving_order.past_reservation import NOTHING_BEFORE, Remembered, Reservation
-from tests.support.serving_order.reservation_ways import ReservationWays
+from tests.support.serving_order.reservation_ways import MOST_WAYS, ReservationWays
 from tests.support.serving_order.serving_history import Moment, PastJob, Room
 from tests.support.serving_order.serving_turns import ServingTurns
+
+Placed = tuple[Reservation, list[int]]
+"""A reservation and the rows of its hosts."""
 
 
 class PastReservations:
@@ -74,13 +80,13 @@ class PastReservations:
                 found = self._earliest(job, later, sure)
                 is_sure = is_sure and self._is_let_in_for_sure(found, later, sure)
                 found = replace(found, is_sure=is_sure)
-                found.one_by_one = self._one_by_one(found, later, sure) if sure else []
                 told = [found.start]
+                self._add_one_by_one(found, found, later, sure)
                 if any(each.held for each in sure):
                     owed = self.owed(job, sure, for_sure=False)
                     other = self._earliest(job, later, owed)
                     told.append(other.start)
-                    found.one_by_one += self._one_by_one(other, later, owed)
+                    self._add_one_by_one(found, other, later, owed)
                 self._say(found, told, later, sure, after)
                 if math.isinf(found.start) and not self.limits.admit_in_the_end(job, later, sure):
                     found.is_sure = False  # and so may the next one have it
@@ -170,27 +176,61 @@ class PastReservations:
         """
         return at + self._moment.lasts(job) if self._cluster.queues[job.queue].backfill else math.inf
 
-    def _one_by_one(
-        self, found: Reservation, later: Sequence[PastJob], made: Sequence[Reservation]
-    ) -> list[Reservation]:
-        """See `Reservation.one_by_one`; those in which it has no place are left out."""
+    def _add_one_by_one(
+        self, found: Reservation, earliest: Reservation, later: Sequence[PastJob], made: Sequence[Reservation]
+    ) -> None:
+        """See `Reservation.one_by_one`; ways in which it has no place are left out, and of too many nobody is sure."""
+        for way in self._in_turn(made, later) if made else ():
+            beside = None if way is None else self._earliest_beside(earliest, way, later)
+            if way is None:
+                found.is_sure = False
+            elif beside is not None:
+                found.one_by_one.append(beside)
+
+    def _in_turn(
+        self, made: Sequence[Reservation], later: Sequence[PastJob]
+    ) -> Iterator[list[tuple[Reservation, list[int]]] | None]:
+        """How those that have reservations can be on the hosts if each has its earliest start on any of these beside
+        those before it, wherever they are; None in the end if there are too many ways to try all.
+        """
+        tries = MOST_WAYS
+
+        def go_on(number: int, placed: list[Placed]) -> Iterator[list[Placed]]:
+            nonlocal tries
+            if number == len(made):
+                yield placed
+                return
+            each = self._earliest_beside(made[number], placed, later)
+            if each is None:
+                yield from go_on(number + 1, placed)
+                return
+            able = np.flatnonzero(self.room.able(each.job, each.then, each.start)).tolist()
+            for rows in combinations(able, each.job.hosts):
+                if tries <= 0:
+                    return
+                tries -= 1
+                yield from go_on(number + 1, [*placed, (each, list(rows))])
+
+        yield from go_on(0, [])
+        if tries <= 0:
+            yield None
+
+    def _earliest_beside(
+        self, found: Reservation, placed: Sequence[Placed], later: Sequence[PastJob]
+    ) -> Reservation | None:
+        """When it could start beside others on their hosts; None for never."""
         free, ends, needs = self.room.without(later), self.room.ends_without(later), self._moment.needs
-        edges = [found.start, *ends.tolist(), *(edge for each in made for edge in (each.start, each.end))]
-        times = sorted(at for at in {*edges, math.inf} if at >= found.start)
-        in_the_end = self._free_in_the_end(found.job, later, in_doubt=True)
-        variants = []
-        for way in self.ways.every(made):
-            for at in times if way is not None else ():
-                end, until = at + self._moment.lasts(found.job), self._respected_until(found.job, at)
-                known = at < math.inf
-                then = self.room.free_at(at, free, ends) if known else in_the_end.copy()
-                for other, rows in way or ():
-                    if other.is_there(at) or (at < other.start and (other.start < until or math.isinf(until))):
-                        then[list(rows)] -= needs(other.job)
-                if self.room.fits(found.job, then, at):
-                    variants.append(replace(found, start=at, end=end, then=then, least=then))
-                    break
-        return variants
+        edges = [found.start, *ends.tolist(), *(edge for each, _ in placed for edge in (each.start, each.end))]
+        for at in sorted(at for at in {*edges, math.inf} if at >= found.start):
+            end, until = at + self._moment.lasts(found.job), self._respected_until(found.job, at)
+            known = at < math.inf
+            then = self.room.free_at(at, free, ends) if known else self._free_in_the_end(found.job, later, True)
+            for other, rows in placed:
+                if other.is_there(at) or (at < other.start and (other.start < until or math.isinf(until))):
+                    then[rows] -= needs(other.job)
+            if self.room.fits(found.job, then, at):
+                return replace(found, start=at, end=end, then=then, least=then, one_by_one=[])
+        return None
 
     def _has_place(self, found: Reservation, made: Sequence[Reservation]) -> bool:
         """Whether one without a time finds a place beside the others once all have ended; else it has nothing."""

@@ -225,6 +225,22 @@ def test_limit_counts_nobody_for_whose_end_a_reservation_waits() -> None:
     assert (idle.at, idle.until, idle.gpus, idle.job) == (0.0, 16.0, 1, 5)
 
 
+def test_each_has_its_earliest_start_beside_those_before_it_wherever_they_are() -> None:
+    """Nobody knows when job 4 starts, nor whether on host a or b. If on a, jobs 5 and 6 could start at once; as it is
+    on b, they have to wait for a, and job 7 delays nobody on b.
+    """
+    jobs = [
+        ran(1, 0.0, 200.0, "a"),
+        ran(2, 0.0, 100.0, "b"),
+        ran(3, 0.0, 48.0, "a", gpus=3, limit_s=48.0),
+        ran(4, 100.0, 110.0, "b", gpus=4),
+        ran(5, 48.0, 150.0, "a", gpus=2),
+        ran(6, 48.0, 150.0, "a"),
+        ran(7, 0.0, 90.0, "b", gpus=2, limit_s=138.0),
+    ]
+    assert_clean(judge(PastCluster(hosts=TWO_HOSTS, queues=queue(reserved=3)), jobs))
+
+
 def test_job_too_large_for_the_cluster_has_no_reservation() -> None:
     jobs = [ran(1, 0.0, 10.0, gpus=2, limit_s=10.0), waits(2, gpus=5), ran(3, 1.0, 50.0, gpus=2, submitted=1.0)]
     assert_clean(judge(PastCluster(hosts=ONE_HOST), jobs))
