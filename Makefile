@@ -24,13 +24,14 @@ PIP_TOOLS := pip-tools==7.6.2
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
+BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
 CLONE_TOOLS := prometheus=prometheus promtool=prometheus
 
 PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
 ENGINE := $(addprefix tests/unit/,core sim)
 PROCESSES := $(addprefix tests/unit/,run probe)
-COMMANDS := $(addprefix tests/unit/,api app cli door render wire)
+COMMANDS := $(addprefix tests/unit/,api app cli door render web wire)
 QUICK := not slow and not nightly
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
@@ -49,7 +50,7 @@ $(VENV)/bin/python:
 
 $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@echo "Installing gsched into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade ".[web]"
 	@rm -f $(DEV_STAMP) && touch $@
 
 # Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.
@@ -89,7 +90,7 @@ test-smoke: $(DEV_STAMP) .venv-psij/.installed
 	@echo "== Real daemons: each part of gsched once" && $(PYTEST) tests/system -m smoke
 
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
-	@tests/install-tools $(HOST_TOOLS)
+	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
 	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
@@ -99,6 +100,7 @@ test-slow: $(DEV_STAMP)
 	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
 test-stories: $(DEV_STAMP)
+	@tests/install-tools $(BROWSER_TOOLS)
 	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
 
@@ -135,7 +137,7 @@ nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands
 	@$(BIN)/python tests/anywhere.py --all
 
 bench: $(STAMP)  ## run the benches on a plain installation
-	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/web.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 # With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.
 lock:  ## pin what gsched needs, with hashes, in requirements.lock (asks the package index; needs python3.11)

@@ -16,6 +16,7 @@ _OF_GSCHED = {
     "down": "private_cluster_words:down",
     "status": "private_cluster_words:status",
     "sim-gpu": "private_cluster_words:sim_gpu",
+    "web": "private_cluster_words:web",
     "names": "help_words:names",
     "man": "help_words:man",
     "completion": "help_words:completion",

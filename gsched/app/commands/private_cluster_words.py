@@ -1,16 +1,22 @@
-"""`gsched up`, `down`, `status` and `sim-gpu`: a private cluster on this machine."""
+"""`gsched up`, `down`, `status`, `sim-gpu` and `web`: a private cluster on this machine, and its pages."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 
 import click
 
 from gsched.app.clusters import private
-from gsched.app.commands.command_options import FAILURE, OPTION_DIR
+from gsched.app.commands.command_options import FAILURE, OPTION_DIR, OPTION_ENVDIR, conf_of
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
 from gsched.probe.simulated.inventory import change
+
+NEEDED_FOR_WEB = ("starlette", "uvicorn", "jinja2")
+"""They come with the extra `web` of the package."""
+HIGHEST_PORT = 65_535
 
 
 @click.command()
@@ -81,3 +87,37 @@ def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: s
             raise BadRequest(f"'{item}' is not NAME=VALUE, as in compute_mode=default")
         wanted[key] = value
     change(private.inventory_of(config, name), name, parse_idset(indexes), wanted)
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option(
+    "--port",
+    type=click.IntRange(1, HIGHEST_PORT),
+    default=None,
+    metavar="N",
+    help="Port on 127.0.0.1 (default: any that is free; with --socket none).",
+)
+@click.option("--socket", default="", metavar="PATH", help="Listen on a unix socket, for `ssh -L 8080:PATH HOST`.")
+@click.option("--print-url", is_flag=True, help="Print the address and open no browser.")
+@click.option("--read-only", is_flag=True, help="Pages that change nothing: there is no way to kill or submit a job.")
+def web(envdir: str | None, port: int | None, socket: str, print_url: bool, read_only: bool) -> None:
+    """Show the cluster as pages for a browser of this machine, until ^C. The address works once."""
+    missing = [name for name in NEEDED_FOR_WEB if find_spec(name) is None]
+    if missing:
+        raise BadRequest(f"this needs {', '.join(missing)}: pip install 'gsched[web]'")
+    # Not at the top: who has not installed the extra can use all other words.
+    serving = import_module("gsched.web.serving")
+    options = serving.WebOptions(
+        conf_dir=conf_of(envdir),
+        port=port if port is not None else None if socket else 0,
+        socket=socket,
+        print_url=print_url,
+        is_read_only=read_only,
+    )
+
+    def say(text: str) -> None:
+        click.echo(text)
+        sys.stdout.flush()
+
+    sys.exit(serving.run(options, say))

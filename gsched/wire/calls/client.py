@@ -292,12 +292,23 @@ class Client:
             if isinstance(told, JobHistory):
                 yield told
 
-    def events(self, after_seq: int = -1, *, follow: bool = True, job_ids: Sequence[int] = ()) -> Iterator[EventRecord]:
+    def following(self) -> Cancellable:
+        """Something to be given to `events`: another thread can end them by it; they raise GschedError then."""
+        return Cancellable(self._stub.Events)
+
+    def events(
+        self,
+        after_seq: int = -1,
+        *,
+        follow: bool = True,
+        job_ids: Sequence[int] = (),
+        ended_by: Cancellable | None = None,
+    ) -> Iterator[EventRecord]:
         """Committed events in order; with `follow` the iterator waits for more (it survives a master restart)."""
         while True:
             request = scheduler_pb2.EventsRequest(after_seq=after_seq, follow=follow, job_ids=job_ids)
             try:
-                for item in self._stream(self._stub.Events, request):
+                for item in self._stream(ended_by or self._stub.Events, request):
                     after_seq = item.seq
                     if item.kind:
                         yield from_proto(item, EventRecord)

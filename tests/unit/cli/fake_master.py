@@ -62,6 +62,9 @@ from gsched.wire.v1 import (
     waiting_pb2_grpc,
 )
 
+LOOK_AGAIN_S = 0.1
+"""How soon a stream of events notices that nobody follows it any more."""
+
 
 def was_in_spans(wanted: HistoryQuery, told: tuple[EventRecord, ...]) -> bool:
     """Whether a job with these events was submitted, dispatched and ended when it is wanted to have been."""
@@ -322,7 +325,16 @@ class FakeMaster(
         yield model_pb2.EventRecord(seq=request.after_seq)
         if not request.follow:
             return
-        while (item := self.live.get()) is not None:
+        while context.is_active():
+            try:
+                item = self.live.get(timeout=LOOK_AGAIN_S)
+            except queue.Empty:
+                continue
+            if item is None:
+                return
+            if not context.is_active():
+                self.live.put(item)  # for who follows now
+                return
             yield to_proto(item, model_pb2.EventRecord)
 
     def Ends(self, requests, context):

@@ -1,0 +1,199 @@
+"""How soon the first page of `gsched web` is there, and how large it is, with 10,000 jobs and 200 hosts of 8 GPUs.
+
+A real master with virtual agents (bench/virtual_agents.py); a plain client on a unix socket. The first page is the page
+itself with its style sheet, scripts and icon, compressed as browsers want it, as a browser asks for them that was never
+there. Goals: 300 kB, and 300 ms for the page.
+
+    python bench/web.py [--jobs 10000] [--hosts 200] [--pages 200]
+
+Then so many pages are kept open while jobs end and start, and the processor time of the master for a second is compared
+with that before. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import http.client
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from private_cluster import BIN, client_of, end_only_afterwards, private_cluster, report, submission
+
+from gsched.app.clusters import daemons
+from gsched.config.configuration import load
+from gsched.model.views.view import JobFilter, Submission
+from gsched.wire.calls.client import Client
+
+GPUS = 8
+BATCH = 1_000
+TIMES = 20
+WATCHED_S = 20.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Reader:
+    """A browser's part of the talk."""
+
+    def __init__(self, path: str, address: str) -> None:
+        self._path = path
+        self.cookie = ""
+        self.cookie = self._connect("GET", address)[1].headers["set-cookie"].partition(";")[0]
+
+    def _connect(self, method: str, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(self._path)
+        connection.request(method, path, headers={"cookie": self.cookie, "accept-encoding": "gzip"})
+        return connection, connection.getresponse()
+
+    def get(self, path: str) -> tuple[float, int, bytes]:
+        """Milliseconds until all of it is there, bytes on the wire, and what it is."""
+        began = time.perf_counter()
+        connection, answer = self._connect("GET", path)
+        data = answer.read()
+        took = (time.perf_counter() - began) * 1000
+        connection.close()
+        assert answer.status == 200, (path, answer.status)
+        size = len(data) + sum(len(name) + len(value) + 4 for name, value in answer.getheaders())
+        return took, size, gzip.decompress(data) if answer.headers["content-encoding"] == "gzip" else data
+
+    def open_page(self) -> http.client.HTTPConnection:
+        """A page that is kept up to date."""
+        return self._connect("GET", "/live?watch=cluster")[0]
+
+
+def main() -> int:
+    """Print the figures; exit code 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--hosts", type=int, default=200)
+    parser.add_argument("--pages", type=int, default=200)
+    asked = parser.parse_args()
+    with private_cluster("--sim-gpus", "1:exclusive_process") as environment:
+        conf = Path(environment["GSCHED_ENVDIR"])
+        names = [f"v{number}" for number in range(1, asked.hosts + 1)]
+        _add_hosts(conf, names, environment)
+        with agents(conf, names, environment), client_of(environment) as client:
+            _fill(client, asked.jobs)
+            with web(environment) as reader:
+                figures = first_page(reader) | open_pages(reader, client, conf, asked.pages)
+    report("web", figures)
+    return int(figures["first_page_kb"] >= 300 or figures["first_page_ms"] >= 300)
+
+
+def _add_hosts(conf: Path, names: list[str], environment: dict[str, str]) -> None:
+    path = next(conf.glob("lsf.cluster.*"))
+    text = path.read_text()
+    rows = "".join(f"{name} ! ! 1 ()\n" for name in names)
+    changed, count = re.subn(r"(?m)^End\s+Host\b", f"{rows}End Host", text)
+    assert count == 1, path
+    path.write_text(changed)
+    (conf / "lsb.hosts").write_text("Begin Host\nHOST_NAME MXJ\ndefault 64\nEnd Host\n")
+    subprocess.run([str(BIN / "gadmin"), "reconfig"], env=environment, check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def agents(conf: Path, names: list[str], environment: dict[str, str]) -> Iterator[None]:
+    """Their agents, all known to the master while the block runs."""
+    script = str(Path(__file__).with_name("virtual_agents.py"))
+    words = [sys.executable, script, str(conf), "--gpus", str(GPUS), "--run-s", "3600", *names]
+    with end_only_afterwards():
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("ready"):
+            assert process.poll() is None, "the agents have ended"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _fill(client: Client, jobs: int) -> None:
+    """So many jobs, each of one GPU: some start, the others wait."""
+    for start in range(0, jobs, BATCH):
+        client.submit_many([_job(number) for number in range(start, min(start + BATCH, jobs))])
+    deadline = time.monotonic() + 120
+    while sum(queue.run for queue in client.queues()) < min(jobs, len(client.hosts()) - 1):
+        assert time.monotonic() < deadline, "jobs do not start"
+        time.sleep(0.5)
+
+
+def _job(number: int) -> Submission:
+    plain = submission(f"./train.sh --seed {number}")
+    spec = msgspec.structs.replace(plain.spec, name=f"sweep-{number}", res_req="rusage[ngpus_excl_p=1]")
+    return Submission(spec=spec, environment=plain.environment)
+
+
+@contextlib.contextmanager
+def web(environment: dict[str, str]) -> Iterator[Reader]:
+    """`gsched web` on a socket, and a reader that has come in."""
+    path = f"{environment['GSCHED_ENVDIR']}/web.sock"
+    words = [str(BIN / "gsched"), "web", "--print-url", "--socket", path]
+    with end_only_afterwards():
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = None
+        while found is None:
+            found = re.search(r"/enter\?token=\S+", line := process.stdout.readline())
+            assert line, "gsched web has ended"
+        yield Reader(path, found[0])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def first_page(reader: Reader) -> dict[str, float]:
+    """How large it is with all that it loads, and how long pages take."""
+    _, size, page = reader.get("/")
+    for path in set(re.findall(rb'"(/assets/[^"]+)"', page)):
+        size += reader.get(path.decode())[1]
+    figures = {"first_page_kb": size / 1000}
+    for name, path in (("first_page", "/"), ("jobs", "/jobs"), ("found", "/jobs?whose=all&states=any&text=777")):
+        took = [reader.get(path)[0] for _ in range(TIMES)]
+        figures |= {f"{name}_ms": statistics.median(took), f"{name}_max_ms": max(took)}
+        print(f"{path:<40} {statistics.median(took):6.1f} ms, {max(took):6.1f} at most")
+    print(f"the first page with all that it loads: {size / 1000:.1f} kB")
+    return figures
+
+
+def open_pages(reader: Reader, client: Client, conf: Path, count: int) -> dict[str, float]:
+    """What so many open pages cost the master, while jobs end and others start."""
+    pid = daemons.running_pid(load(str(conf)).required().locations.run_dir, "master")
+    assert pid
+    before = _load_of(pid, client)
+    pages = [reader.open_page() for _ in range(count)]
+    during = _load_of(pid, client)
+    for page in pages:
+        page.close()
+    print(f"the master's processor time: {before:.3f} s a second, with {count} open pages {during:.3f}")
+    return {"master_cpu_before": before, "master_cpu_with_pages": during}
+
+
+def _load_of(pid: int, client: Client) -> float:
+    began, used = time.monotonic(), _cpu_s(pid)
+    while time.monotonic() < began + WATCHED_S:
+        jobs = [job.job_id for job, _ in zip(client.jobs(JobFilter(states=("RUN",))), range(2), strict=False)]
+        client.control("kill", jobs)
+        time.sleep(1.0)
+    return (_cpu_s(pid) - used) / (time.monotonic() - began)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

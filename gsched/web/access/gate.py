@@ -1,0 +1,121 @@
+"""What stands before every page: it lets requests pass that come from this machine's browser with a session.
+
+It checks, in this order: whom the request says that it speaks to (another name means that a foreign page has had its
+own name point here), its origin when it would change something, and its cookie. It never looks at who it says it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gsched.web.access.sessions import WebSession, WebSessions
+
+OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+"""What a browser of this machine calls it, also through a tunnel of ssh, whatever the port."""
+READING = frozenset({"GET", "HEAD"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # "no-referrer" would have browsers call the origin of our own forms "null".
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+WantsLogin = Callable[[Scope], Response]
+
+
+class Gate:
+    """An ASGI application in front of `inner`. `cookie`: name of the session's; `is_public`: paths without a session.
+
+    Of a request that may pass, `scope["state"]["session"]` is its session.
+    """
+
+    def __init__(
+        self,
+        inner: ASGIApp,
+        sessions: WebSessions,
+        cookie: str,
+        *,
+        is_public: Callable[[str], bool],
+        wants_login: WantsLogin,
+    ) -> None:
+        self._inner = inner
+        self._sessions = sessions
+        self._cookie = cookie
+        self._is_public = is_public
+        self._wants_login = wants_login
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no websockets
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = _with_headers(send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, guarded)
+        else:
+            await self._inner(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name_of(hosts[0]) not in OWN_NAMES:
+            return PlainTextResponse("This is not the host that was asked for.\n", 421)
+        if scope["method"] not in READING and headers.getlist("origin") != [f"http://{hosts[0]}"]:
+            return PlainTextResponse("The request does not come from a page of this server.\n", 403)
+        if self._is_public(scope["path"]):
+            return None
+        session = self._session(headers)
+        if session is None:
+            return self._wants_login(scope)
+        scope.setdefault("state", {})["session"] = session
+        return None
+
+    def _session(self, headers: Headers) -> WebSession | None:
+        return self._sessions.find(cookie_of(headers.getlist("cookie"), self._cookie))
+
+
+def cookie_of(lines: Iterable[str], name: str) -> str:
+    """The value of the cookie of that name; empty when there is none, or no telling."""
+    for line in lines:
+        try:
+            found = SimpleCookie(line).get(name)
+        except CookieError:
+            continue
+        if found is not None:
+            return found.value
+    return ""
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isascii() and port.isdigit() else host).lower()
+
+
+def _with_headers(send: Send) -> Send:
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name.lower() for name, _ in message.get("headers", ())}
+            more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in own]
+            if b"cache-control" not in own:
+                more.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return guarded

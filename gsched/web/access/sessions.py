@@ -1,0 +1,81 @@
+"""One-time tokens and the sessions that they open. They are kept in memory alone: a restart ends all of them.
+
+Tokens and cookies are kept as digests, so that nothing that could be used again is compared or held longer than needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+BYTES = 32
+MOST_SESSIONS = 64
+"""The session that was used the longest ago is ended for a new one."""
+IDLE_S = 24 * 3600.0
+"""A session that nobody used for so long is over; an open page uses it."""
+
+
+class WebSession:
+    """What a browser that was let in has: `csrf` stands in every form that it may send."""
+
+    def __init__(self, now: float) -> None:
+        self.csrf = secrets.token_urlsafe(BYTES)
+        self.used_at = now
+        self.is_over = False
+
+    def has_sent(self, csrf: str) -> bool:
+        """Whether a form with this token came from one of its own pages."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf8", "replace"))
+
+
+class WebSessions:
+    """All sessions of this process. `now`: seconds of a monotonic clock."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._token = b""
+        self._sessions: OrderedDict[bytes, WebSession] = OrderedDict()
+
+    def new_token(self) -> str:
+        """A token that opens one session; the one before it counts no longer."""
+        token = secrets.token_urlsafe(BYTES)
+        self._token = _digest(token)
+        return token
+
+    def open(self, token: str) -> str:
+        """The cookie of a new session; empty for a token that does not count (any more)."""
+        if not self._token or not hmac.compare_digest(_digest(token), self._token):
+            return ""
+        self._token = b""
+        cookie = secrets.token_urlsafe(BYTES)
+        self._sessions[_digest(cookie)] = WebSession(self._now())
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)[1].is_over = True
+        return cookie
+
+    def find(self, cookie: str) -> WebSession | None:
+        """The session of that cookie; None when there is none, or none any more."""
+        key = _digest(cookie)
+        session = self._sessions.get(key)
+        if session is None:
+            return None
+        if self._now() - session.used_at > IDLE_S:
+            self.close(cookie)
+            return None
+        session.used_at = self._now()
+        self._sessions.move_to_end(key)
+        return session
+
+    def close(self, cookie: str) -> None:
+        """End a session; what is still open of it ends, too."""
+        session = self._sessions.pop(_digest(cookie), None)
+        if session is not None:
+            session.is_over = True
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf8", "replace")).digest()

@@ -1,0 +1,122 @@
+"""The application: which addresses there are, and what stands before them.
+
+Reading and writing are apart: without `WebContext.is_read_only` there are routes that change something, with it there
+is none. Pages run in threads, since the client of the master waits; live streams do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from gsched.base.errors import GschedError
+from gsched.web.access.form_reading import Fields, read_form
+from gsched.web.access.gate import Gate
+from gsched.web.access.sessions import WebSessions
+from gsched.web.pages.cluster_page import cluster_page
+from gsched.web.pages.job_curves import job_curves
+from gsched.web.pages.job_deeds import do_deed
+from gsched.web.pages.job_output import download, job_output
+from gsched.web.pages.job_page import job_page
+from gsched.web.pages.jobs_page import jobs_page
+from gsched.web.pages.live_stream import live_stream
+from gsched.web.pages.login_pages import LoginPages
+from gsched.web.pages.page_context import WebContext, WebPage, show_error
+
+Deed = Callable[[WebContext, Request, Fields], Response]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+READ: dict[str, WebPage] = {
+    "/": cluster_page,
+    "/jobs": jobs_page,
+    "/jobs/{job}": job_page,
+    "/jobs/{job}/curves": job_curves,
+    "/jobs/{job}/output": job_output,
+    "/jobs/{job}/output/{stream}": download,
+}
+WRITTEN: dict[str, Deed] = {"/deeds": do_deed}
+
+
+def new_application(
+    context: WebContext, sessions: WebSessions, cookie: str, on_entered: Callable[[], object]
+) -> ASGIApp:
+    """The whole of it, to be served. `cookie`: the name of the session's."""
+    login = LoginPages(context, sessions, cookie, on_entered)
+    routes = [
+        Route("/enter", _threaded(login.enter), methods=["GET"]),
+        Route("/assets/{name}", _threaded(context.assets.serve), methods=["GET"]),
+        Route("/live", _live(context), methods=["GET"]),
+        *(Route(path, _reading(context, page), methods=["GET"]) for path, page in READ.items()),
+    ]
+    if not context.is_read_only:
+        routes += [
+            Route("/leave", _leaving(context, login), methods=["POST"]),
+            *(Route(path, _writing(context, deed), methods=["POST"]) for path, deed in WRITTEN.items()),
+        ]
+    inner = Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers={404: _nothing, 405: _nothing})
+    return Gate(
+        inner,
+        sessions,
+        cookie,
+        is_public=lambda path: path == "/enter" or path.startswith("/assets/"),
+        wants_login=lambda scope: login.wanted(Request(scope)),
+    )
+
+
+def _lifespan(context: WebContext) -> Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]:
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        context.hub.begin()
+        yield
+
+    return lifespan
+
+
+def _threaded(page: Callable[[Request], Response]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(page, request)
+
+    return endpoint
+
+
+def _reading(context: WebContext, page: WebPage) -> Endpoint:
+    def answer(request: Request) -> Response:
+        try:
+            return page(context, request)
+        except GschedError as error:
+            return show_error(context, request, error)
+
+    return _threaded(answer)
+
+
+def _writing(context: WebContext, deed: Deed) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        try:
+            fields = await read_form(request)
+            return await run_in_threadpool(deed, context, request, fields)
+        except GschedError as error:
+            return await run_in_threadpool(show_error, context, request, error)
+
+    return endpoint
+
+
+def _leaving(context: WebContext, login: LoginPages) -> Endpoint:
+    return _writing(context, lambda _, request, fields: login.leave(request))
+
+
+def _live(context: WebContext) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await live_stream(context, request)
+
+    return endpoint
+
+
+async def _nothing(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("There is nothing here.\n", getattr(error, "status_code", 404))

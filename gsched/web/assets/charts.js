@@ -1,0 +1,92 @@
+// Draws what GPUs of a job did over time, one chart for each quantity, a line for each GPU.
+"use strict";
+(() => {
+  const place = document.getElementById("curves");
+  if (!place) return;
+  const QUANTITIES = [["sm", 0, 100], ["traffic", 0, 100], ["mem", 0, null], ["power", 0, null], ["temperature", 0, null]];
+  const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
+  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+  const drawn = new Map();
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  // All GPUs share one axis of times; where one has no value there is none.
+  const table = (gpus, name) => {
+    const having = gpus.filter((gpu) => gpu[name]);
+    const times = [...new Set(having.flatMap((gpu) => gpu.times))].sort((a, b) => a - b);
+    const rows = having.map((gpu) => {
+      const at = new Map(gpu.times.map((time, index) => [time, gpu[name][index]]));
+      return times.map((time) => (at.has(time) ? at.get(time) : null));
+    });
+    return { names: having.map((gpu) => gpu.name), data: [times, ...rows] };
+  };
+
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (time, step) => {
+    const at = new Date(time * 1000), hours = two(at.getHours()) + ":" + two(at.getMinutes());
+    if (step >= 43200) return two(at.getMonth() + 1) + "-" + two(at.getDate());
+    return step < 60 ? hours + ":" + two(at.getSeconds()) : hours;
+  };
+
+  const options = (name, low, high, names, width) => ({
+    width, height: 170,
+    cursor: { y: false, drag: { x: true, y: false } },
+    legend: { show: names.length <= 8, live: width > 400 },
+    scales: { y: { range: (plot, least, most) => [low, high === null ? Math.max(1, most * 1.1) : high] } },
+    axes: [
+      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 30, space: 70,
+        values: (plot, splits, axis, space, step) => splits.map((time) => clock(time, step)) },
+      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 56 },
+    ],
+    series: [{ label: place.dataset.time, value: (plot, time) => (time === null ? "–" : clock(time, 1)) }, ...names.map((label, index) => ({
+      label, value: (plot, value) => (value === null ? "–" : String(Math.round(value * 10) / 10)), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: false,
+      dash: DASHES[Math.floor(index / COLOURS.length) % DASHES.length],
+      points: { show: false },
+    }))],
+  });
+
+  const draw = (gpus) => {
+    const width = Math.max(220, (place.clientWidth - 16) / (place.clientWidth > 760 ? 2 : 1) - 16);
+    let count = 0;
+    for (const [name, low, high] of QUANTITIES) {
+      const { names, data } = table(gpus, name);
+      if (!names.length || data[0].length < 2) continue;
+      count += 1;
+      const known = drawn.get(name);
+      if (known && known.names.join() === names.join() && known.width === width) { known.plot.setData(data); continue; }
+      if (known) { known.plot.destroy(); known.figure.remove(); }
+      const figure = document.createElement("figure"), title = document.createElement("figcaption"), chart = document.createElement("div");
+      title.textContent = place.dataset[name] || name;
+      chart.setAttribute("role", "img");
+      chart.setAttribute("aria-label", title.textContent + ": " + summary(names, data));
+      figure.append(title, chart);
+      place.append(figure);
+      drawn.set(name, { names, width, figure, plot: new uPlot(options(name, low, high, names, width), data, chart) });
+    }
+    if (!count && !place.childElementCount) {
+      const none = document.createElement("p");
+      none.className = "muted";
+      none.textContent = place.dataset.none;
+      place.append(none);
+    } else if (count && place.firstElementChild.tagName === "P") place.firstElementChild.remove();
+  };
+
+  const summary = (names, data) => names.map((name, index) => {
+    const known = data[index + 1].filter((value) => value !== null);
+    return known.length ? name + " " + Math.round(Math.min(...known)) + " – " + Math.round(Math.max(...known)) : name;
+  }).join(", ");
+
+  const load = async () => {
+    try {
+      const answer = await fetch(place.dataset.curves, { credentials: "same-origin" });
+      if (answer.ok) draw((await answer.json()).gpus);
+    } catch { /* asked again at the next change */ }
+  };
+
+  load();
+  if (place.dataset.liveCurves) document.addEventListener("gsched-changed", load);
+  const again = () => { for (const { plot, figure } of drawn.values()) { plot.destroy(); figure.remove(); } drawn.clear(); load(); };
+  let waiting = 0;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(again, 250); });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+})();

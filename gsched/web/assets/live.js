@@ -1,0 +1,65 @@
+// Keeps an open page up to date: when the server says that something has changed, the page is asked for anew and its
+// parts marked data-live are put in the place of the old ones. Markup comes from this server alone, where every value
+// is escaped.
+"use strict";
+(() => {
+  const watch = document.currentScript.dataset.watch;
+  const sign = document.getElementById("liveness");
+  let isLoading = false, isDue = false;
+
+  const say = (name) => { if (sign && sign.textContent !== sign.dataset[name]) sign.textContent = sign.dataset[name]; };
+
+  // What the reader has chosen or typed, and where the focus is, outlives the exchange.
+  const remember = () => ({
+    checked: new Set([...document.querySelectorAll("[data-live] input:checked")].map((each) => each.value)),
+    focus: document.activeElement && document.activeElement.closest("[data-live]") ? keyOf(document.activeElement) : "",
+    open: new Set([...document.querySelectorAll("[data-live] details[open]")].map((each) => each.id)),
+  });
+  const keyOf = (element) =>
+    [element.tagName, element.id, element.getAttribute("name"), element.getAttribute("value"), element.getAttribute("href")].join(" ");
+  const restore = (kept) => {
+    for (const each of document.querySelectorAll("[data-live] input[type=checkbox]")) each.checked = kept.checked.has(each.value);
+    for (const each of document.querySelectorAll("[data-live] details")) if (kept.open.has(each.id)) each.open = true;
+    if (!kept.focus) return;
+    const again = [...document.querySelectorAll("[data-live] a, [data-live] button, [data-live] input")].find((each) => keyOf(each) === kept.focus);
+    if (again) again.focus({ preventScroll: true });
+  };
+
+  const isSelecting = () => {
+    const chosen = document.getSelection();
+    return chosen && !chosen.isCollapsed && chosen.anchorNode && chosen.anchorNode.parentElement && chosen.anchorNode.parentElement.closest("[data-live]");
+  };
+
+  const load = async () => {
+    if (isLoading || document.hidden || isSelecting()) { isDue = true; return; }
+    isLoading = true; isDue = false;
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin", headers: { accept: "text/html" } });
+      if (answer.status === 401) { location.reload(); return; }
+      if (answer.ok) {
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const kept = remember();
+        for (const old of document.querySelectorAll("[data-live]")) {
+          const now = fresh.getElementById(old.id);
+          if (now && now.outerHTML !== old.outerHTML) old.replaceWith(document.adoptNode(now));
+        }
+        restore(kept);
+        document.dispatchEvent(new CustomEvent("gsched-changed"));
+      }
+    } catch { /* the server is away: the stream comes back, and tells */ }
+    isLoading = false;
+    if (isDue) setTimeout(load, 1000);
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-ask]");
+    if (button && !window.confirm(button.dataset.ask)) event.preventDefault();
+  });
+
+  const events = new EventSource("/live?watch=" + encodeURIComponent(watch));
+  events.addEventListener("open", () => { say("on"); });
+  events.addEventListener("changed", () => { say("on"); load(); });
+  events.addEventListener("error", () => say("off"));
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && isDue) load(); });
+  window.addEventListener("pagehide", () => events.close());
+})();

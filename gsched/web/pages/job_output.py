@@ -1,0 +1,186 @@
+"""What a job has printed: its end at first, then what is added, asked for from a byte on; and all of it as a file.
+
+A job may have printed gigabytes: its end is found without reading what is before it, and no more is held than is shown.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.base.patterns import expand_job_id
+from gsched.model.jobs.job import FINISHED, JobSpec
+from gsched.model.views.view import JobView
+from gsched.web.pages.job_questions import find_job
+from gsched.web.pages.page_context import WebContext, packed
+from gsched.web.shown.job_address import job_word, read_job
+from gsched.web.shown.json_texts import json_bytes
+from gsched.wire.calls.client import Client
+
+TAIL = 64 * 1024
+"""Bytes of the end that are shown at first, and that one answer has at most."""
+FARTHEST = 1 << 50
+"""Behind the end of every stream."""
+STREAMS = ("stdout", "stderr")
+
+
+class OutputPiece(NamedTuple):
+    """Bytes of a stream; `start`: where they begin in it."""
+
+    start: int
+    data: bytes
+
+
+def job_output(context: WebContext, request: Request) -> Response:
+    """Answer `/jobs/JOB/output?stream=stdout&from=BYTE`; without `from` the end of it. Raises GschedError."""
+    job_id, stream = read_job(request.path_params["job"]), request.query_params.get("stream", "stdout")
+    if stream not in STREAMS:
+        raise BadRequest("a stream is stdout or stderr")
+    start = request.query_params.get("from", "")
+    is_asked_on = start.isascii() and start.isdigit() and len(start) < 16
+    why, is_over = "", False
+    try:
+        if is_asked_on:
+            piece = read_piece(context.client, job_id, stream, int(start))
+        else:
+            piece = tail_of(context.client, job_id, stream)
+    except Conflict as error:
+        is_over = is_asked_on
+        own = None if is_asked_on else _own_file(context, job_id, stream)
+        piece, why = own or OutputPiece(0, b""), "" if own is not None else error.text
+    return packed(request, json_bytes(_told(piece, why, is_tail=not is_asked_on, is_over=is_over)), "application/json")
+
+
+def _told(piece: OutputPiece, why: str, *, is_tail: bool, is_over: bool) -> dict[str, object]:
+    """The piece as text, whole characters alone; of an end that begins in the middle whole lines."""
+    start, data = piece
+    if is_tail and start and (line := data.find(b"\n") + 1):
+        start, data = start + line, data[line:]
+    decoder = codecs.getincrementaldecoder("utf8")("replace")
+    text = decoder.decode(data)
+    pending = len(decoder.getstate()[0])
+    return {"start": start, "next": start + len(data) - pending, "text": text, "why": why, "over": is_over}
+
+
+def read_piece(client: Client, job_id: int, stream: str, start: int) -> OutputPiece:
+    """TAIL bytes from there on, or what there is of them. Raises GschedError."""
+    data = bytearray()
+    for piece in _pieces(client, job_id, stream, start):
+        data += piece
+        if len(data) >= TAIL:
+            break
+    return OutputPiece(start, bytes(data))
+
+
+def tail_of(client: Client, job_id: int, stream: str) -> OutputPiece:
+    """The end of the stream, found by looking at ever farther places. Raises GschedError."""
+    piece = read_piece(client, job_id, stream, 0)
+    if len(piece.data) < TAIL:
+        return piece
+    known, beyond = len(piece.data), 2 * TAIL
+    while _has_some(client, job_id, stream, beyond):
+        known, beyond = beyond, beyond * 4
+    while beyond - known > TAIL // 2:
+        middle = (known + beyond) // 2
+        if _has_some(client, job_id, stream, middle):
+            known = middle
+        else:
+            beyond = middle
+    return read_piece(client, job_id, stream, max(0, beyond - TAIL))
+
+
+def _has_some(client: Client, job_id: int, stream: str, start: int) -> bool:
+    return next(_pieces(client, job_id, stream, start), b"") != b""
+
+
+def _pieces(client: Client, job_id: int, stream: str, start: int) -> Iterator[bytes]:
+    starts = (start, FARTHEST) if stream == "stdout" else (FARTHEST, start)
+    for chunk in client.output(job_id, stdout_from=starts[0], stderr_from=starts[1]):
+        if chunk.stream == stream and chunk.data:
+            yield chunk.data
+
+
+def _own_file(context: WebContext, job_id: int, stream: str) -> OutputPiece | None:
+    """The end of the file that a finished job of this user has left: this process may read what its user may."""
+    view = find_job(context, job_id)
+    if view is None or view.state not in FINISHED or view.spec.user != context.me:
+        return None
+    path = output_path(view, stream)
+    if not path:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        start = max(0, status.st_size - TAIL)
+        return OutputPiece(start, os.pread(file.fileno(), TAIL, start))
+
+
+def output_path(view: JobView, stream: str) -> str:
+    """Where the job's -o or -e file is; empty when it has none."""
+    spec = view.spec
+    named = spec.output_file if stream == "stdout" else spec.error_file
+    if not named:
+        return ""
+    return os.path.join(_folder(spec, view.job_id), expand_job_id(named, view.job_id))
+
+
+def _folder(spec: JobSpec, job_id: int) -> str:
+    return os.path.join(spec.run_dir, expand_job_id(spec.output_dir, job_id)) if spec.output_dir else spec.run_dir
+
+
+def download(context: WebContext, request: Request) -> Response:
+    """Answer `/jobs/JOB/output/STREAM`: all of it, as a file, read while it is sent. Raises GschedError."""
+    job_id, stream = read_job(request.path_params["job"]), request.path_params["stream"]
+    if stream not in STREAMS:
+        raise BadRequest("a stream is stdout or stderr")
+    pieces = _pieces(context.client, job_id, stream, 0)
+    try:
+        first = next(pieces, b"")  # what is refused is refused before anything is sent
+    except Conflict:
+        own = _file_pieces(context, job_id, stream)
+        if own is None:
+            raise
+        pieces, first = own, b""
+    headers = {"content-disposition": f'attachment; filename="{job_word(job_id)}.{stream}.txt"'}
+    return StreamingResponse(_all(first, pieces), headers=headers, media_type="text/plain; charset=utf-8")
+
+
+def _all(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    try:
+        yield from rest
+    except GschedError:
+        return  # what has come has come
+
+
+def _file_pieces(context: WebContext, job_id: int, stream: str) -> Iterator[bytes] | None:
+    view = find_job(context, job_id)
+    if view is None or view.state not in FINISHED or view.spec.user != context.me:
+        return None
+    try:
+        descriptor = os.open(output_path(view, stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    return _read_all(descriptor)
+
+
+def _read_all(descriptor: int) -> Iterator[bytes]:
+    with open(descriptor, "rb") as file:
+        while data := file.read(TAIL):
+            yield data

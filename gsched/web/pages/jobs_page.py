@@ -1,0 +1,44 @@
+"""The page "Jobs": a list that is filtered, sorted, searched and paged here."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gsched.base.errors import GschedError
+from gsched.cli.render.text.reason_texts import reason_text
+from gsched.model.views.view import JobFilter, JobView
+from gsched.web.pages.page_context import WebContext, show
+from gsched.web.shown.job_list import GROUPS, SORTS, ListLine, page_of, read_query
+
+
+def jobs_page(context: WebContext, request: Request) -> Response:
+    """Answer `/jobs`."""
+    mirror = context.mirror
+    query = read_query(request.query_params)
+    page = page_of(mirror.rows, query, context.me)
+    values = {
+        "query": query,
+        "page": page,
+        "groups": list(GROUPS),
+        "sorts": SORTS,
+        "queues": [queue.name for queue in mirror.queues],
+        "reasons": _reasons(context, page.lines),
+    }
+    return show(context, request, "jobs.html", values)
+
+
+def _reasons(context: WebContext, lines: tuple[ListLine, ...]) -> dict[int, tuple[str, float | None]]:
+    """Of the shown jobs that wait: why, and when they are planned to start. Asked anew, for cycles change it."""
+    waiting = tuple(line.row.job_id for line in lines if line.row.state == "PEND")
+    if not waiting or context.mirror.away_since is not None:
+        return {}
+    try:
+        views = list(context.client.jobs(JobFilter(ids=waiting, user="all")))
+    except GschedError:
+        return {}  # what is not known is not shown
+    return {view.job_id: (_main_reason(view), view.planned.at if view.planned is not None else None) for view in views}
+
+
+def _main_reason(view: JobView) -> str:
+    return reason_text(view.pending_reasons[0]) if view.pending_reasons else ""

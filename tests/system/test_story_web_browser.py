@@ -1,0 +1,113 @@
+"""The pages in a real browser: its own scripts run under the policy, charts are drawn, keys are enough, nothing is cut.
+
+With GSCHED_TEST_PICTURES=FOLDER the pages are also kept there as pictures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+from test_story_web import WebProcess
+
+from tests.support.browser import Browser, browser, missing
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}"),
+]
+
+TAB, ENTER = "\ue004", "\ue007"
+SHAPES = {
+    "1280": (1280, 900, False),
+    "390-dark": (390, 844, True),
+    "1280-dark": (1280, 900, True),
+    "390": (390, 844, False),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "8:exclusive_process", "--hosts", "gpu01,gpu02")
+
+
+@pytest.fixture
+def web(cluster: Cluster) -> Iterator[WebProcess]:
+    found = WebProcess(cluster, port=True)
+    yield found
+    if found.process.poll() is None:
+        found.end()
+
+
+@pytest.fixture
+def window(web: WebProcess) -> Iterator[Browser]:
+    """A browser that has come in. In the end it must have complained of nothing."""
+    with browser() as found:
+        address = web.address()
+        found.open(web.place + address)
+        found.until(lambda: found.url == f"{web.place}/", "the page behind the address is not left")
+        yield found
+        assert found.logged() == []
+
+
+def keep(window: Browser, name: str) -> None:
+    """Look at the page in all shapes: nothing may stick out; keep pictures where that is wanted."""
+    folder = os.environ.get("GSCHED_TEST_PICTURES")
+    for shape, (width, height, dark) in SHAPES.items():
+        window.shape(width, height, dark=dark)
+        assert window.run("return document.documentElement.scrollWidth") <= width, f"{name} is wider than {width}"
+        if folder:
+            (Path(folder) / f"{name}-{shape}.png").write_bytes(window.picture())
+    window.shape(1280, 900)
+
+
+def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser) -> None:
+    cluster.run("gsched", "sim-gpu", "0-3", "--host", "gpu01", "used_mib=9000", "utilization_percent=87", "power_w=142")
+    script = "for i in $(seq 400); do echo iteration $i, loss = 0.$i; sleep 0.2; done; sleep 3000"
+    job = cluster.submit("-J", "<img src=x onerror=alert(1)>", "-m", "gpu01", "-R", "rusage[ngpus_excl_p=4]", script)
+    cluster.starts(job)
+    window.until(lambda: str(job) in window.text(".tile.mine a"), "the tiles are not brought up to date by themselves")
+    assert window.text("#liveness") == "kept up to date"
+    keep(window, "cluster")
+    window.open(f"{web.place}/jobs")
+    window.until(lambda: "<img src=x" in window.text("#jobs"), "the job is not listed")
+    keep(window, "jobs")
+    window.open(f"{web.place}/jobs/{job}")
+    window.until(lambda: "loss = 0.3" in window.text("#stdout"), "its output is not shown")
+    window.until(lambda: window.run("return document.querySelectorAll('#curves canvas').length") >= 4, "no charts")
+    assert "gpu01:0 87 – 87" in window.run("return document.querySelector('#curves [role=img]').ariaLabel")
+    keep(window, "job")
+    window.run("window.confirm = () => true")
+    window.click("button[value=kill]")
+    cluster.wait(job)
+    window.until(lambda: "TERM_OWNER" in window.text("#job-head"), "its end is not shown by itself")
+    assert window.run("return document.querySelector('img')") is None
+
+
+def test_keys_are_enough(cluster: Cluster, web: WebProcess, window: Browser) -> None:
+    job = cluster.submit("-H", "sleep", "3000")
+    window.open(f"{web.place}/jobs")
+    window.until(lambda: str(job) in window.text("#jobs"), "the job is not listed")
+    window.press(TAB)
+    assert window.run("return document.activeElement.className") == "skip"
+    for _ in range(60):
+        if window.run("return document.activeElement.type") == "checkbox":
+            break
+        window.press(TAB)
+    window.press(" ")
+    assert window.run("return document.querySelector('#jobs input:checked').value") == str(job)
+    window.run("document.querySelector('button[value=resume]').focus()")
+    window.press(ENTER)
+    cluster.becomes(job, "RUN")
+    cluster.run("gkill", str(job))
+
+
+def test_an_open_page_goes_on_when_the_master_is_back(cluster: Cluster, web: WebProcess, window: Browser) -> None:
+    cluster.kill("master")
+    window.until(lambda: "The master has not answered since" in window.text("#away"), "nobody says that it is away")
+    cluster.up()
+    window.until(lambda: window.text("#away") == "", "it is not said to be back")

@@ -1,0 +1,242 @@
+"""What pages show of a cluster, and how: escaped, filtered, sorted, paged."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+
+import pytest
+from fake_master import FakeMaster, allocation, record, spec
+from served_pages import Pages
+
+from gsched.base.coded_text import coded
+from gsched.model import event as events
+from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess
+from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.view import GpuView, HostView, JobView, OutputChunk, QueueView
+from gsched.web.mirror.job_rows import MirroredJob
+from gsched.web.shown.job_list import PER_PAGE, ListQuery, page_of, read_query
+from gsched.wire.identity.caller_identity import user_name
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+NewPages = Callable[..., Pages]
+
+
+def job(number: int, state: str = "RUN", **changes: object) -> JobView:
+    values: dict[str, object] = {
+        "job_id": number,
+        "spec": spec(name=f"job{number}"),
+        "state": state,
+        "submitted_at": 1.0,
+    }
+    return JobView(**(values | changes))  # type: ignore[arg-type]
+
+
+def gpu(index: int, **changes: object) -> Gpu:
+    values: dict[str, object] = {"uuid": f"GPU-{index}", "index": index, "mode": ComputeMode.EXCLUSIVE_PROCESS}
+    return Gpu(**(values | changes))  # type: ignore[arg-type]
+
+
+def tile(text: str, index: int) -> str:
+    """The tile of that GPU as it stands in the page."""
+    found = re.search(rf'<li class="(tile [^"]*)"[^>]*>\s*<div><b>{index}</b>.*?</li>', text, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_names_and_outputs_are_never_markup(master: FakeMaster, new_pages: NewPages) -> None:
+    reason = PendingReason(EVIL, detail=EVIL, hosts=1, names=(EVIL,))
+    evil = spec(name=EVIL, command=EVIL, project=EVIL, queue=EVIL, res_req=EVIL, output_file=EVIL, dependency=EVIL)
+    master.views = [
+        job(1, "PEND", spec=evil, pending_reasons=(reason,), planned=PlannedStart(9e9, (EVIL,), EVIL), notes=(EVIL,)),
+        job(2, "EXIT", spec=evil, finished_at=3.0, result=AttemptResult(exit_code=1, problem=EVIL), kill_reason=EVIL),
+    ]
+    told = record(1, events.JobSubmitted(at=1.0, job_id=1, spec=evil))
+    master.histories = {1: (told, record(2, events.JobNoted(at=2.0, job_id=1, text=EVIL)))}
+    master.host_views = [
+        HostView(
+            name=EVIL, status=EVIL, comment=EVIL, notes=(EVIL,), gpus=(GpuView(gpu=gpu(0, model=EVIL, problem=EVIL)),)
+        )
+    ]
+    master.queue_views = [QueueView(name=EVIL, priority=1, status=EVIL)]
+    master.outputs = [[OutputChunk(stream="stdout", data=EVIL.encode())]]
+    pages = new_pages().entered()
+    for path in (
+        "/",
+        f"/?text={EVIL[:3]}",
+        "/jobs?whose=all&states=any",
+        "/jobs?text=%3Cscript%3E&queue=%3Cb%3E",
+        "/jobs/1",
+        "/jobs/2",
+    ):
+        text = pages.get(path).text
+        assert "<script>alert" not in text and "<img" not in text and "<b>&" not in text, path
+    assert "&lt;script&gt;alert(1)" in pages.get("/jobs/1").text
+    answer = pages.get("/jobs/1/output")
+    assert answer.headers["content-type"] == "application/json" and json.loads(answer.text)["text"] == EVIL
+    file = pages.get("/jobs/1/output/stdout")
+    assert file.headers["content-type"].startswith("text/plain") and "attachment" in file.headers["content-disposition"]
+
+
+def test_tiles_say_whose_a_gpu_is(master: FakeMaster, new_pages: NewPages) -> None:
+    closure = GpuClosure(host="h", uuid="GPU-4", index=4, by="ann", at=1.0, comment="its fan is broken")
+    process = GpuProcess(pid=77)
+    master.host_views = [
+        HostView(
+            name="h",
+            status="ok",
+            gpus=(
+                GpuView(gpu=gpu(0, utilization_percent=42, used_mib=512, memory_mib=1024, temperature_c=61)),
+                GpuView(gpu=gpu(1), holders=("1.1",)),
+                GpuView(gpu=gpu(2), holders=("2.1",)),
+                GpuView(gpu=gpu(3), holders=("1.1", "2.1")),
+                GpuView(gpu=gpu(4, problem=coded("gpu.closed", "ann")), closure=closure),
+                GpuView(gpu=gpu(5, foreign_pids=(77,), processes=(process,))),
+                GpuView(gpu=gpu(6, problem="it is lost")),
+                GpuView(gpu=gpu(7, mode=None)),
+            ),
+        )
+    ]
+    me = user_name(os.getuid())
+    master.views = [job(1, spec=spec(user=me)), job(2, spec=spec(user="ann"))]
+    text = new_pages().entered().get("/").text
+    free = tile(text, 0)
+    assert "free" in free and "42%" in free and "512M" in free and "61°" in free and 'class="w8"' in free
+    assert 'class="tile mine"' in tile(text, 1) and 'href="/jobs/1"' in tile(text, 1)
+    assert 'class="tile others"' in tile(text, 2) and "ann" in tile(text, 2)
+    assert "2 jobs" in tile(text, 3) and "ann" in tile(text, 3) and me in tile(text, 3)
+    assert "closed" in tile(text, 4) and "its fan is broken" in tile(text, 4) and "ann" in tile(text, 4)
+    assert "foreign" in tile(text, 5) and "77" in tile(text, 5)
+    assert "failed" in tile(text, 6) and "it is lost" in tile(text, 6)
+    assert "not offered" in tile(text, 7) and "–" in tile(text, 7)
+
+
+def test_a_pending_job_says_why_and_when(master: FakeMaster, new_pages: NewPages) -> None:
+    reason = PendingReason("Not enough job slot(s)", hosts=2, detail="3 wanted, 0 of 4 free on a", names=("a", "b"))
+    planned = PlannedStart(1_900_000_000.0, ("gpu01",), "when job 3 ends")
+    master.views = [job(1, "PEND", pending_reasons=(reason,), planned=planned, pending_reasons_at=5.0)]
+    text = new_pages().entered().get("/jobs/1").text
+    assert "Not enough job slot(s): 2 hosts (3 wanted, 0 of 4 free on a)" in text
+    assert "2030-" in text and "&lt;gpu01&gt;" in text and "when job 3 ends" in text
+    assert 'value="kill"' in text and 'value="stop"' in text and 'id="output"' not in text
+
+
+def test_a_job_that_is_not_there(pages: Pages) -> None:
+    for word in ("17", "0", "x", "17[1]", "99999999999", "1.", "%3Cb%3E"):
+        answer = pages.get(f"/jobs/{word}")
+        assert answer.status == 404 and "<b>" not in answer.text, word
+
+
+def test_deeds_reach_the_master_as_they_are_meant(master: FakeMaster, new_pages: NewPages) -> None:
+    master.views = [job(1), job(2, "DONE"), job(3, "PEND")]
+    pages = new_pages().entered()
+    done = pages.deed(action="kill", job="1", back="job")
+    assert (done.status, done.headers["location"]) == (303, "/jobs/1?said=kill")
+    assert "Job 1 is being ended." in pages.get("/jobs/1?said=kill").text
+    assert pages.deed(action="stop", job=["1", "3", "1"]).status == 303
+    assert pages.deed(action="requeue_finished", job="2", back="job").headers["location"] == "/jobs/2?said=requeue"
+    assert [(what, ids) for what, ids, _, _ in master.controls] == [("kill", (1,)), ("stop", (1, 3)), ("requeue", (2,))]
+    assert all(wanted is None for _, _, wanted, _ in master.controls), "a filter would mean other jobs"
+
+
+def test_what_the_master_refuses_is_told_job_by_job(master: FakeMaster, new_pages: NewPages) -> None:
+    master.control_errors = {2: "Job <2>: <b>User permission denied</b>"}
+    pages = new_pages().entered()
+    answer = pages.deed(action="kill", job=["1", "2"])
+    assert (
+        answer.status == 409 and "&lt;b&gt;User permission denied" in answer.text and "Done for one job" in answer.text
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"action": "kill"}, {"action": "post", "job": "1"}, {"job": "1"}, {"action": "kill", "job": "0"}]
+)
+def test_a_deed_without_a_job_or_a_word_does_nothing(
+    pages: Pages, master: FakeMaster, fields: dict[str, object]
+) -> None:
+    assert pages.deed(**fields).status in (400, 404)
+    assert master.controls == []
+
+
+def row(number: int, **changes: object) -> MirroredJob:
+    values: dict[str, object] = {"job_id": number, "name": f"n{number}", "user": "me", "queue": "q", "project": "p"}
+    return MirroredJob(**({"state": "RUN", "submitted_at": float(number)} | values | changes))  # type: ignore[arg-type]
+
+
+def numbers(rows: list[MirroredJob], **query: object) -> list[str]:
+    return [line.label for line in page_of(rows, ListQuery(**query), "me").lines]  # type: ignore[arg-type]
+
+
+def test_lists_are_filtered_sorted_and_searched() -> None:
+    rows = [row(1, gpus=2), row(2, state="DONE", queue="z"), row(3, user="ann", name="Train"), row(4, state="PEND")]
+    assert numbers(rows) == ["4", "1"]
+    assert numbers(rows, whose="all") == ["4", "3", "1"]
+    assert numbers(rows, whose="all", states="any", sort="gpus") == ["1", "4", "3", "2"]
+    assert numbers(rows, states="finished") == ["2"] and numbers(rows, states="PEND") == ["4"]
+    assert numbers(rows, whose="all", text="tRaIn") == ["3"] and numbers(rows, queue="z", states="any") == ["2"]
+    assert numbers(rows, sort="number", descending=False) == ["1", "4"]
+
+
+def test_arrays_are_one_line_that_counts_all_elements() -> None:
+    rows = [row(7 | index << 32, state=state) for index, state in enumerate(("DONE", "EXIT", "RUN", "PEND"), 1)]
+    page = page_of([*rows, row(8)], ListQuery(), "me")
+    assert [line.label for line in page.lines] == ["8", "7"]
+    array = page.lines[1]
+    assert (array.total, array.finished, array.failed, array.number) == (4, 2, 1, 7)
+    assert numbers(rows, array=7, states="any", descending=False) == ["7[1]", "7[2]", "7[3]", "7[4]"]
+    assert numbers(rows[:2]) == []
+
+
+def test_lists_come_page_by_page() -> None:
+    rows = [row(number) for number in range(1, 2 * PER_PAGE + 2)]
+    first, last = page_of(rows, ListQuery(), "me"), page_of(rows, ListQuery(page=99), "me")
+    assert (len(first.lines), first.count, first.pages) == (PER_PAGE, 2 * PER_PAGE + 1, 3)
+    assert last.page == 3 and [line.label for line in last.lines] == ["1"]
+    assert page_of([], ListQuery(), "me").pages == 1
+
+
+@pytest.mark.parametrize(
+    "words", [{"page": "-1"}, {"page": "x"}, {"sort": "x"}, {"states": "<"}, {"whose": ""}, {"array": "9" * 40}]
+)
+def test_bad_words_of_an_address_mean_the_usual_ones(words: dict[str, str]) -> None:
+    assert read_query(words) == ListQuery()
+
+
+def test_an_address_says_what_differs() -> None:
+    query = read_query({"text": "a&b", "descending": "0", "page": "3"})
+    assert query.words(page=4) == {"text": "a&b", "descending": "0", "page": "4"}
+    assert read_query(query.words()) == query
+
+
+def test_the_end_of_an_output_is_found_without_reading_it_all(master: FakeMaster, new_pages: NewPages) -> None:
+    text = "".join(f"line {number} é\n" for number in range(40_000)).encode()
+    master.views = [job(1, allocation=allocation(0))]
+    master.outputs = [[OutputChunk(stream="stdout", data=text)]]
+    pages = new_pages().entered()
+    told = json.loads(pages.get("/jobs/1/output").text)
+    assert told["text"].endswith("line 39999 é\n") and told["text"].startswith("line ")
+    assert told["next"] == len(text) and 10_000 < len(told["text"]) <= 64 * 1024
+    again = json.loads(pages.get(f"/jobs/1/output?from={told['next']}").text)
+    assert again["text"] == "" and again["next"] == len(text)
+    half = text.index("é".encode()) + 1
+    assert json.loads(pages.get(f"/jobs/1/output?from={half - 1}").text)["text"].startswith("é")
+    assert json.loads(pages.get("/jobs/1/output?stream=stderr").text)["text"] == ""
+    assert pages.get("/jobs/1/output?stream=x").status == 400
+    assert pages.get("/jobs/1/output/stdout").data == text
+
+
+def test_the_hosts_are_paged_and_found_by_name(master: FakeMaster, new_pages: NewPages) -> None:
+    master.host_views = [HostView(name=f"gpu{number:03}", status="ok") for number in range(450)]
+    pages = new_pages().entered()
+    for words, first, count in (
+        ("", "gpu000", 200),
+        ("?page=3", "gpu400", 50),
+        ("?text=GPU12", "gpu120", 10),
+        ("?page=x", "gpu000", 200),
+    ):
+        names = re.findall(r'class="name">(gpu\d+)<', pages.get(f"/{words}").text)
+        assert (names[0], len(names)) == (first, count)
