@@ -13,6 +13,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from live_cluster import PATIENCE_S, Cluster
@@ -247,6 +248,21 @@ def test_what_cannot_be_interactive_is_refused(cluster: Cluster) -> None:
     ):
         done = cluster.run("gsub", *words, check=False)
         assert done.returncode == 255 and reason in done.stderr and done.stderr.endswith("Job not submitted.\n")
+
+
+def test_a_watched_listing_gives_the_terminal_back_while_it_is_stopped(
+    cluster: Cluster, screen: Callable[..., Screen]
+) -> None:
+    shown = screen("--watch", command="ghosts", term="xterm")
+    shown.until(rb"\^C ends this")
+    os.kill(shown.process.pid, signal.SIGTSTP)
+    shown.until(rb"\x1b\[\?1049l")
+    stat = Path(f"/proc/{shown.process.pid}/stat")
+    cluster.until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it goes on")
+    os.kill(shown.process.pid, signal.SIGCONT)
+    shown.until(rb"(?s)\x1b\[\?1049l.*\x1b\[\?1049h.*\^C ends this")
+    shown.type(b"\x03")
+    assert shown.process.wait(PATIENCE_S) == 130
 
 
 @pytest.mark.parametrize("options", [("-a",), ("-A",), ("-psum",)])

@@ -15,7 +15,7 @@ from gsched.cli.render.hosts.gpu_long import render_long_gpus
 from gsched.cli.render.hosts.host_fields import HOST_FIELDS
 from gsched.cli.render.hosts.shared_tables import render_reserved
 from gsched.cli.render.hosts.topology import render_topologies
-from gsched.cli.render.text.output_formats import json_pieces
+from gsched.cli.render.text.output_formats import Format, json_pieces
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import (
     CHOSEN_FIELDS,
@@ -26,8 +26,9 @@ from gsched.cli.session.command_line import (
     program,
     read_options,
 )
-from gsched.cli.session.session import Session, connected
+from gsched.cli.session.session import Session
 from gsched.cli.session.time_zone import zone_of
+from gsched.cli.session.watch import REPORT_S, WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.jobs.job import FINISHED
 from gsched.model.ledgers.devices import ALONE_CLAIMS
@@ -49,6 +50,7 @@ TABLE = OptionTable(
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
+        WATCH,
         *GENERAL,
         *unsupported("e", "x", "alloc", "rc", "cname", "noLim"),
     ),
@@ -61,20 +63,24 @@ def main(call: Call) -> int:
     """Run `ghosts`."""
     options = read_options(call, TABLE)
     chosen = None if options.has("gpu") else chosen_format(call, options, HOST_FIELDS, "LSB_BHOSTS_FORMAT", "l w")
-    with_topology = options.has("aff")
-    if with_topology and (chosen is not None or options.has("w")):
+    if options.has("aff") and (chosen is not None or options.has("w")):
         raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
-    with connected(call) as session:
-        if options.has("s"):
-            if chosen is not None or options.has("l", "w", "R", "aff"):
-                raise BadRequest(f"{program(call)}: -s stands alone")
-            call.write(render_reserved(shared_resources(*session.client.sharing(), options.rest)))
-            return 0
-        requirement = requirement_in(call, options.last("R"))
-        views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
-        if options.has("gpu"):
-            _show_gpus(call, options, views, _uses(session, views))
-            return 0
+    if options.has("s") and (chosen is not None or options.has("l", "w", "R", "aff")):
+        raise BadRequest(f"{program(call)}: -s stands alone")
+    return shown(call, options, lambda session: _show(call, options, chosen, session), REPORT_S)
+
+
+def _show(call: Call, options: Parsed, chosen: Format[HostView] | None, session: Session) -> int:
+    """The hosts, or their resources or GPUs, in the layout that was asked for."""
+    if options.has("s"):
+        call.write(render_reserved(shared_resources(*session.client.sharing(), options.rest)))
+        return 0
+    with_topology = options.has("aff")
+    requirement = requirement_in(call, options.last("R"))
+    views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
+    if options.has("gpu"):
+        _show_gpus(call, options, views, _uses(session, views))
+        return 0
     if chosen is not None:
         answer_chosen(call, options, chosen, views, command="bhosts", counted="HOSTS")
         return 0

@@ -42,9 +42,9 @@ from gsched.cli.session.command_line import (
     read_options,
     shows_year,
 )
-from gsched.cli.session.session import Session, connected, setting
+from gsched.cli.session.session import Session, setting
 from gsched.cli.session.time_zone import zone_of
-from gsched.cli.session.watch import has_screen, watch
+from gsched.cli.session.watch import WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
@@ -89,7 +89,7 @@ TABLE = OptionTable(
         GROUP,
         *NARROWING,
         *TEXTS,
-        Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
+        WATCH,
         *GENERAL,
         *unsupported("aps", "cname", "fwd", "Lp", "N", "plan"),
         *unsupported("sla", "ss", "x", "data", "clusters", "gpfsio"),
@@ -129,20 +129,17 @@ def main(call: Call) -> int:
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     is_text = wants_text(call, options, job_ids)
-    if options.has("-watch") and has_screen(call):
-        call.take_over()  # who leaves the terminal's other screen must live as long as the terminal shows it
-    with connected(call) as session:
+
+    def show(session: Session) -> int:
         if is_text:
             return show_text(call, session, options, job_ids[0])
+        if options.has("psum"):
+            return _summary(call, session)
+        if options.has("A"):
+            return _arrays(call, options, session, named)
+        return _show(call, options, session, named, chosen)
 
-        def show() -> int:
-            if options.has("psum"):
-                return _summary(call, session)
-            if options.has("A"):
-                return _arrays(call, options, session, named)
-            return _show(call, options, session, named, chosen)
-
-        return watch(call, session, show) if options.has("-watch") else show()
+    return shown(call, options, show)
 
 
 def _chosen_format(call: Call, options: Parsed) -> Format[ShownJob] | None:

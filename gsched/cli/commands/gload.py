@@ -25,7 +25,8 @@ from gsched.cli.session.command_line import (
     read_options,
     size_unit,
 )
-from gsched.cli.session.session import connected
+from gsched.cli.session.session import Session
+from gsched.cli.session.watch import REPORT_S, WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.views.view import HostView
 
@@ -46,6 +47,7 @@ TABLE = OptionTable(
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
+        WATCH,
         *GENERAL,
         *unsupported("cname"),
     ),
@@ -65,12 +67,16 @@ def main(call: Call) -> int:
     """Run `gload`."""
     options = read_options(call, TABLE)
     _check(call, options)
-    with connected(call) as session:
-        if options.has("s"):
-            call.write(render_values(shared_resources(*session.client.sharing(), options.rest)))
-            return 0
-        requirement = requirement_in(call, options.last("R"))
-        views = session.client.hosts(options.rest, requirement=requirement)
+    return shown(call, options, lambda session: _show(call, options, session), REPORT_S)
+
+
+def _show(call: Call, options: Parsed, session: Session) -> int:
+    """The load, or resources or GPUs, in the layout that was asked for."""
+    if options.has("s"):
+        call.write(render_values(shared_resources(*session.client.sharing(), options.rest)))
+        return 0
+    requirement = requirement_in(call, options.last("R"))
+    views = session.client.hosts(options.rest, requirement=requirement)
     if options.has("gpu", "gpuload"):
         _show_gpus(call, options, views)
         return 0

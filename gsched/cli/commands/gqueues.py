@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts.host_fields import QUEUE_FIELDS
+from gsched.cli.render.text.output_formats import Format
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
-from gsched.cli.session.session import Session, connected
+from gsched.cli.session.session import Session
+from gsched.cli.session.watch import WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.views.view import QueueView
 
@@ -19,6 +21,7 @@ TABLE = OptionTable(
         Option("r", help="the same, with the shares of all levels of the share tree"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
+        WATCH,
         *GENERAL,
         Option("u", "USER", "only queues that take jobs of this user", "-u ann"),
         Option("m", "HOST", "only queues whose jobs may run on this host or group", "-m gpu01"),
@@ -33,19 +36,23 @@ def main(call: Call) -> int:
     """Run `gqueues`."""
     options = read_options(call, TABLE)
     chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
-    with connected(call) as session:
-        views = _usable(session.client.queues(options.rest), options, session)
-        if options.has("l", "r"):
-            cluster = session.client.cluster()
-            call.write(
-                queues.render_long(
-                    views,
-                    default_queues=cluster.default_queue.split(),
-                    external_indices=cluster.external_resources,
-                    whole_tree=options.has("r"),
-                )
+    return shown(call, options, lambda session: _show(call, options, chosen, session))
+
+
+def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, session: Session) -> int:
+    """The queues, in the layout that was asked for."""
+    views = _usable(session.client.queues(options.rest), options, session)
+    if options.has("l", "r"):
+        cluster = session.client.cluster()
+        call.write(
+            queues.render_long(
+                views,
+                default_queues=cluster.default_queue.split(),
+                external_indices=cluster.external_resources,
+                whole_tree=options.has("r"),
             )
-            return 0
+        )
+        return 0
     if chosen is not None:
         answer_chosen(call, options, chosen, views, command="bqueues", counted="QUEUES")
         return 0

@@ -181,6 +181,15 @@ def test_arrays_and_the_summary_are_watched_too(master: FakeMaster, call: NewCal
     assert shown in listing.out + listing.err
 
 
+@pytest.mark.parametrize("words", [("ghosts",), ("ghosts", "-gpu"), ("ghosts", "-l"), ("gload",), ("gqueues", "-l")])
+def test_hosts_and_queues_are_watched_too(master: FakeMaster, call: NewCall, words: tuple[str, ...]) -> None:
+    once = call(*words)
+    assert once.run() == 0
+    listing = call(*words, "--watch")
+    assert _watched(listing, "-- ") == 130
+    assert listing.out.startswith(once.out)
+
+
 def test_what_does_not_fit_on_the_screen_is_cut() -> None:
     text = "".join(f"{number}\n" for number in range(30))
     assert _cut(text, 0) == _cut(text, 32) == text
