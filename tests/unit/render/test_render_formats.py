@@ -79,7 +79,7 @@ def test_times_sizes_and_gpus() -> None:
     assert shown("run_time cpu_used pend_time", RUNNING, setting=clock) == "00:01:30 00:00:04 00:00:10\n"
     assert shown("run_time", job(1, NOON, state="PEND")) == "0 second(s)\n"
     assert shown("ertime run_time", job(1, NOON, estimate_s=90, dispatched_at=NOON)) == "90 100 second(s)\n"
-    assert shown("idle_factor average_cpu_efficiency", RUNNING) == "0.04 0.72%\n"
+    assert shown("idle_factor average_cpu_efficiency", RUNNING) == "0.04 0.81%\n"
     assert shown("idle_factor average_cpu_efficiency", job(1, NOON)) == "- -\n"
 
 

@@ -76,7 +76,7 @@ def _cpu_used(job: ShownJob, setting: FormatSetting) -> str | None:
 
 def _cpu_share(job: ShownJob, setting: FormatSetting) -> float | None:
     """CPU time of each second that it ran."""
-    ran_s = _run_seconds(job, setting)
+    ran_s = job.used_s
     return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
 
 

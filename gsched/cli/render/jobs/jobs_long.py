@@ -81,7 +81,7 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     yield from _reasons(f" PENDING REASONS{_as_of(job, layout)}:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
     yield from _estimation(job, layout)
-    for heading, texts in job_lines.used_of_host(job, _ran_s(job)):
+    for heading, texts in job_lines.used_of_host(job, job.used_s):
         yield f"\n {heading}:\n" + "".join(f" {text}\n" for text in texts)
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
     if job.view.messages:
@@ -110,12 +110,6 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
-
-
-def _ran_s(job: ShownJob) -> float | None:
-    """Up to its end, or to the last look at what it uses."""
-    end, begin = job.ended_at or job.usage.sampled_at, job.view.dispatched_at
-    return None if end is None or begin is None else end - begin
 
 
 def _start(job: ShownJob) -> str:

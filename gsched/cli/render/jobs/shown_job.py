@@ -141,6 +141,12 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
         return ended.usage if ended is not None else self.view.usage or Usage()
 
     @property
+    def used_s(self) -> float | None:
+        """Seconds in which it has used what `usage` says: up to its end, or to the last look at it."""
+        end, begin = self.ended_at or self.usage.sampled_at, self.view.dispatched_at
+        return None if end is None or begin is None else max(0.0, end - begin)
+
+    @property
     def gpu_use(self) -> JobGpuUse:
         """What it has made of all its GPUs together."""
         return of_job(self.usage.gpus, self.gpu_count)
