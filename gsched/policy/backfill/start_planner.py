@@ -52,7 +52,8 @@ _LASTING = frozenset(
 )
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_DETOURS = 8
-"""So often other hosts are tried, in place of those that an advance reservation keeps when the job has run a while."""
+"""So often other hosts are tried, in place of those that an advance reservation keeps, or planned jobs need, when the
+job has run a while."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
 
@@ -133,14 +134,16 @@ class Planner:
         """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and
         its queue is open until then.
         """
-        future = self._future
         if self._hours.closes(booking.bucket.queue) <= booking.start < math.inf:
             return False
-        for part in booking.allocation.parts:
-            planned = [*future.booked(part.host), booking]
-            if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
-                return False
+        if not all(self._fits_on(part.host, booking) for part in booking.allocation.parts):
+            return False
         return not self._barred(booking) and self._ahead.fits(booking)
+
+    def _fits_on(self, host: str, booking: Booking) -> bool:
+        """Whether the planned job fits on one of its hosts beside whatever else is planned there."""
+        planned = [*self._future.booked(host), booking]
+        return isinstance(self._future.settle(host, [*self._staying(host, planned), *planned]), list)
 
     def _barred(self, booking: Booking) -> set[str]:
         """Hosts of the planned job where it would take what an advance reservation keeps."""
@@ -166,9 +169,11 @@ class Planner:
 
     def _is_allowed(self, booking: Booking) -> bool:
         """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
-        queue = self._snapshot.queues.get(booking.bucket.queue)
-        backfills = queue is not None and queue.backfill
-        return self.fits(booking) and (backfills or self.fits(replace(booking, end=math.inf)))
+        return self.fits(booking) and (self._backfills(booking.bucket) or self.fits(replace(booking, end=math.inf)))
+
+    def _backfills(self, bucket: Bucket) -> bool:
+        queue = self._snapshot.queues.get(bucket.queue)
+        return queue is not None and queue.backfill
 
     # -- keeping a plan -------------------------------------------------------------------------------------------
 
@@ -230,11 +235,16 @@ class Planner:
             booking = self.booking(job_id, bucket, found, at)
             if self._is_allowed(booking):
                 return booking
-            barred = self._barred(booking)
-            hosts = [host for host in hosts if host not in barred]
-            if not barred or not hosts:
+            unfit = self._barred(booking) or (self._crowded(booking) if len(hosts) > 1 else ())
+            hosts = [host for host in hosts if host not in unfit]
+            if not unfit or not hosts:
                 break
         return None
+
+    def _crowded(self, booking: Booking) -> set[str]:
+        """Hosts of the planned job where those that are planned for later would not fit beside it."""
+        asked = booking if self._backfills(booking.bucket) else replace(booking, end=math.inf)
+        return {part.host for part in asked.allocation.parts if not self._fits_on(part.host, asked)}
 
     def elsewhere(self, planned: Booking, demand: Demand) -> Booking | None:
         """The job at the same time on other hosts; None if it cannot be. It must not be booked."""
@@ -359,7 +369,9 @@ class Planner:
         before: float,
         limits: Floats | None,
     ) -> Booking | None:
-        """The first time found at which the job fits: steps that double, then halves between the last two."""
+        """The first time found at which the job fits: one after the other where there are few, else in steps that
+        double, then halves between the last two.
+        """
         assert self._known is not None
         early: list[float] = []
         if self._snapshot.ledger.giving_back():
@@ -372,6 +384,7 @@ class Planner:
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = self._by_start(ends[ends < before].tolist(), before)
         found: Booking | None = None
+        is_few = len(times) <= MOST_TRIALS
         low, step, at = -1, 1, 0
         trials = 0
         while at < len(times) and trials < MOST_TRIALS:
@@ -382,7 +395,7 @@ class Planner:
             low = at
             if at == len(times) - 1:
                 return None
-            at, step = min(at + step, len(times) - 1), step * 2
+            at, step = min(at + step, len(times) - 1), 1 if is_few else step * 2
         while found is not None and at - low > 1 and trials < 2 * MOST_TRIALS:
             trials += 1
             middle = (low + at) // 2
