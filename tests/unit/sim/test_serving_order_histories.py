@@ -27,7 +27,7 @@ from tests.support.serving_order.serving_oracle import judge
 from tests.support.serving_order.serving_verdict import Verdict
 from tests.support.serving_order.simulated_history import past_of
 
-HISTORIES, FORETOLD, NIGHTS = 200, 40, 10_000
+HISTORIES, FORETOLD, CONSERVATIVE, NIGHTS = 200, 40, 40, 10_000
 AUDIT_EVERY = 200
 """Decisions."""
 SLOTS, GPUS = 512, 4
@@ -132,6 +132,7 @@ class History:
     def _past_queue(self, queue: Queue) -> PastQueue:
         return PastQueue(
             priority=queue.priority,
+            reserved=queue.reserved_jobs,
             backfill=queue.backfill,
             plan_delay=0.0 if self.strict or not self.learns else queue.max_plan_delay,
             shares=USERS if queue.fairshare is not None else None,
@@ -162,6 +163,17 @@ class Foretold(History):
         job = super()._job()
         gpus = self.chance.choice((1, 1, 1, 1, 2, 4))
         return replace(job, gpus=gpus, user=self.chance.choice(self.few))
+
+
+class Conservative(History):
+    """One whose queues reserve for more jobs than the first."""
+
+    def __init__(self, seed: int) -> None:
+        self.reserved = random.Random(seed).choice((2, 3))
+        super().__init__(seed)
+
+    def _queue(self, name: str, priority: int, shares: tuple[Share, ...]) -> Queue:
+        return structs.replace(super()._queue(name, priority, shares), reserved_jobs=self.reserved)
 
 
 def host_names(count: int) -> list[str]:
@@ -205,3 +217,12 @@ def test_such_histories_have_starts_that_others_put_off() -> None:
 @pytest.mark.nightly
 def test_nor_in_thousands_of_histories_where_it_does() -> None:
     assert_in_order(range(FORETOLD, FORETOLD + NIGHTS), Foretold)
+
+
+def test_nor_where_queues_reserve_for_several_jobs() -> None:
+    assert_in_order(range(CONSERVATIVE), Conservative)
+
+
+@pytest.mark.nightly
+def test_nor_in_thousands_of_histories_where_they_do() -> None:
+    assert_in_order(range(CONSERVATIVE, CONSERVATIVE + NIGHTS), Conservative)
