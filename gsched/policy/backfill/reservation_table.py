@@ -46,6 +46,8 @@ class ReservationTable:
         self._trial = trial
         self.reserved_starts: dict[int, ReservedStart] = {}
         """Job id -> its plan, of this cycle."""
+        self._told: set[int] = set()
+        """Jobs of which this cycle says why nothing is reserved for them."""
         self._before: dict[QueueClass, list[tuple[int, ReservedStart]]] = {}
         """What the cycle before planned for jobs of a class, as long as no job has taken it: see `_place`."""
         self._displaced: set[int] = set()
@@ -153,8 +155,10 @@ class ReservationTable:
 
     def confirm(self, job_id: int, reserved: ReservedStart) -> None:
         """This is the plan of this cycle; where nothing is reserved only so many are told why."""
-        if reserved.allocation is None and len(self.reserved_starts) >= MOST_TOLD:
-            return
+        if reserved.allocation is None:
+            if len(self._told) >= MOST_TOLD:
+                return
+            self._told.add(job_id)
         self.reserved_starts[job_id] = reserved
 
     def rest(self) -> dict[int, ReservedStart]:

@@ -9,6 +9,7 @@ from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, kind
 
 from gsched.base.coded_text import sentence
 from gsched.model.queues.queue import Queue
+from gsched.policy.backfill.reservation_table import MOST_TOLD
 from gsched.policy.backfill.reservations import MOST_SEARCHES, Reservations
 
 ONE = Ask()
@@ -165,6 +166,19 @@ def test_never_is_said_with_the_reason() -> None:
     later = cluster.cycle(1.0)
     assert sentence(later.planned[head].text) == sentence(plan.text)
     assert later.calls == 1  # the placing; the search is not paid again
+
+
+def test_never_is_said_however_many_are_planned_and_not_sought_again() -> None:
+    cluster = Cluster(queues=(Queue(name="q", backfill=True, reserved_jobs=MOST_TOLD + 1),))
+    cluster.run(kind(Ask(8)), ends_at=300.0)
+    for number in range(MOST_TOLD):
+        cluster.wait(kind(BIG, run_s=10.0 + number))
+    never = cluster.wait(kind(Ask(9)))
+    for now in range(5):  # only so many are looked at in one
+        cluster.cycle(float(now))
+    assert sum(bool(each.hosts) for each in cluster.planned.values()) == MOST_TOLD
+    assert sentence(cluster.planned[never].text).startswith("never: Not enough job slot(s)")
+    assert cluster.cycle(10.0).planned[never] == cluster.planned[never]
 
 
 def test_never_is_looked_at_again_as_soon_as_another_host_is_open() -> None:
