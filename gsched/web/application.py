@@ -28,6 +28,7 @@ from gsched.web.pages.job_page import job_page
 from gsched.web.pages.jobs_page import jobs_page
 from gsched.web.pages.live_stream import live_stream
 from gsched.web.pages.login_pages import LoginPages
+from gsched.web.pages.new_job import job_line, new_job, submit_job
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
 
 Deed = Callable[[WebContext, Request, Fields], Response]
@@ -41,7 +42,9 @@ READ: dict[str, WebPage] = {
     "/jobs/{job}/output": job_output,
     "/jobs/{job}/output/{stream}": download,
 }
-WRITTEN: dict[str, Deed] = {"/deeds": do_deed}
+WRITTEN: dict[str, Deed] = {"/deeds": do_deed, "/new": submit_job}
+BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line}
+"""Pages that change nothing, and are of no use where nothing can be changed."""
 
 
 def new_application(
@@ -58,6 +61,7 @@ def new_application(
     if not context.is_read_only:
         routes += [
             Route("/leave", _leaving(context, login), methods=["POST"]),
+            *(Route(path, _reading(context, page), methods=["GET"]) for path, page in BEFORE_WRITING.items()),
             *(Route(path, _writing(context, deed), methods=["POST"]) for path, deed in WRITTEN.items()),
         ]
     inner = Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers={404: _nothing, 405: _nothing})

@@ -82,6 +82,8 @@ def run(options: WebOptions, say: TellUser) -> int:
 def new_context(client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions) -> WebContext:
     """What pages have at hand."""
     assets, zone = AssetFiles(), zone_of(os.environ)
+    umask = os.umask(0o077)
+    os.umask(umask)
     return WebContext(
         client=client,
         mirror=mirror,
@@ -89,6 +91,7 @@ def new_context(client: Client, mirror: ClusterMirror, hub: ChangeHub, options: 
         assets=assets,
         me=user_name(os.getuid()),
         conf_dir=options.conf_dir,
+        umask=umask,
         zone=zone,
         is_read_only=options.is_read_only,
         templates=new_templates(assets, zone),

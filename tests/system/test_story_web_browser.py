@@ -80,12 +80,32 @@ def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser
     window.until(lambda: "loss = 0.3" in window.text("#stdout"), "its output is not shown")
     window.until(lambda: window.run("return document.querySelectorAll('#curves canvas').length") >= 4, "no charts")
     assert "gpu01:0 87 – 87" in window.run("return document.querySelector('#curves [role=img]').ariaLabel")
+    window.until(lambda: window.run("return document.querySelectorAll('#plots canvas').length") >= 1, "no plot")
+    assert "loss 0.1 – " in window.run("return document.querySelector('#plots [role=img]').ariaLabel")
     keep(window, "job")
     window.run("window.confirm = () => true")
     window.click("button[value=kill]")
     cluster.wait(job)
     window.until(lambda: "TERM_OWNER" in window.text("#job-head"), "its end is not shown by itself")
     assert window.run("return document.querySelector('img')") is None
+
+
+def test_a_new_job_from_the_form(cluster: Cluster, web: WebProcess, window: Browser) -> None:
+    window.open(f"{web.place}/new")
+    window.type("textarea[name=command]", "echo 'begun; here'; sleep 3000")
+    window.type("input[name=name]", "from-the-page")
+    window.type("input[name=gpus]", "two")
+    window.until(lambda: "two" in window.text("#problem"), "what is wrong is not said while it is typed")
+    window.run("document.querySelector('input[name=gpus]').value = ''")
+    window.type("input[name=gpus]", "2")
+    line = "gsub -J from-the-page -gpu num=2"
+    window.until(lambda: window.text("#line").startswith(line), "the line is not shown")
+    window.until(lambda: window.text("#problem") == "", "it is still said to be wrong")
+    keep(window, "new-job")
+    window.click("#new-job button.first")
+    window.until(lambda: "is submitted" in window.text(".notice.good"), "the job's page is not shown")
+    window.until(lambda: "begun; here" in window.text("#stdout"), "its output is not shown")
+    cluster.end_jobs()
 
 
 def test_keys_are_enough(cluster: Cluster, web: WebProcess, window: Browser) -> None:

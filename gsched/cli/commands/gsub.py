@@ -48,7 +48,7 @@ _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 
 def main(call: Call) -> int:
     """Run `gsub`."""
-    asked = _read(call, call.argv[1:], lambda: _typed(call))
+    asked = read_words(call, call.argv[1:], lambda: _typed(call))
     if asked.wants_help:
         call.write(BSUB.help(program(call)))
         return 0
@@ -62,7 +62,7 @@ def main(call: Call) -> int:
             )
         if asked.is_interactive and not asked.from_stdin:
             call.take_over()
-        submission = _submission(call, asked)
+        submission = submission_of(call, asked)
         spec = submission.spec
         job = _submit(session, asked, submission, call.token or new_token())
         _announce(call, job, spec)
@@ -75,7 +75,8 @@ def main(call: Call) -> int:
         return wait(call, session, job.job_id).to_its_end()
 
 
-def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> ParsedSubmission:
+def read_words(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> ParsedSubmission:
+    """What a command line with these words asks for. Raises BadRequest."""
     return read_submission(
         words,
         read_stdin=read_stdin,
@@ -106,17 +107,17 @@ def _is_program(call: Call, word: str) -> bool:
 
 def _packed(call: Call, words: Sequence[str]) -> view.Submission:
     """A line of a file of submissions."""
-    asked = _read(call, words, lambda: b"")
+    asked = read_words(call, words, lambda: b"")
     if asked.wait or asked.is_interactive or asked.pack or asked.wants_help or asked.wants_version:
         raise BadRequest(rejected("options -I, -K, -pack, -h and -V cannot stand in a file of submissions"))
-    return _submission(call, asked)
+    return submission_of(call, asked)
 
 
 def _packed_line(call: Call, job: Submitted, submission: view.Submission) -> None:
     _announce(call, job, submission.spec)
 
 
-def _submission(call: Call, asked: ParsedSubmission) -> view.Submission:
+def submission_of(call: Call, asked: ParsedSubmission) -> view.Submission:
     """What the master is sent: with what only the caller's side knows."""
     spec, warnings = asked.spec, asked.spec.warnings
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req

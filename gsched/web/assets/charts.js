@@ -1,14 +1,61 @@
-// Draws what GPUs of a job did over time, one chart for each quantity, a line for each GPU.
+// Draws what GPUs of a job did over time, one chart for each quantity, a line for each GPU. `gschedChart` is for others
+// who draw: a figure with a title, named lines over an axis of times or of numbers, and a summary for who cannot see it.
 "use strict";
+const gschedChart = (() => {
+  const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
+  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (time, step) => {
+    const at = new Date(time * 1000), hours = two(at.getHours()) + ":" + two(at.getMinutes());
+    if (step >= 43200) return two(at.getMonth() + 1) + "-" + two(at.getDate());
+    return step < 60 ? hours + ":" + two(at.getSeconds()) : hours;
+  };
+  const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(4))));
+
+  const options = (names, { width, range, isTime, axis }) => ({
+    width, height: 170,
+    cursor: { y: false, drag: { x: true, y: false } },
+    legend: { show: names.length <= 8, live: width > 400 },
+    scales: { x: { time: isTime }, y: range ? { range } : {} },
+    axes: [
+      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 30, space: 70,
+        ...(isTime ? { values: (plot, splits, number, space, step) => splits.map((time) => clock(time, step)) } : {}) },
+      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 60 },
+    ],
+    series: [{ label: axis, value: (plot, at) => (at === null ? "–" : isTime ? clock(at, 1) : shown(at)) }, ...names.map((label, index) => ({
+      label, value: (plot, value) => shown(value), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: false,
+      dash: DASHES[Math.floor(index / COLOURS.length) % DASHES.length], points: { show: false },
+    }))],
+  });
+
+  const summary = (names, data) => names.map((name, index) => {
+    const known = data[index + 1].filter((value) => value !== null);
+    const least = known.reduce((a, b) => Math.min(a, b), Infinity), most = known.reduce((a, b) => Math.max(a, b), -Infinity);
+    return known.length ? name + " " + shown(least) + " – " + shown(most) : name;
+  }).join(", ");
+
+  // `known` is what an earlier call has returned for the same place, or nothing: it is brought up to date if it can be.
+  return (place, title, names, data, wanted, known) => {
+    if (known && known.names.join() === names.join() && known.width === wanted.width) {
+      known.plot.setData(data);
+      known.chart.setAttribute("aria-label", title + ": " + summary(names, data));
+      return known;
+    }
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption"), chart = document.createElement("div");
+    caption.textContent = title;
+    chart.setAttribute("role", "img");
+    chart.setAttribute("aria-label", title + ": " + summary(names, data));
+    figure.append(caption, chart);
+    if (known) { known.plot.destroy(); known.figure.replaceWith(figure); } else place.append(figure);
+    return { names, width: wanted.width, figure, chart, plot: new uPlot(options(names, wanted), data, chart) };
+  };
+})();
 (() => {
   const place = document.getElementById("curves");
   if (!place) return;
   const QUANTITIES = [["sm", 0, 100], ["traffic", 0, 100], ["mem", 0, null], ["power", 0, null], ["temperature", 0, null]];
-  const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
-  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
   const drawn = new Map();
-
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   // All GPUs share one axis of times; where one has no value there is none.
   const table = (gpus, name) => {
@@ -21,30 +68,6 @@
     return { names: having.map((gpu) => gpu.name), data: [times, ...rows] };
   };
 
-  const two = (number) => String(number).padStart(2, "0");
-  const clock = (time, step) => {
-    const at = new Date(time * 1000), hours = two(at.getHours()) + ":" + two(at.getMinutes());
-    if (step >= 43200) return two(at.getMonth() + 1) + "-" + two(at.getDate());
-    return step < 60 ? hours + ":" + two(at.getSeconds()) : hours;
-  };
-
-  const options = (name, low, high, names, width) => ({
-    width, height: 170,
-    cursor: { y: false, drag: { x: true, y: false } },
-    legend: { show: names.length <= 8, live: width > 400 },
-    scales: { y: { range: (plot, least, most) => [low, high === null ? Math.max(1, most * 1.1) : high] } },
-    axes: [
-      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 30, space: 70,
-        values: (plot, splits, axis, space, step) => splits.map((time) => clock(time, step)) },
-      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 56 },
-    ],
-    series: [{ label: place.dataset.time, value: (plot, time) => (time === null ? "–" : clock(time, 1)) }, ...names.map((label, index) => ({
-      label, value: (plot, value) => (value === null ? "–" : String(Math.round(value * 10) / 10)), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: false,
-      dash: DASHES[Math.floor(index / COLOURS.length) % DASHES.length],
-      points: { show: false },
-    }))],
-  });
-
   const draw = (gpus) => {
     const width = Math.max(220, (place.clientWidth - 16) / (place.clientWidth > 760 ? 2 : 1) - 16);
     let count = 0;
@@ -52,16 +75,9 @@
       const { names, data } = table(gpus, name);
       if (!names.length || data[0].length < 2) continue;
       count += 1;
-      const known = drawn.get(name);
-      if (known && known.names.join() === names.join() && known.width === width) { known.plot.setData(data); continue; }
-      if (known) { known.plot.destroy(); known.figure.remove(); }
-      const figure = document.createElement("figure"), title = document.createElement("figcaption"), chart = document.createElement("div");
-      title.textContent = place.dataset[name] || name;
-      chart.setAttribute("role", "img");
-      chart.setAttribute("aria-label", title.textContent + ": " + summary(names, data));
-      figure.append(title, chart);
-      place.append(figure);
-      drawn.set(name, { names, width, figure, plot: new uPlot(options(name, low, high, names, width), data, chart) });
+      const range = (plot, least, most) => [low, high === null ? Math.max(1, most * 1.1) : high];
+      const wanted = { width, range, isTime: true, axis: place.dataset.time };
+      drawn.set(name, gschedChart(place, place.dataset[name] || name, names, data, wanted, drawn.get(name)));
     }
     if (!count && !place.childElementCount) {
       const none = document.createElement("p");
@@ -70,11 +86,6 @@
       place.append(none);
     } else if (count && place.firstElementChild.tagName === "P") place.firstElementChild.remove();
   };
-
-  const summary = (names, data) => names.map((name, index) => {
-    const known = data[index + 1].filter((value) => value !== null);
-    return known.length ? name + " " + Math.round(Math.min(...known)) + " – " + Math.round(Math.max(...known)) : name;
-  }).join(", ");
 
   const load = async () => {
     try {

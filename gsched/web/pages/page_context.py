@@ -51,6 +51,8 @@ class WebContext:
     assets: AssetFiles
     me: str
     conf_dir: str
+    umask: int
+    """Of this process: only all threads together could ask for it later."""
     zone: tzinfo
     is_read_only: bool
     templates: jinja2.Environment

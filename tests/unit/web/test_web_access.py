@@ -143,6 +143,7 @@ def test_read_only_pages_have_no_way_to_write(new_pages: Callable[..., Pages], m
     master.views = [JobView(job_id=1, spec=spec(), state="RUN", submitted_at=1.0)]
     pages = new_pages(read_only=True).entered()
     for path in ("/", "/jobs?whose=all", "/jobs/1"):
+        assert pages.get("/new").status == 404
         answer = pages.get(path)
         assert answer.status == 200 and 'method="post"' not in answer.text and "csrf" not in answer.text
     session = pages.sessions.find(pages.cookie)
