@@ -21,6 +21,7 @@ from gsched.web.access.form_reading import Fields, read_form
 from gsched.web.access.gate import Gate
 from gsched.web.access.sessions import WebSessions
 from gsched.web.pages.cluster_page import cluster_page
+from gsched.web.pages.gpu_page import gpu_curves, gpu_page
 from gsched.web.pages.job_curves import job_curves
 from gsched.web.pages.job_deeds import do_deed
 from gsched.web.pages.job_output import download, job_output
@@ -30,6 +31,7 @@ from gsched.web.pages.live_stream import live_stream
 from gsched.web.pages.login_pages import LoginPages
 from gsched.web.pages.new_job import job_line, new_job, submit_job
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
+from gsched.web.pages.queues_page import queues_page
 
 Deed = Callable[[WebContext, Request, Fields], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -41,6 +43,9 @@ READ: dict[str, WebPage] = {
     "/jobs/{job}/curves": job_curves,
     "/jobs/{job}/output": job_output,
     "/jobs/{job}/output/{stream}": download,
+    "/gpus/{uuid}": gpu_page,
+    "/gpus/{uuid}/curves": gpu_curves,
+    "/queues": queues_page,
 }
 WRITTEN: dict[str, Deed] = {"/deeds": do_deed, "/new": submit_job}
 BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line}

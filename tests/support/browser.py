@@ -99,8 +99,8 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[Browser]:
-    """A browser with nothing in it."""
+def browser(language: str = "en") -> Iterator[Browser]:
+    """A browser with nothing in it, whose user reads that language."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -109,7 +109,7 @@ def browser() -> Iterator[Browser]:
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
             try:
                 _wait_for(f"http://127.0.0.1:{port}/status")
-                options = {"args": [*ARGUMENTS, f"--user-data-dir={folder}"]}
+                options = {"args": [*ARGUMENTS, f"--accept-lang={language}", f"--user-data-dir={folder}"]}
                 wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
                 made = _ask("POST", f"http://127.0.0.1:{port}/session", {"capabilities": {"alwaysMatch": wanted}})
                 session = f"http://127.0.0.1:{port}/session/{made['sessionId']}"

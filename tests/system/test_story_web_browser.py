@@ -70,7 +70,9 @@ def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser
     script = "for i in $(seq 400); do echo iteration $i, loss = 0.$i; sleep 0.2; done; sleep 3000"
     job = cluster.submit("-J", "<img src=x onerror=alert(1)>", "-m", "gpu01", "-R", "rusage[ngpus_excl_p=4]", script)
     cluster.starts(job)
-    window.until(lambda: str(job) in window.text(".tile.mine a"), "the tiles are not brought up to date by themselves")
+    window.until(
+        lambda: str(job) in window.text(".tile.mine .word a"), "the tiles are not brought up to date by themselves"
+    )
     assert window.text("#liveness") == "kept up to date"
     keep(window, "cluster")
     window.open(f"{web.place}/jobs")
@@ -124,6 +126,28 @@ def test_keys_are_enough(cluster: Cluster, web: WebProcess, window: Browser) -> 
     window.press(ENTER)
     cluster.becomes(job, "RUN")
     cluster.run("gkill", str(job))
+
+
+def test_pages_fit_in_korean_too(cluster: Cluster, web: WebProcess) -> None:
+    job = cluster.submit("-J", "train", "-m", "gpu02", "-R", "rusage[ngpus_excl_p=2]", "sleep", "3000")
+    cluster.starts(job)
+    with browser("ko") as window:
+        address = web.address()
+        window.open(web.place + address)
+        window.until(lambda: "내 작업" in window.text(".tile.mine"), "the tiles are not in Korean")
+        keep(window, "cluster-ko")
+        gpu = window.run("return document.querySelector('.tile.mine b a').getAttribute('href')")
+        for name, path in (
+            ("job-ko", f"/jobs/{job}"),
+            ("queues-ko", "/queues"),
+            ("gpu-ko", gpu),
+            ("new-job-ko", "/new"),
+        ):
+            window.open(web.place + path)
+            assert "로그아웃" in window.text()
+            keep(window, name)
+        assert window.logged() == []
+    cluster.end_jobs()
 
 
 def test_an_open_page_goes_on_when_the_master_is_back(cluster: Cluster, web: WebProcess, window: Browser) -> None:

@@ -14,7 +14,7 @@ const gschedChart = (() => {
   const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(4))));
 
   const options = (names, { width, range, isTime, axis }) => ({
-    width, height: 170,
+    width, height: 170, padding: [10, 26, 0, 0],
     cursor: { y: false, drag: { x: true, y: false } },
     legend: { show: names.length <= 8, live: width > 400 },
     scales: { x: { time: isTime }, y: range ? { range } : {} },

@@ -89,6 +89,11 @@ class ClusterMirror:
         """One job, as it was told last."""
         return self._rows.get(job_id)
 
+    def user_of(self, job_id: int) -> str:
+        """Whose job it is; empty where that is not known."""
+        row = self._rows.get(job_id)
+        return row.user if row is not None else ""
+
     def start(self) -> None:
         """Fill it, then keep it up in the background. Raises GschedError when the master does not answer."""
         with self._connect() as client:

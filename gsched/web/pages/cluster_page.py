@@ -88,16 +88,10 @@ def _table(context: WebContext, request: Request, text: str, page: int, lines: S
 
 def host_lines(context: WebContext, hosts: Sequence[HostView]) -> list[HostLine]:
     """The hosts with their GPUs, in the order of the configuration."""
-    mirror = context.mirror
-
-    def user_of(job_id: int) -> str:
-        row = mirror.row(job_id)
-        return row.user if row is not None else ""
-
     return [
         HostLine(
             view=host,
-            tiles=tuple(tiles_of(host, context.me, user_of)),
+            tiles=tuple(tiles_of(host, context.me, context.mirror.user_of)),
             notes=tuple(map(sentence, host.notes[:MOST_NOTES])),
         )
         for host in hosts

@@ -60,9 +60,14 @@ def _live(context: WebContext, view: JobView) -> Iterator[dict[str, Any]]:
     held = [(part.host, gpu) for part in view.allocation.hosts for gpu in part.gpus] if view.allocation else []
     since = view.dispatched_at or view.submitted_at
     for host, gpu in held[:MOST_GPUS]:
-        samples = [(sample.at, sample.values) for sample in context.mirror.samples.of(gpu.board, since)]
-        if samples:
-            yield {"name": f"{host}:{gpu.index}", **_columns(samples)}
+        if (found := sampled(context, f"{host}:{gpu.index}", gpu.board, since)) is not None:
+            yield found
+
+
+def sampled(context: WebContext, name: str, uuid: str, since: float) -> dict[str, Any] | None:
+    """What a GPU was seen to do since then (UTC seconds); None when it was not looked at."""
+    samples = [(sample.at, sample.values) for sample in context.mirror.samples.of(uuid, since)]
+    return {"name": name, **_columns(samples)} if samples else None
 
 
 def _columns(points: list[tuple[float, dict[str, float]]]) -> dict[str, Any]:

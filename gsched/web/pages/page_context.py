@@ -20,6 +20,7 @@ from starlette.responses import Response
 from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.errors import Unavailable as MasterAway
+from gsched.base.ids import show_job
 from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.mirror.cluster_mirror import ClusterMirror
 from gsched.web.pages.asset_files import AssetFiles
@@ -57,6 +58,8 @@ class WebContext:
     is_read_only: bool
     templates: jinja2.Environment
     parts: PartCache = field(default_factory=PartCache)
+    slow_parts: PartCache = field(default_factory=PartCache)
+    """Those for which the history is read: others do not wait for them."""
 
 
 def new_templates(assets: AssetFiles, zone: tzinfo) -> jinja2.Environment:
@@ -75,6 +78,7 @@ def new_templates(assets: AssetFiles, zone: tzinfo) -> jinja2.Environment:
         address=address,
         job_path=job_path,
         job_word=job_word,
+        job_label=show_job,
         stamp=lambda at: datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S"),
         clock=lambda at: datetime.fromtimestamp(at, zone).strftime("%H:%M:%S"),
         iso=lambda at: datetime.fromtimestamp(at, zone).isoformat(timespec="seconds"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.web.texts.english import ENGLISH
+from gsched.web.texts.korean import KOREAN
 
-LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
+LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}
 """What a language lacks is said in English."""
 
 

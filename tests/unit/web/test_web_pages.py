@@ -14,10 +14,13 @@ from served_pages import Pages
 from gsched.base.coded_text import coded
 from gsched.model import event as events
 from gsched.model.gpus.gpu_closure import GpuClosure
-from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess
+from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuXid
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.views.view import GpuView, HostView, JobView, OutputChunk, QueueView
+from gsched.model.views.catalogue import Account, UserLimitView
+from gsched.model.views.gpu_sums import GpuSums
+from gsched.model.views.room_view import LimitView
+from gsched.model.views.view import GpuView, HostView, JobView, OutputChunk, QueueView, ShareView
 from gsched.web.mirror.job_rows import MirroredJob
 from gsched.web.shown.job_list import PER_PAGE, ListQuery, page_of, read_query
 from gsched.wire.identity.caller_identity import user_name
@@ -43,7 +46,7 @@ def gpu(index: int, **changes: object) -> Gpu:
 
 def tile(text: str, index: int) -> str:
     """The tile of that GPU as it stands in the page."""
-    found = re.search(rf'<li class="(tile [^"]*)"[^>]*>\s*<div><b>{index}</b>.*?</li>', text, re.DOTALL)
+    found = re.search(rf'<li class="(tile [^"]*)"[^>]*>\s*<div><b><a [^>]*>{index}</a></b>.*?</li>', text, re.DOTALL)
     assert found is not None
     return found[0]
 
@@ -240,3 +243,33 @@ def test_the_hosts_are_paged_and_found_by_name(master: FakeMaster, new_pages: Ne
     ):
         names = re.findall(r'class="name">(gpu\d+)<', pages.get(f"/{words}").text)
         assert (names[0], len(names)) == (first, count)
+
+
+def test_the_page_of_a_gpu(master: FakeMaster, new_pages: NewPages) -> None:
+    processes = (GpuProcess(pid=77, user="bob", name="evil<b>"), GpuProcess(pid=78, job="1.1", used_mib=512))
+    device = gpu(3, model="H100", processes=processes, process_count=2, xids=(GpuXid(number=79),), ecc_errors=2)
+    master.host_views = [HostView(name="h", status="ok", gpus=(GpuView(gpu=device, holders=("1.1",)),))]
+    master.views = [job(1, spec=spec(user="ann"))]
+    ended = job(5, "DONE", allocation=allocation(3, host="h"), finished_at=9.0)
+    master.accounts = [
+        Account(job_id=5, user="ann", queue="q", state="DONE", submitted_at=1.0, finished_at=9.0, job=ended),
+        Account(job_id=6, user="ann", queue="q", state="DONE", submitted_at=1.0, finished_at=9.0, job=job(6, "DONE")),
+    ]
+    pages = new_pages().entered()
+    text = pages.get("/gpus/GPU-3").text
+    assert "GPU 3 of h" in text and "79" in text and "evil&lt;b&gt;" in text and "foreign" in text and "bob" in text
+    assert 'href="/jobs/1"' in text and 'href="/jobs/5"' in text and 'href="/jobs/6"' not in text
+    assert json.loads(pages.get("/gpus/GPU-3/curves").text)["gpus"][0]["name"] == "h:3"
+    assert pages.get("/gpus/x").status == 404 and pages.get("/gpus/%3Cb%3E/curves").status == 404
+
+
+def test_the_page_of_queues_and_users(master: FakeMaster, new_pages: NewPages) -> None:
+    share = ShareView(path="fair/", name="ann<", shares=3, priority=0.5, started=1)
+    master.queue_views = [QueueView(name="fair", priority=1, job_limit=7, shares=(share,), description="for <all>")]
+    master.user_views = [UserLimitView(name="ann", run=4, gpus={"ngpus_excl_p": 2.0}), UserLimitView(name="staff/")]
+    master.limit_views = [LimitView(name="few", user="ann", resource="ngpus", used=1, allowed=2)]
+    master.gpu_sums = [GpuSums(0, "ann", jobs=3, held_s=7200.0, seen_s=7200.0, busy_s=1800.0)]
+    text = new_pages().entered().get("/queues").text
+    for told in ("fair", "for &lt;all&gt;", "ann&lt;", "few", "2.0 h", "25 %", ">7<"):
+        assert told in text, told
+    assert "staff/" not in text

@@ -1,0 +1,71 @@
+"""Texts of pages: every key that a template uses is there, in each language, with the same blanks."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from served_pages import Pages
+
+import gsched.web
+from gsched.web.pages.job_deeds import ACTIONS
+from gsched.web.shown.gpu_tiles import TileKind
+from gsched.web.shown.job_list import GROUPS
+from gsched.web.texts.catalogue import LANGUAGES, words_for
+from gsched.web.texts.english import ENGLISH
+from gsched.web.texts.korean import KOREAN
+
+TEMPLATES = Path(gsched.web.__file__).parent / "templates"
+
+
+def blanks(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_the_languages_say_the_same() -> None:
+    for texts in LANGUAGES.values():
+        assert texts.keys() == ENGLISH.keys()
+        assert {key for key in ENGLISH if blanks(texts[key]) != blanks(ENGLISH[key])} <= {"refused.done.one"}
+    assert not [key for key, text in KOREAN.items() if text == ENGLISH[key] and len(text) > 4 and "{" not in text]
+
+
+def test_templates_use_all_texts_and_no_others() -> None:
+    source = "".join(path.read_text() for path in sorted(TEMPLATES.glob("*.html")))
+    used = set(re.findall(r"""\bt\(["']([\w.]+)["'](?! ~)""", source))
+    used |= {
+        key
+        for pair in re.findall(r"""["'](job\.\w+|gpu\.\w+)["'] if \w+[^"']* else ["']([\w.]+)["']""", source)
+        for key in pair
+    }
+    used |= {f"gpu.kind.{kind}" for kind in TileKind} | {f"jobs.group.{group}" for group in GROUPS}
+    used |= {f"{what}.{action.partition('_')[0]}" for action in ACTIONS for what in ("deed", "said")} | {
+        "said.submitted"
+    }
+    assert used <= ENGLISH.keys()
+    assert {key for key in ENGLISH if key not in used and not key.endswith(".one")} == set()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("", "en"),
+        ("ko-KR,ko;q=0.9,en;q=0.8", "ko"),
+        ("de, ko", "ko"),
+        ("en-US,ko", "en"),
+        ("x" * 5000, "en"),
+        (",;", "en"),
+    ],
+)
+def test_the_browser_says_which_language(accepted: str, language: str) -> None:
+    assert words_for(accepted).language == language
+
+
+def test_pages_are_in_the_readers_language(new_pages: Callable[..., Pages]) -> None:
+    pages = new_pages().entered()
+    for path in ("/", "/jobs", "/new", "/queues"):
+        text = pages.get(path, **{"accept-language": "ko"}).text
+        assert '<html lang="ko">' in text and "로그아웃" in text and "Log out" not in text
+    assert "Log out" in pages.get("/", **{"accept-language": "en"}).text
