@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gsched.base.errors import GschedError
+from gsched.base.errors import GschedError, Internal
 from gsched.web.access.form_reading import Fields, read_form
 from gsched.web.access.gate import Gate
 from gsched.web.access.sessions import WebSessions
@@ -69,7 +69,12 @@ def new_application(
             *(Route(path, _reading(context, page), methods=["GET"]) for path, page in BEFORE_WRITING.items()),
             *(Route(path, _writing(context, deed), methods=["POST"]) for path, deed in WRITTEN.items()),
         ]
-    inner = Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers={404: _nothing, 405: _nothing})
+    handlers: dict[int | type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+        404: _nothing,
+        405: _nothing,
+        500: _fault(context),
+    }
+    inner = Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers=handlers)
     return Gate(
         inner,
         sessions,
@@ -125,6 +130,15 @@ def _live(context: WebContext) -> Endpoint:
         return await live_stream(context, request)
 
     return endpoint
+
+
+def _fault(context: WebContext) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """What is wrong stands on the standard error of this process, not on a page."""
+
+    async def handle(request: Request, _: Exception) -> Response:
+        return await run_in_threadpool(show_error, context, request, Internal("internal error of gsched web"))
+
+    return handle
 
 
 async def _nothing(request: Request, error: Exception) -> Response:

@@ -100,6 +100,11 @@ class ListLine(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.counts.get(state.value, 0) for state in FINISHED)
 
     @property
+    def running(self) -> int:
+        """Those of them that are RUN."""
+        return self.counts.get(JobState.RUN.value, 0)
+
+    @property
     def failed(self) -> int:
         """Those of them that are EXIT."""
         return self.counts.get(JobState.EXIT.value, 0)

@@ -15,7 +15,7 @@ from gsched.base.coded_text import coded
 from gsched.model import event as events
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuXid
-from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.job import FINISHED, AttemptResult, JobState
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.catalogue import Account, UserLimitView
 from gsched.model.views.gpu_sums import GpuSums
@@ -273,3 +273,21 @@ def test_the_page_of_queues_and_users(master: FakeMaster, new_pages: NewPages) -
     for told in ("fair", "for &lt;all&gt;", "ann&lt;", "few", "2.0 h", "25 %", ">7<"):
         assert told in text, told
     assert "staff/" not in text
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_every_state_can_be_shown(master: FakeMaster, new_pages: NewPages, state: JobState) -> None:
+    ends = {"finished_at": 5.0} if state in FINISHED else {}
+    master.views = [job(1, state, **ends), *(job(7 | index << 32, state, **ends) for index in (1, 2))]
+    pages = new_pages().entered()
+    for path in ("/", "/jobs?whose=all&states=any", "/jobs?array=7&whose=all&states=any", "/jobs/1", "/jobs/7.2"):
+        answer = pages.get(path)
+        assert answer.status == 200, path
+    assert "array of 2" in pages.get("/jobs?whose=all&states=any").text
+    assert pages.get("/jobs/7").headers["location"] == "/jobs?array=7&whose=all&states=any"
+
+
+def test_a_fault_of_ours_is_told_as_one(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(pages.context.mirror), "rows", property(lambda self: 1 / 0))
+    answer = pages.get("/jobs")
+    assert answer.status == 500 and "internal error" in answer.text and "division" not in answer.text
