@@ -20,7 +20,7 @@ from gsched.base.errors import GschedError, Internal
 from gsched.web.access.form_reading import Fields, read_form
 from gsched.web.access.gate import Gate
 from gsched.web.access.sessions import WebSessions
-from gsched.web.pages.cluster_page import cluster_page
+from gsched.web.pages.cluster_page import cluster_curves, cluster_page
 from gsched.web.pages.gpu_page import gpu_curves, gpu_page
 from gsched.web.pages.job_curves import job_curves
 from gsched.web.pages.job_deeds import do_deed
@@ -38,6 +38,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 READ: dict[str, WebPage] = {
     "/": cluster_page,
+    "/curves": cluster_curves,
     "/jobs": jobs_page,
     "/jobs/{job}": job_page,
     "/jobs/{job}/curves": job_curves,

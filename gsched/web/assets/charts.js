@@ -54,7 +54,7 @@ const gschedChart = (() => {
 (() => {
   const place = document.getElementById("curves");
   if (!place) return;
-  const QUANTITIES = [["sm", 0, 100], ["traffic", 0, 100], ["mem", 0, null], ["power", 0, null], ["temperature", 0, null]];
+  const QUANTITIES = [["sm", 0, 100], ["traffic", 0, 100], ["mem", 0, null], ["power", 0, null], ["temperature", 0, null], ["pending", 0, null]];
   const drawn = new Map();
 
   // All GPUs share one axis of times; where one has no value there is none.

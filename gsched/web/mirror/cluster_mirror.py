@@ -17,6 +17,7 @@ from gsched.base.errors import Conflict, GschedError
 from gsched.base.ids import array_of, index_of
 from gsched.model.views.view import ClusterView, HostView, JobFilter, QueueView
 from gsched.web.mirror.change_hub import CLUSTER, JOBS, ChangeHub
+from gsched.web.mirror.cluster_load import ClusterLoad
 from gsched.web.mirror.gpu_samples import GpuSamples
 from gsched.web.mirror.job_rows import MirroredJob, row_of
 from gsched.wire.calls.cancellable_stream import Cancellable
@@ -72,6 +73,7 @@ class ClusterMirror:
         self.queues: tuple[QueueView, ...] = ()
         self.cluster = ClusterView(cluster="", master_host="", version="", default_queue="")
         self.samples = GpuSamples()
+        self.load = ClusterLoad()
         self.hosts_at = 0.0
         """When hosts and queues were told, UTC seconds."""
         self.away_since: float | None = None
@@ -227,6 +229,7 @@ class ClusterMirror:
         hosts, queues, cluster = tuple(client.hosts()), tuple(client.queues()), client.cluster()
         self.hosts, self.queues, self.cluster, self.hosts_at = hosts, queues, cluster, time.time()
         self.samples.add(self.hosts_at, hosts)
+        self.load.add(self.hosts_at, hosts, queues)
         self._changed(CLUSTER)
 
 

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from gsched.base.coded_text import sentence
 from gsched.model.views.view import HostView, QueueView
-from gsched.web.pages.page_context import WebContext, show, words_of
+from gsched.web.pages.page_context import WebContext, packed, show, words_of
 from gsched.web.shown.gpu_tiles import GpuTile, counts_of, tiles_of
+from gsched.web.shown.json_texts import json_bytes
 
 HOSTS_PER_PAGE = 200
 MOST_NOTES = 3
@@ -73,6 +74,18 @@ def cluster_page(context: WebContext, request: Request) -> Response:
         "pages": pages,
     }
     return show(context, request, "cluster.html", values)
+
+
+def cluster_curves(context: WebContext, request: Request) -> Response:
+    """Answer `/curves`: the load as lines of charts, as those of a job."""
+    t, samples = words_of(request), context.mirror.load.samples()
+    times = [round(sample.at) for sample in samples]
+    lines = [
+        {"name": t("load.use"), "times": times, "sm": [sample.use for sample in samples]},
+        {"name": t("load.held"), "times": times, "sm": [sample.held for sample in samples]},
+        {"name": t("queue.pending"), "times": times, "pending": [sample.pending for sample in samples]},
+    ]
+    return packed(request, json_bytes({"gpus": lines}), "application/json")
 
 
 def _table(context: WebContext, request: Request, text: str, page: int, lines: Sequence[HostLine]) -> Markup:

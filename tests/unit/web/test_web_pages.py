@@ -14,6 +14,7 @@ from served_pages import Pages
 from gsched.base.coded_text import coded
 from gsched.model import event as events
 from gsched.model.gpus.gpu_closure import GpuClosure
+from gsched.model.gpus.gpu_curve import CurvePoint, GpuCurve, pack
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuXid
 from gsched.model.jobs.job import FINISHED, AttemptResult, JobState
 from gsched.model.jobs.reason import PendingReason, PlannedStart
@@ -21,6 +22,7 @@ from gsched.model.views.catalogue import Account, UserLimitView
 from gsched.model.views.gpu_sums import GpuSums
 from gsched.model.views.room_view import LimitView
 from gsched.model.views.view import GpuView, HostView, JobView, OutputChunk, QueueView, ShareView
+from gsched.web.mirror.cluster_load import EVERY_S, MOST_SAMPLES, MOST_TOLD, ClusterLoad
 from gsched.web.mirror.job_rows import MirroredJob
 from gsched.web.shown.job_list import PER_PAGE, ListQuery, page_of, read_query
 from gsched.wire.identity.caller_identity import user_name
@@ -291,3 +293,32 @@ def test_a_fault_of_ours_is_told_as_one(pages: Pages, monkeypatch: pytest.Monkey
     monkeypatch.setattr(type(pages.context.mirror), "rows", property(lambda self: 1 / 0))
     answer = pages.get("/jobs")
     assert answer.status == 500 and "internal error" in answer.text and "division" not in answer.text
+
+
+def test_the_load_of_a_day_has_bounds() -> None:
+    load, full = ClusterLoad(), HostView(name="h", status="ok", gpus=(GpuView(gpu=gpu(0), holders=("1.1",)),))
+    for number in range(2 * MOST_SAMPLES):
+        load.add(number * EVERY_S, [full], [QueueView(name="q", priority=1, pend=number)])
+        load.add(number * EVERY_S + 1, [full], [])
+    samples = load.samples()
+    assert MOST_TOLD <= len(samples) <= MOST_TOLD + 1 and samples[0].pending == MOST_SAMPLES
+    assert (samples[0].use, samples[0].held) == (None, 100.0)
+
+
+def test_curves_that_were_recorded_are_those_of_the_job(master: FakeMaster, new_pages: NewPages) -> None:
+    points = (
+        CurvePoint(0, {"sm": (0.0, 40.0, 80.0), "mem": (5.0, 6.0, 7.0)}),
+        CurvePoint(2, {"sm": (90.0, 95.0, 99.0)}),
+    )
+    curve = GpuCurve(uuid="GPU-3", index=3, since=1000.0, step_s=20.0, points=points)
+    held = allocation(3, host="h")
+    master.views = [job(1, "DONE", finished_at=9.0, allocation=held, attempt=1)]
+    master.histories = {
+        1: (
+            record(1, events.JobSubmitted(at=1.0, job_id=1, spec=spec())),
+            record(2, events.JobDispatched(at=2.0, job_id=1, attempt=1, allocation=held, effective_req="")),
+            record(3, events.JobGpuCurves(at=9.0, job_id=1, attempt=1, host="h", data=pack([curve]))),
+        )
+    }
+    (told,) = json.loads(new_pages().entered().get("/jobs/1/curves").text)["gpus"]
+    assert told == {"name": "h:3", "times": [1010, 1050], "sm": [40.0, 95.0], "mem": [6.0, None]}
