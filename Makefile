@@ -23,7 +23,7 @@ MPIS := openmpi mpich impi
 PIP_TOOLS := pip-tools==7.6.2
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
-HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
+HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux
 BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
 CLONE_TOOLS := prometheus=prometheus promtool=prometheus
 
@@ -31,7 +31,7 @@ PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
 ENGINE := $(addprefix tests/unit/,core sim)
 PROCESSES := $(addprefix tests/unit/,run probe)
-COMMANDS := $(addprefix tests/unit/,api app cli door render web wire)
+COMMANDS := $(addprefix tests/unit/,api app cli door render top web wire)
 QUICK := not slow and not nightly
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
@@ -50,7 +50,7 @@ $(VENV)/bin/python:
 
 $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@echo "Installing gsched into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade ".[web]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade ".[top,web]"
 	@rm -f $(DEV_STAMP) && touch $@
 
 # Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.

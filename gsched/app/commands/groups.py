@@ -17,6 +17,7 @@ _OF_GSCHED = {
     "status": "private_cluster_words:status",
     "sim-gpu": "private_cluster_words:sim_gpu",
     "web": "private_cluster_words:web",
+    "top": "private_cluster_words:top",
     "names": "help_words:names",
     "man": "help_words:man",
     "completion": "help_words:completion",

@@ -1,4 +1,4 @@
-"""`gsched up`, `down`, `status`, `sim-gpu` and `web`: a private cluster on this machine, and its pages."""
+"""`gsched up`, `down`, `status`, `sim-gpu`, `web` and `top`: a private cluster on this machine, and looks at it."""
 
 from __future__ import annotations
 
@@ -121,3 +121,16 @@ def web(envdir: str | None, port: int | None, socket: str, print_url: bool, read
         sys.stdout.flush()
 
     sys.exit(serving.run(options, say))
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("--record", default="", metavar="FILE", help="Write what is seen to a new file, for --replay.")
+@click.option("--replay", default="", metavar="FILE", help="Show what was recorded; nothing is asked.")
+def top(envdir: str | None, record: str, replay: str) -> None:
+    """Show hosts with their GPUs, jobs and queues, live, until q. Where there is no terminal: once, as plain text."""
+    if find_spec("textual") is None:
+        raise BadRequest("this needs textual: pip install 'gsched[top]'")
+    # As above: most people do without the extra.
+    running = import_module("gsched.top.running")
+    sys.exit(running.run(conf_of(envdir), record, replay, click.echo))

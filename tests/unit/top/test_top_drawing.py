@@ -1,0 +1,72 @@
+"""Lines of `gsched top`: bars, sparklines, curves that do not grow, the plain listing."""
+
+from __future__ import annotations
+
+import pytest
+
+from gsched.top.drawing.bars import bar, sparkline
+from gsched.top.drawing.job_list import Choice, SortBy, Which, chosen
+from gsched.top.drawing.plain_listing import plain_listing
+from gsched.top.watching.gpu_curves import MOST_POINTS, GpuCurves
+from gsched.top.watching.look import ClusterLook, GpuLook, HostLook, JobLook, Whose
+
+
+def look(at: float = 10.0, use: int | None = 50) -> ClusterLook:
+    gpu = GpuLook(
+        uuid="GPU-0", index=0, whose=Whose.MINE, use=use, used_mib=1, memory_mib=4, users=("me",), jobs=("1",)
+    )
+    jobs = tuple(
+        JobLook(job_id=job_id, name="job", user=user, queue="q", state=state, submitted_at=1.0, started_at=began)
+        for job_id, user, state, began in ((1, "me", "RUN", 5.0), (2, "ann", "RUN", 2.0), (3, "ann", "PEND", None))
+    )
+    return ClusterLook(
+        at=at, me="me", cluster="c", hosts=(HostLook(name="h\x1b", status="ok", gpus=(gpu,)),), jobs=jobs
+    )
+
+
+@pytest.mark.parametrize(
+    ("percent", "wanted"),
+    [(None, "····"), (0, "░░░░"), (100, "████"), (50, "██  "), (3, "▏   "), (170, "████"), (-3, "░░░░")],
+)
+def test_bars(percent: int | None, wanted: str) -> None:
+    assert bar(percent, 4) == wanted
+
+
+def test_sparklines_keep_the_highest() -> None:
+    assert sparkline([0, 50, 100, None], 10) == "▁▅█·"
+    assert sparkline([0, 100, 0, 0, None, None], 3) == "█▁·"
+    assert sparkline([], 3) == sparkline([1], 0) == ""
+
+
+def test_curves_are_bounded() -> None:
+    curves = GpuCurves()
+    for at in range(2 * MOST_POINTS):
+        curves.add(look(float(at), at % 100), ["GPU-0", "GPU-gone"])
+        curves.add(look(float(at), at % 100), ["GPU-0", "GPU-gone"])
+    assert len(curves.use("GPU-0")) == MOST_POINTS == len(curves.memory("GPU-gone"))
+    assert curves.use("GPU-0")[-1] == (2 * MOST_POINTS - 1) % 100 and curves.memory("GPU-0")[-1] == 25
+    curves.add(look(1e6), [])
+    assert curves.use("GPU-0") == []
+
+
+def test_curves_of_a_recording_that_goes_back_begin_anew() -> None:
+    curves = GpuCurves()
+    for at in (1.0, 2.0, 1.0):
+        curves.add(look(at), ["GPU-0"])
+    assert len(curves.use("GPU-0")) == 1
+
+
+def test_chosen_jobs() -> None:
+    def ids(**choice: object) -> list[int]:
+        return [job.job_id for job in chosen(look(), Choice(**choice), 10.0)]  # type: ignore[arg-type]
+
+    assert ids() == [1, 2, 3] and ids(is_mine=True) == [1] and ids(text="ANN") == [2, 3]
+    assert ids(sort_by=SortBy.RUN_TIME) == [2, 1, 3] and ids(sort_by=SortBy.USER) == [2, 3, 1]
+    assert ids(which=Which.PENDING) == [3] and ids(which=Which.FINISHED) == []
+
+
+def test_the_plain_listing() -> None:
+    lines = list(plain_listing(look()))
+    assert lines[0] == "c: GPUs: 1 mine"
+    assert lines[2].split() == ["h?", "ok", "0", "50%", "25%", "mine", "1"]
+    assert [line.split()[0] for line in lines[-3:]] == ["1", "2", "3"]
