@@ -13,12 +13,14 @@
   const remember = () => ({
     checked: new Set([...document.querySelectorAll("[data-live] input:checked")].map((each) => each.value)),
     focus: document.activeElement && document.activeElement.closest("[data-live]") ? keyOf(document.activeElement) : "",
+    chosen: new Map([...document.querySelectorAll("[data-live] select")].map((each) => [each.name, each.value])),
     open: new Set([...document.querySelectorAll("[data-live] details[open]")].map((each) => each.id)),
   });
   const keyOf = (element) =>
     [element.tagName, element.id, element.getAttribute("name"), element.getAttribute("value"), element.getAttribute("href")].join(" ");
   const restore = (kept) => {
     for (const each of document.querySelectorAll("[data-live] input[type=checkbox]")) each.checked = kept.checked.has(each.value);
+    for (const each of document.querySelectorAll("[data-live] select")) if (kept.chosen.has(each.name)) each.value = kept.chosen.get(each.name);
     for (const each of document.querySelectorAll("[data-live] details")) if (kept.open.has(each.id)) each.open = true;
     if (!kept.focus) return;
     const again = [...document.querySelectorAll("[data-live] a, [data-live] button, [data-live] input")].find((each) => keyOf(each) === kept.focus);

@@ -1,4 +1,4 @@
-"""What a page has done to jobs: kill, stop, resume, requeue, top, bottom. The master decides whether the user may."""
+"""What a page has done to jobs: kill, stop, resume, requeue, top, bottom, switch. The master decides who may."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
+from gsched.model.jobs.job import JobSpec
+from gsched.model.views.view import Control
 from gsched.web.access.form_reading import Fields, one
 from gsched.web.pages.page_context import WebContext, address, show
 from gsched.web.shown.job_address import job_path, read_job
@@ -24,14 +26,14 @@ ACTIONS: Mapping[str, ControlAction] = {
     "top": ControlAction(action="top"),
     "bottom": ControlAction(action="bottom"),
 }
+SWITCH = "switch"
 MOST_JOBS = 10_000
 
 
 def do_deed(context: WebContext, request: Request, fields: Fields) -> Response:
     """Answer a form with `action` and one or more `job`. Raises GschedError."""
     named = one(fields, "action")
-    action = ACTIONS.get(named)
-    if action is None:
+    if named not in ACTIONS and named != SWITCH:
         raise BadRequest("there is no such action")
     job_ids = [read_job(word) for word in dict.fromkeys(fields.get("job", []))]
     if not job_ids:
@@ -39,7 +41,10 @@ def do_deed(context: WebContext, request: Request, fields: Fields) -> Response:
     if len(job_ids) > MOST_JOBS:
         raise BadRequest(f"choose {MOST_JOBS} jobs at most")
     said = named.partition("_")[0]
-    refused = [result for result in context.client.control(action, job_ids) if result.error]
+    results = (
+        _switch(context, job_ids, one(fields, "to_queue")) if named == SWITCH else _control(context, job_ids, named)
+    )
+    refused = [result for result in results if result.error]
     if refused:
         lines = [(show_job(result.job_id), job_path(result.job_id), result.error) for result in refused]
         values = {"action": said, "done": len(job_ids) - len(refused), "refused": lines}
@@ -47,3 +52,14 @@ def do_deed(context: WebContext, request: Request, fields: Fields) -> Response:
     if one(fields, "back") == "job" and len(job_ids) == 1:
         return RedirectResponse(address(job_path(job_ids[0]), {"said": said}), 303)
     return RedirectResponse(address("/jobs", {"whose": "all"} if one(fields, "whose") == "all" else {}), 303)
+
+
+def _control(context: WebContext, job_ids: list[int], named: str) -> list[Control]:
+    return context.client.control(ACTIONS[named], job_ids)
+
+
+def _switch(context: WebContext, job_ids: list[int], queue: str) -> list[Control]:
+    """To another queue, as gswitch does it. Raises BadRequest."""
+    if not queue:
+        raise BadRequest("choose a queue first")
+    return context.client.modify(job_ids, JobSpec(command="", user="", queue=queue), ("queue",))

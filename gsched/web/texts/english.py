@@ -144,6 +144,8 @@ ENGLISH: Mapping[str, str] = {
     "deed.stop": "Stop",
     "deed.resume": "Resume",
     "deed.requeue": "Requeue",
+    "deed.switch": "Switch",
+    "jobs.to_queue": "to queue …",
     "deed.top": "To the top",
     "deed.bottom": "To the bottom",
     "said.kill": "Job {job} is being ended.",

@@ -145,6 +145,8 @@ KOREAN: Mapping[str, str] = {
     "deed.stop": "중단",
     "deed.resume": "재개",
     "deed.requeue": "다시 대기",
+    "deed.switch": "옮기기",
+    "jobs.to_queue": "다른 큐로 …",
     "deed.top": "맨 앞으로",
     "deed.bottom": "맨 뒤로",
     "said.kill": "작업 {job}을(를) 종료하고 있습니다.",

@@ -148,6 +148,15 @@ def test_deeds_reach_the_master_as_they_are_meant(master: FakeMaster, new_pages:
     assert all(wanted is None for _, _, wanted, _ in master.controls), "a filter would mean other jobs"
 
 
+def test_chosen_jobs_go_to_another_queue(master: FakeMaster, new_pages: NewPages) -> None:
+    pages = new_pages().entered()
+    assert pages.deed(action="switch", job=["1", "3"], to_queue="night").status == 303
+    (asked,) = [each for each in master.requests if hasattr(each, "fields")]
+    assert (list(asked.job_ids), list(asked.fields), asked.spec.queue) == ([1, 3], ["queue"], "night")
+    assert pages.deed(action="switch", job="1").status == 400
+    assert pages.deed(action="switch", to_queue="night").status == 400
+
+
 def test_what_the_master_refuses_is_told_job_by_job(master: FakeMaster, new_pages: NewPages) -> None:
     master.control_errors = {2: "Job <2>: <b>User permission denied</b>"}
     pages = new_pages().entered()
