@@ -152,15 +152,22 @@ def test_in_tmux(cluster: Cluster) -> None:
     def seen(text: str) -> Callable[[], bool]:
         return lambda: text in tmux("capture-pane", "-p")
 
-    tmux("new-session", "-d", "-x", "80", "-y", "24", "sh", "-c", "gsched top; echo ended with $?; exec sleep 1000")
+    tmux("new-session", "-d", "-x", "80", "-y", "24", "env", "PS1=ready> ", "bash", "--norc")
     try:
+        cluster.until(seen("ready>"), "there is no shell")
+        tmux("send-keys", "gsched top", "Enter")
         cluster.until(seen("seen_in_tmux"), "the job is not on the screen")
         lines = tmux("capture-pane", "-p").splitlines()
         assert lines[1].startswith("GPUs: ") and "q end" in lines[23]
         tmux("resize-window", "-x", "120", "-y", "40")
         cluster.until(lambda: "q end" in tmux("capture-pane", "-p").split("\n")[39], "it does not grow")
+        tmux("send-keys", "C-z")
+        cluster.until(seen("Stopped"), "it does not stop")
+        tmux("send-keys", "clear; fg", "Enter")
+        cluster.until(seen("seen_in_tmux"), "nothing is drawn when it goes on")
+        assert "q end" in tmux("capture-pane", "-p")
         tmux("send-keys", "q")
-        cluster.until(seen("ended with 0"), "it does not end")
+        cluster.until(seen("ready>"), "it does not end")
     finally:
         tmux("kill-server")
         cluster.run("gkill", str(job_id), check=False)

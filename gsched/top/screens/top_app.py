@@ -97,6 +97,7 @@ class TopApp(App[None]):
         self.query_one("#jobs").focus()
         self._source.start(lambda: self.post_message(self.Told()))
         self.set_interval(SECOND_S, self._tick)
+        self.app_resume_signal.subscribe(self, lambda _app: self.screen.refresh(layout=True, repaint=True))
 
     def on_resize(self) -> None:
         """Lines are as long as the screen is wide."""
