@@ -29,5 +29,5 @@ def plain_listing(look: ClusterLook) -> Iterator[str]:
     yield text_of(heading(_COLUMNS))
     for job in chosen(look, Choice(), look.at):
         yield text_of(job_line(job, _COLUMNS, look.at))
-    if look.left_out:
-        yield f"... and {look.left_out} jobs more"
+    if look.is_cut:
+        yield "... and more"

@@ -131,7 +131,7 @@ class TopApp(App[None]):
         columns, rows = self.size.width, self.size.height
         jobs = chosen(look, self.choice, now)
         cluster.query_one("#status", LineView).show_lines([self._status(look)])
-        more = f", {look.left_out} more are not shown" if look.left_out else ""
+        more = ", not all are shown" if look.is_cut else ""
         cluster.query_one("#counts", LineView).show_lines([line(counts_text(look))])
         told = f"Jobs: {len(jobs)} of {len(look.jobs)} ({printable(self.choice.described)}{more})"
         cluster.query_one("#choice", LineView).show_lines([line(told)])

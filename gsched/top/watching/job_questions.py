@@ -60,7 +60,7 @@ class JobQuestions:
         return kept
 
     def _near_end(self, client: Client, stream: str, known: int) -> int:
-        """A place at most TAIL before the end, found by looking at ever farther places."""
+        """A place between one and two TAIL before the end, found by looking at ever farther places."""
         beyond = known + 2 * TAIL
         while self._has_some(client, stream, beyond):
             known, beyond = beyond, beyond * 4
@@ -70,7 +70,7 @@ class JobQuestions:
                 known = middle
             else:
                 beyond = middle
-        return max(0, beyond - TAIL)
+        return max(0, beyond - 2 * TAIL)
 
     def _has_some(self, client: Client, stream: str, start: int) -> bool:
         return next(self._pieces(client, stream, start), b"") != b""

@@ -57,7 +57,7 @@ class LiveSource:
     def __init__(self, conf_dir: str, me: str) -> None:
         self._conf_dir, self._me = conf_dir, me
         self._jobs: dict[int, JobLook] = {}
-        self._left_out = 0
+        self._is_cut = False
         self._noted: set[int] = set()
         self._is_all = True
         self._lock = threading.Lock()
@@ -171,12 +171,12 @@ class LiveSource:
             hosts=host_looks(hosts, self._me, user_of),
             jobs=jobs,
             queues=queue_looks(queues),
-            left_out=self._left_out,
+            is_cut=self._is_cut,
         )
         return self.look
 
     def _ask_all(self, client: Client) -> None:
-        self._left_out, self._jobs = 0, {}
+        self._is_cut, self._jobs = False, {}
         self._take(client.jobs(JobFilter(user="all", finished=True)))
 
     def _ask_some(self, client: Client, numbers: Sequence[int]) -> None:
@@ -201,7 +201,7 @@ class LiveSource:
         if len(self._jobs) <= MOST_JOBS:
             return
         kept = sorted(self._jobs.values(), key=_importance)[:MOST_JOBS]
-        self._left_out += len(self._jobs) - len(kept)
+        self._is_cut = True
         self._jobs = {job.job_id: job for job in kept}
 
 

@@ -130,8 +130,8 @@ class ClusterLook(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostLook, ...] = ()
     jobs: tuple[JobLook, ...] = ()
     queues: tuple[QueueLook, ...] = ()
-    left_out: int = 0
-    """Jobs that there was no room for."""
+    is_cut: bool = False
+    """There was no room for all jobs."""
 
     def job(self, job_id: int) -> JobLook | None:
         """The job with that number."""
