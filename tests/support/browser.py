@@ -113,8 +113,10 @@ def browser(language: str = "en") -> Iterator[Browser]:
                 wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
                 made = _ask("POST", f"http://127.0.0.1:{port}/session", {"capabilities": {"alwaysMatch": wanted}})
                 session = f"http://127.0.0.1:{port}/session/{made['sessionId']}"
-                yield Browser(session)
-                _ask("DELETE", session)
+                try:
+                    yield Browser(session)
+                finally:
+                    _ask("DELETE", session)  # or the browser would outlive its driver
             finally:
                 driver.terminate()
 
