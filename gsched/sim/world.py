@@ -67,6 +67,8 @@ class Fate:
     starts: list[tuple[float, Allocation]] = field(default_factory=list)
     """One for each attempt."""
     ended_at: float | None = None
+    ended_as: int = 0
+    """So many jobs had ended before: which was recorded first of those that ended at one time."""
     plans: list[tuple[float, PlannedStart]] = field(default_factory=list)
     """When it was said -> planned start; only what differs from what was said before."""
     stops: list[float] = field(default_factory=list)
@@ -114,6 +116,7 @@ class World:
         """
         self.now = START
         self.fates: dict[int, Fate] = {}
+        self._ended = 0
         self.decisions = 0
         self._config = config
         self._ends_after_s = ends_after_s
@@ -212,7 +215,9 @@ class World:
                 case JobDispatched():
                     self.fates[event.job_id].starts.append((self.now, event.allocation))
                 case JobFinished():
-                    self.fates[event.job_id].ended_at = self.now
+                    fate = self.fates[event.job_id]
+                    fate.ended_at, fate.ended_as = self.now, self._ended
+                    self._ended += 1
                 case JobSuspended():
                     self.fates[event.job_id].stops.append(self.now)
                 case JobResumed():

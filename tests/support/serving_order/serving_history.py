@@ -26,6 +26,8 @@ class Run:
     start: float
     end: float = math.inf
     hosts: tuple[str, ...]
+    ended_as: int = 0
+    """Of those that ended at one time, the one with the lowest was recorded first; it matters for estimates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +219,7 @@ def moments(cluster: PastCluster, jobs: list[PastJob]) -> Iterator[Moment]:
             events.append((run.start, _STARTS, number, job, run))
             if run.end < math.inf:
                 waits_again = index + 1 < len(job.runs)
-                events.append((run.end, _ENDS, number, job, run if waits_again else None))
+                events.append((run.end, _ENDS, run.ended_as, job, run if waits_again else None))
     if jobs:
         edges = [edge for kept in cluster.kept for edge in (kept.start, kept.end)]
         events += [(edge, _LOOKS, 0, jobs[0], None) for edge in edges]

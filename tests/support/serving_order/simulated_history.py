@@ -25,5 +25,5 @@ def past_of(number: int, fate: Fate, counts_in: tuple[str, ...] = ()) -> PastJob
         priority=DEFAULT_PRIORITY if job.priority is None else job.priority,
         limit_s=job.limit_s,
         counts_in=counts_in,
-        runs=(Run(start=start - START, end=fate.ended_at - START, hosts=hosts),),
+        runs=(Run(start=start - START, end=fate.ended_at - START, hosts=hosts, ended_as=fate.ended_as),),
     )

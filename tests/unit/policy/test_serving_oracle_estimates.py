@@ -15,6 +15,7 @@ from tests.support.serving_order.serving_history import (
     PastQueue,
     Run,
     RunTimes,
+    moments,
 )
 from tests.support.serving_order.serving_oracle import judge
 from tests.support.serving_order.serving_verdict import Verdict
@@ -133,3 +134,20 @@ def test_no_estimate_lets_a_job_have_what_an_advance_reservation_keeps() -> None
     assert_clean(judge(cluster, [ran(1, 60.0, 70.0)]))
     (idle,) = judge(cluster, [ran(1, 60.0, 70.0, limit_s=10.0)]).idle
     assert (idle.at, idle.job) == (0.0, 1)
+
+
+@pytest.mark.parametrize(("first", "expected"), [(94.0, 94.0), (28.0, 79.0)])
+def test_of_ends_at_one_time_the_one_recorded_first_counts_first(first: float, expected: float) -> None:
+    """An estimate rises at once and falls seldom: which of two ends is counted first stays in it."""
+    lasted = [26.0, 52.0, 27.0, 67.0, 31.0, 77.0, 57.0, 57.0]
+    known = [_lasted(number, 0.0, lasts, number) for number, lasts in enumerate(lasted)]
+    places = (8, 9) if first == 94.0 else (9, 8)
+    tied = [_lasted(8, 0.0, 94.0, places[0]), _lasted(9, 66.0, 28.0, places[1])]
+    jobs = [*known, *tied, _lasted(10, 38.0, 79.0, 10)]
+    cluster = PastCluster(hosts={"a": (len(jobs), 99)}, learns=True)
+    assert [moment.estimate(jobs[-1]) for moment in moments(cluster, jobs)][-1] == expected
+
+
+def _lasted(number: int, start: float, lasts: float, ended_as: int) -> PastJob:
+    run = Run(start=start, end=start + lasts, hosts=("a",), ended_as=ended_as)
+    return PastJob(number=number, submitted=start, gpus=1, runs=(run,))
