@@ -191,6 +191,11 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """CUDA compute capability, 8.6; LSF calls it the GPU's factor."""
 
     @property
+    def is_barred(self) -> bool:
+        """Whether its compute mode lets nobody in, or is not known."""
+        return self.counted_mode is None or self.counted_mode is ComputeMode.PROHIBITED
+
+    @property
     def counted_mode(self) -> ComputeMode | None:
         """The mode by the administrator's will: which counter it belongs to, whatever a job needs meanwhile."""
         return self.mode if self.standing_mode is None else self.standing_mode

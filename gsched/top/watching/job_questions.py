@@ -5,19 +5,15 @@ A job may have printed gigabytes: its end is found without reading what is befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from gsched.base.errors import GschedError
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.output_end import STREAMS, byte_behind, output_pieces
 
 TAIL = 16 * 1024
 """Bytes of the end of each stream that are shown."""
-FARTHEST = 1 << 50
-"""Behind the end of every stream."""
-STREAMS = ("stdout", "stderr")
 
 
 class JobNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,40 +48,19 @@ class JobQuestions:
     def _tail(self, client: Client, stream: str) -> bytes:
         data = self._read(client, stream, self._starts[stream])
         if len(data) > 2 * TAIL:
-            start = self._near_end(client, stream, self._starts[stream] + len(data))
+            known = self._starts[stream] + len(data)
+            start = max(0, byte_behind(client, self._job_id, stream, known, TAIL) - 2 * TAIL)
             data = self._read(client, stream, start)
             self._starts[stream] = start
         kept = data[-TAIL:]
         self._starts[stream] += len(data) - len(kept)
         return kept
 
-    def _near_end(self, client: Client, stream: str, known: int) -> int:
-        """A place between one and two TAIL before the end, found by looking at ever farther places."""
-        beyond = known + 2 * TAIL
-        while self._has_some(client, stream, beyond):
-            known, beyond = beyond, beyond * 4
-        while beyond - known > TAIL // 2:
-            middle = (known + beyond) // 2
-            if self._has_some(client, stream, middle):
-                known = middle
-            else:
-                beyond = middle
-        return max(0, beyond - 2 * TAIL)
-
-    def _has_some(self, client: Client, stream: str, start: int) -> bool:
-        return next(self._pieces(client, stream, start), b"") != b""
-
     def _read(self, client: Client, stream: str, start: int) -> bytes:
         """All from there on, or somewhat more than twice the tail."""
         data = bytearray()
-        for piece in self._pieces(client, stream, start):
+        for piece in output_pieces(client, self._job_id, stream, start):
             data += piece
             if len(data) > 2 * TAIL:
                 break
         return bytes(data)
-
-    def _pieces(self, client: Client, stream: str, start: int) -> Iterator[bytes]:
-        starts = (start, FARTHEST) if stream == "stdout" else (FARTHEST, start)
-        for chunk in client.output(self._job_id, stdout_from=starts[0], stderr_from=starts[1]):
-            if chunk.stream == stream and chunk.data:
-                yield chunk.data

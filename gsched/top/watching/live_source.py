@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from gsched.base.errors import Conflict, GschedError
-from gsched.base.ids import array_of, index_of, job_order
+from gsched.base.ids import job_order
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import Control, JobFilter, JobView
 from gsched.top.watching.look import ClusterLook, JobLook, host_looks, job_look, queue_looks
 from gsched.wire.calls.cancellable_stream import Cancellable
+from gsched.wire.calls.changed_jobs import NotedChanges, jobs_named, meant_by
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.transports import way_to_master
 
@@ -25,7 +26,6 @@ MOST_JOBS = 20_000
 """Jobs that are kept: those that have not ended before those that have, and of these the newest."""
 MOST_NOTED = 2_000
 """Jobs that have changed and are asked for by number; of more all jobs are asked for."""
-PER_QUESTION = 100
 HOSTS_EVERY_S = 5.0
 """What hosts report makes no event."""
 ALL_EVERY_S = 600.0
@@ -58,8 +58,7 @@ class LiveSource:
         self._conf_dir, self._me = conf_dir, me
         self._jobs: dict[int, JobLook] = {}
         self._is_cut = False
-        self._noted: set[int] = set()
-        self._is_all = True
+        self._noted = NotedChanges(MOST_NOTED)
         self._lock = threading.Lock()
         self._due, self._stopping = threading.Event(), threading.Event()
         self._following: Cancellable | None = None
@@ -116,15 +115,13 @@ class LiveSource:
 
     def _note(self, job_id: int) -> None:
         with self._lock:
-            if job_id and not self._is_all:
+            if job_id:
                 self._noted.add(job_id)
-                if len(self._noted) > MOST_NOTED:
-                    self._noted, self._is_all = set(), True
         self._due.set()
 
     def _note_all(self) -> None:
         with self._lock:
-            self._noted, self._is_all = set(), True
+            self._noted.add_all()
         self._due.set()
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -155,12 +152,11 @@ class LiveSource:
 
     def _ask(self, client: Client) -> ClusterLook:
         with self._lock:
-            noted, is_all = self._noted, self._is_all
-            self._noted, self._is_all = set(), False
+            noted, is_all = self._noted.take()
         if is_all:
             self._ask_all(client)
         elif noted:
-            self._ask_some(client, sorted(noted))
+            self._ask_some(client, noted)
         hosts, queues, cluster = client.hosts(), client.queues(), client.cluster()
         jobs = tuple(sorted(self._jobs.values(), key=lambda job: job_order(job.job_id)))
         user_of = {job.job_id: job.user for job in jobs}
@@ -179,16 +175,11 @@ class LiveSource:
         self._is_cut, self._jobs = False, {}
         self._take(client.jobs(JobFilter(user="all", finished=True)))
 
-    def _ask_some(self, client: Client, numbers: Sequence[int]) -> None:
+    def _ask_some(self, client: Client, numbers: Collection[int]) -> None:
         """An array's number means all its elements."""
-        arrays = {number for number in numbers if not index_of(number)}
-        asked = set(numbers)
-        self._jobs = {
-            job_id: job for job_id, job in self._jobs.items() if job_id not in asked and array_of(job_id) not in arrays
-        }
-        for start in range(0, len(numbers), PER_QUESTION):
-            part = tuple(numbers[start : start + PER_QUESTION])
-            self._take(client.jobs(JobFilter(ids=part, user="all", finished=True)))
+        for job_id in meant_by(numbers, self._jobs):
+            del self._jobs[job_id]
+        self._take(jobs_named(client, numbers))
 
     def _take(self, views: Iterable[JobView]) -> None:
         for view in views:

@@ -13,7 +13,6 @@ import msgspec
 from gsched.base.ids import parse_attempt_name, show_job
 from gsched.cli.render.hosts.gpu_tables import is_just_closed
 from gsched.cli.render.text.reason_texts import reason_texts
-from gsched.model.hosts.host import ComputeMode
 from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import GpuView, HostView, JobView, QueueView
 
@@ -230,5 +229,4 @@ def _whose(view: GpuView, users: tuple[str, ...], me: str) -> Whose:
         return Whose.FAILED
     if view.holders:
         return Whose.MINE if me in users else Whose.OTHERS
-    is_barred = gpu.counted_mode is None or gpu.counted_mode is ComputeMode.PROHIBITED
-    return Whose.BARRED if is_barred else Whose.FREE
+    return Whose.BARRED if gpu.is_barred else Whose.FREE

@@ -10,24 +10,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 
 from gsched.base.errors import Conflict, GschedError
-from gsched.base.ids import array_of, index_of
 from gsched.model.views.view import ClusterView, HostView, JobFilter, QueueView
 from gsched.web.mirror.change_hub import CLUSTER, JOBS, ChangeHub
 from gsched.web.mirror.cluster_load import ClusterLoad
 from gsched.web.mirror.gpu_samples import GpuSamples
 from gsched.web.mirror.job_rows import MirroredJob, row_of
 from gsched.wire.calls.cancellable_stream import Cancellable
+from gsched.wire.calls.changed_jobs import NotedChanges, jobs_named, meant_by
 from gsched.wire.calls.client import Client
 
 log = logging.getLogger(__name__)
 
 MOST_NOTED = 5_000
 """Jobs that have changed and are asked for by number; of more all jobs are asked for."""
-PER_QUESTION = 100
 HOSTS_EVERY_S = 5.0
 ALL_EVERY_S = 600.0
 """So often all jobs are asked for, whatever was told: the master forgets finished ones without an event."""
@@ -37,25 +35,6 @@ _PROPORTION = 4.0
 """A thread rests at least so many times as long as its last question took."""
 
 
-@dataclass(slots=True)
-class NotedChanges:
-    """Jobs that events were about since they were asked for last. `is_all`: too many to name."""
-
-    job_ids: set[int] = field(default_factory=set)
-    is_all: bool = True
-
-    def add(self, job_id: int) -> None:
-        if not self.is_all:
-            self.job_ids.add(job_id)
-            if len(self.job_ids) > MOST_NOTED:
-                self.job_ids, self.is_all = set(), True
-
-    def take(self) -> tuple[set[int], bool]:
-        taken = (self.job_ids, self.is_all)
-        self.job_ids, self.is_all = set(), False
-        return taken
-
-
 class ClusterMirror:
     """`connect` makes a client for each thread; `hub` is told of changes."""
 
@@ -63,7 +42,7 @@ class ClusterMirror:
         self._connect = connect
         self._hub = hub
         self._rows: dict[int, MirroredJob] = {}
-        self._noted = NotedChanges()
+        self._noted = NotedChanges(MOST_NOTED)
         self._lock = threading.Lock()
         self._jobs_due = threading.Event()
         self._hosts_due = threading.Event()
@@ -166,7 +145,7 @@ class ClusterMirror:
 
     def _note_all(self) -> None:
         with self._lock:
-            self._noted.is_all = True
+            self._noted.add_all()
         self._jobs_due.set()
 
     # -- jobs -----------------------------------------------------------------------------------------------------
@@ -200,14 +179,9 @@ class ClusterMirror:
 
     def _ask_jobs(self, client: Client, job_ids: set[int]) -> None:
         """Take over these jobs; an array's number means all its elements."""
-        numbers = sorted(job_ids)
-        found: dict[int, MirroredJob] = {}
-        for start in range(0, len(numbers), PER_QUESTION):
-            part = tuple(numbers[start : start + PER_QUESTION])
-            wanted = JobFilter(ids=part, user="all", finished=True)
-            found.update((view.job_id, row_of(view)) for view in client.jobs(wanted))
+        found = {view.job_id: row_of(view) for view in jobs_named(client, job_ids)}
         with self._lock:
-            for gone in _gone(self._rows, job_ids, found):
+            for gone in meant_by(job_ids, self._rows) - found.keys():
                 del self._rows[gone]
             self._rows.update(found)
         self._changed(JOBS, job_ids)
@@ -231,9 +205,3 @@ class ClusterMirror:
         self.samples.add(self.hosts_at, hosts)
         self.load.add(self.hosts_at, hosts, queues)
         self._changed(CLUSTER)
-
-
-def _gone(rows: Iterable[int], asked: set[int], found: dict[int, MirroredJob]) -> list[int]:
-    """Jobs that were asked for, by their number or that of their array, and are not there any more."""
-    arrays = {job_id for job_id in asked if not index_of(job_id)}
-    return [job_id for job_id in rows if (job_id in asked or array_of(job_id) in arrays) and job_id not in found]

@@ -23,12 +23,10 @@ from gsched.web.pages.page_context import WebContext, packed
 from gsched.web.shown.job_address import job_word, read_job
 from gsched.web.shown.json_texts import json_bytes
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.output_end import STREAMS, byte_behind, output_pieces
 
 TAIL = 64 * 1024
 """Bytes of the end that are shown at first, and that one answer has at most."""
-FARTHEST = 1 << 50
-"""Behind the end of every stream."""
-STREAMS = ("stdout", "stderr")
 
 
 class OutputPiece(NamedTuple):
@@ -72,7 +70,7 @@ def _told(piece: OutputPiece, why: str, *, is_tail: bool, is_over: bool) -> dict
 def read_piece(client: Client, job_id: int, stream: str, start: int) -> OutputPiece:
     """TAIL bytes from there on, or what there is of them. Raises GschedError."""
     data = bytearray()
-    for piece in _pieces(client, job_id, stream, start):
+    for piece in output_pieces(client, job_id, stream, start):
         data += piece
         if len(data) >= TAIL:
             break
@@ -84,27 +82,8 @@ def tail_of(client: Client, job_id: int, stream: str) -> OutputPiece:
     piece = read_piece(client, job_id, stream, 0)
     if len(piece.data) < TAIL:
         return piece
-    known, beyond = len(piece.data), 2 * TAIL
-    while _has_some(client, job_id, stream, beyond):
-        known, beyond = beyond, beyond * 4
-    while beyond - known > TAIL // 2:
-        middle = (known + beyond) // 2
-        if _has_some(client, job_id, stream, middle):
-            known = middle
-        else:
-            beyond = middle
+    beyond = byte_behind(client, job_id, stream, len(piece.data), TAIL)
     return read_piece(client, job_id, stream, max(0, beyond - TAIL))
-
-
-def _has_some(client: Client, job_id: int, stream: str, start: int) -> bool:
-    return next(_pieces(client, job_id, stream, start), b"") != b""
-
-
-def _pieces(client: Client, job_id: int, stream: str, start: int) -> Iterator[bytes]:
-    starts = (start, FARTHEST) if stream == "stdout" else (FARTHEST, start)
-    for chunk in client.output(job_id, stdout_from=starts[0], stderr_from=starts[1]):
-        if chunk.stream == stream and chunk.data:
-            yield chunk.data
 
 
 def _own_file(context: WebContext, job_id: int, stream: str) -> OutputPiece | None:
@@ -145,7 +124,7 @@ def download(context: WebContext, request: Request) -> Response:
     job_id, stream = read_job(request.path_params["job"]), request.path_params["stream"]
     if stream not in STREAMS:
         raise BadRequest("a stream is stdout or stderr")
-    pieces = _pieces(context.client, job_id, stream, 0)
+    pieces = output_pieces(context.client, job_id, stream, 0)
     try:
         first = next(pieces, b"")  # what is refused is refused before anything is sent
     except Conflict:

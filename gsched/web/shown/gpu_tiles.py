@@ -11,7 +11,6 @@ from gsched.base.coded_text import sentence
 from gsched.base.ids import parse_attempt_name, show_job
 from gsched.cli.render.hosts.gpu_tables import is_just_closed
 from gsched.model.gpus.gpu_closure import GpuClosure
-from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.views.view import GpuView, HostView
 
 
@@ -126,11 +125,7 @@ def _kind(view: GpuView, holders: tuple[Holder, ...], me: str) -> TileKind:
         if len(holders) > 1:
             return TileKind.SHARED
         return TileKind.MINE if holders[0].user == me else TileKind.OTHERS
-    return TileKind.UNKNOWN if _is_barred(gpu) else TileKind.FREE
-
-
-def _is_barred(gpu: Gpu) -> bool:
-    return gpu.counted_mode is None or gpu.counted_mode is ComputeMode.PROHIBITED
+    return TileKind.UNKNOWN if gpu.is_barred else TileKind.FREE
 
 
 def counts_of(tiles: Iterable[GpuTile]) -> dict[TileKind, int]:

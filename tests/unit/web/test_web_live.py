@@ -12,7 +12,8 @@ from served_pages import COOKIE, HOST, Pages
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.views.view import EventRecord, JobView
-from gsched.web.mirror.cluster_mirror import MOST_NOTED, NotedChanges
+from gsched.web.mirror.cluster_mirror import MOST_NOTED
+from gsched.wire.calls.changed_jobs import NotedChanges
 
 NewPages = Callable[..., Pages]
 
@@ -125,7 +126,7 @@ def test_a_master_that_is_away_is_told_of_and_what_was_known_stays(master: FakeM
 
 
 def test_changes_are_noted_by_number_up_to_a_limit() -> None:
-    noted = NotedChanges()
+    noted = NotedChanges(MOST_NOTED)
     assert noted.take() == (set(), True)
     noted.add(1)
     assert noted.take() == ({1}, False)
