@@ -1,7 +1,9 @@
 """Questions about the past beside a scheduler at work: a store of millions of jobs, one day of them asked for.
 
 How long `ghist`, `gacct` and their kin take, how much processor time in all processes together, and what gsub's 99th
-percentile is with and without somebody asking all the time. `--jobs` says how many jobs the store is filled with,
+percentile is alone, while somebody asks all the time, and while two programs compute that ask nothing: one as the
+command that asks, one as nice as the process that reads. The last is what this machine makes of any such load, and
+what the second is compared with. `--jobs` says how many jobs the store is filled with,
 50,000 a day, as if a cluster had run for so long; `--keep FOLDER` fills a store there once and uses it again. For
 percentiles to be believed `--rounds 20` is wanted, on a machine that does nothing else.
 """
@@ -57,6 +59,7 @@ ARRAY_SIZE = 500
 ASKED_DAY = 10
 """Days ago."""
 PER_ROUND = 50
+STEP_BACK = "from gsched.master.past.reading import step_back; step_back()"
 TIMES = 3
 _EVENT = "INSERT INTO event (seq, at, kind, job_id, payload) VALUES (?, ?, ?, ?, ?)"
 _ROW = (
@@ -269,7 +272,7 @@ def beside(environment: dict[str, str], question: list[str], name: str, rounds: 
         held = [("gsub", command), ("submit", program)]
         client.host_control("close", [host.name for host in client.hosts()])
         for what, once in held:
-            alone, while_asked, answers, cpu = list[float](), list[float](), 0, 0.0
+            alone, while_asked, while_busy, answers, cpu = list[float](), list[float](), list[float](), 0, 0.0
             latencies(once, 20)  # not counted
             for _ in range(rounds):  # by turns: what else the machine does is in both
                 alone += latencies(once, PER_ROUND)
@@ -278,17 +281,21 @@ def beside(environment: dict[str, str], question: list[str], name: str, rounds: 
                     while_asked += latencies(once, PER_ROUND)
                     cpu += sum(master.cpu_times()[:2]) - before
                 answers += len(answered)
-            alone.sort()
-            while_asked.sort()
+                with computing():
+                    while_busy += latencies(once, PER_ROUND)
+            for found in (alone, while_asked, while_busy):
+                found.sort()
             for share, label in ((0.5, "p50"), (0.99, "p99")):
-                ratio = at(while_asked, share) / at(alone, share)
+                ratio, limit = (at(while_asked, share) / at(each, share) for each in (alone, while_busy))
                 print(
                     f"{what} {label}: {at(alone, share):.1f} ms alone, {at(while_asked, share):.1f} ms "
-                    f"beside {name} ({ratio:.2f}); {answers} answers, the master used {cpu:.1f} s"
+                    f"beside {name} ({ratio:.2f}), {at(while_busy, share):.1f} ms beside programs that compute "
+                    f"({limit:.2f}); {answers} answers, the master used {cpu:.1f} s"
                 )
                 figures[f"{what}_{label}_ms"] = at(alone, share)
                 figures[f"{what}_{label}_beside_{name}_ms"] = at(while_asked, share)
                 figures[f"{what}_{label}_beside_{name}_ratio"] = ratio
+                figures[f"{what}_{label}_beside_{name}_ratio_to_computing"] = limit
     return figures
 
 
@@ -305,6 +312,21 @@ def latencies(once: Callable[[], None], times: int) -> list[float]:
 def at(ordered: list[float], share: float) -> float:
     """The value below which that share of the values lies."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """Two programs that only compute: one of this session, and one that has stepped back as the reader has."""
+    spin = "print(flush=True)\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        for program, apart in ((spin, False), (f"{STEP_BACK}\n{spin}", True)):
+            words = [sys.executable, "-P", "-c", program]
+            process = subprocess.Popen(words, start_new_session=apart, stdout=subprocess.PIPE)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()  # it has begun
+        yield
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ _GARBAGE = (50_000, 20, 20)
 
 def main(store: str, socket: str) -> int:
     """Serve until standard input ends."""
-    _step_back()  # first of all: what is imported takes a while
+    step_back()  # first of all: what is imported takes a while
     _give_up_rights(store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
     # Only now, by a process that has stepped back: it takes a while.
@@ -64,7 +64,7 @@ def _give_up_rights(store: str) -> None:
             give_capabilities_up()
 
 
-def _step_back() -> None:
+def step_back() -> None:
     """Be nice, and so with the whole session, which this process leads.
 
     Linux weighs sessions against each other before it looks at their processes (autogroup): in a session of its own a
