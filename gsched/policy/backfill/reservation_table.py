@@ -123,13 +123,13 @@ class ReservationTable:
             each.bucket == bucket and each.allocation is not None for _, each in self._before.get(kind_of(bucket), ())
         )
 
-    def take(self, job_id: int, kind: QueueClass) -> ReservedStart | None:
-        """What was planned for the job, else for the first of its class: it is the job's now.
+    def take(self, job_id: int, bucket: Bucket) -> ReservedStart | None:
+        """What was planned for the job of the bucket, else for the first of its class: it is the job's now.
 
         Who started beside another one's plan ran already when the job got it. But where users take turns, the plan goes
         to and fro between them, and is one for all.
         """
-        found = self._before.get(kind)
+        found = self._before.get(kind_of(bucket))
         if not found:
             return None
         own = next((number for number, each in enumerate(found) if each[0] == job_id), None)
@@ -138,9 +138,15 @@ class ReservationTable:
         other, reserved = found.pop(0)
         if reserved.allocation is not None:
             self._displaced.add(other)
-        queue = self._future.snapshot.queues.get(kind[0])
-        has_turns = queue is not None and queue.fairshare is not None
-        return reserved if has_turns or not reserved.later else structs.replace(reserved, later=frozenset())
+        if not reserved.later or self._take_turns(reserved.bucket, bucket):
+            return reserved
+        return structs.replace(reserved, later=frozenset())
+
+    def _take_turns(self, one: Bucket, other: Bucket) -> bool:
+        """Whether jobs of the two, which are of one queue, are served in turn, and not in the order of one user."""
+        queue = self._future.snapshot.queues.get(one.queue)
+        is_fair = queue is not None and queue.fairshare is not None
+        return is_fair and (one.user, one.user_group) != (other.user, other.user_group)
 
     def latest_of(self, queue: str, own: ReservedStart | None) -> float | None:
         """Until when others may put off what is planned first for the queue: as long as was said of the job, else of

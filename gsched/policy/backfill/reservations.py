@@ -232,7 +232,7 @@ class Reservations:
 
     def fulfilled(self, job_id: int, bucket: Bucket) -> None:
         """The job has started, and with it what the cycle before may have planned for one of its class."""
-        self._table.take(job_id, kind_of(bucket))
+        self._table.take(job_id, bucket)
 
     # -- planning -------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Reservations:
         queue, usable = bucket.queue, self._trial.usable(bucket, demand)
         if bucket.requirement.reservation or not self._table.may_reserve(queue, usable):
             return False
-        before = self._table.take(job_id, kind_of(bucket))
+        before = self._table.take(job_id, bucket)
         if self._is_paused(before):
             self._table.count(queue, usable)
             return False
@@ -276,7 +276,7 @@ class Reservations:
         """Find out whether the hosts, as they are, could never take a job that has not been planned."""
         if job_id in self._table.reserved_starts:
             return
-        before = self._table.take(job_id, kind_of(bucket))
+        before = self._table.take(job_id, bucket)
         if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S and self._is_answered(before):
             self._table.confirm(job_id, before)
         elif self.may_look():
@@ -290,7 +290,7 @@ class Reservations:
         booking = self._planner.booking(job_id, bucket, allocation, at)
         if not self._planner.fits(booking):
             return None
-        self._table.take(job_id, kind_of(bucket))
+        self._table.take(job_id, bucket)
         self._table.count(bucket.queue, None)
         return self._enter(booking, at, "", self._now, frozenset(), self._now)
 

@@ -254,6 +254,7 @@ class PastReservations:
             if any(other.job.queue != each.job.queue for other in made[:place]):
                 later = frozenset()  # it may have to look for another place, and waits for those who are there
             maybe = before.maybe_later | {other.number for other in self.order.maybe_later(each.job)}
+            maybe |= self._handed_on(each.job)
             is_sure = each.is_sure and self._is_surely_let_in(each.job, made[:place])
             told = each.first, each.latest, each.is_latest_sure
             found[each.job.number] = Remembered(later, maybe, is_sure, *told, each.job.queue)
@@ -306,10 +307,21 @@ class PastReservations:
         before = self._reserved_before.get(job.number, NOTHING_BEFORE)
         if not in_doubt:
             return {*before.later, *(each.number for each in self.order.later(job))}
-        found = {*before.maybe_later, *(each.number for each in self.order.maybe_later(job))}
+        return {
+            *before.maybe_later,
+            *(each.number for each in self.order.maybe_later(job)),
+            *self._handed_on(job),
+        }
+
+    def _handed_on(self, job: PastJob) -> frozenset[int]:
+        """Numbers of those that may have started since others have the reservation with whose users the job's takes
+        turns: it may have become the job's.
+        """
+        found = frozenset[int]()
         if self._cluster.queues[job.queue].shares is not None:
-            others = [self._reserved_before.get(each.number) for each in self.order.waiting if is_alike(each, job)]
-            found.update(*(each.maybe_later for each in others if each is not None))
+            for other in self.order.waiting:
+                if other.user != job.user and is_alike(other, job) and other.number in self._reserved_before:
+                    found |= self._reserved_before[other.number].maybe_later
         return found
 
     def _unawaited(self, made: Iterable[Reservation], in_doubt: bool) -> set[int]:

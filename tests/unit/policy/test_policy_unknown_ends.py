@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from placing_cluster import host, kind
 from test_policy_limits_ahead import on
 from timed_cluster import TimedCluster
 
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 
 QUEUES = [
     Queue(name="q", backfill=True),
@@ -185,14 +187,21 @@ def test_it_is_planned_anew_once_its_limit_lets_it_in() -> None:
     assert cluster.planned[waiting].at == 50.0 and small not in cluster.started
 
 
-def test_who_started_before_a_job_had_the_place_of_another_is_not_held_against_it() -> None:
-    """The first one is killed; the next of its kind waits for the small job as for those of old."""
-    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=QUEUES)
+@pytest.mark.parametrize(("shares", "owner"), [((), "ann"), (("ann", "bob"), "ann"), (("ann", "bob"), "bob")])
+def test_who_started_before_a_job_had_the_place_of_another_is_not_held_against_it(
+    shares: tuple[str, ...], owner: str
+) -> None:
+    """The first one is killed; the next of its kind waits for the small job as for those of old. Of another user who
+    takes turns with its own it has the very place of the first, and waits no longer than that would have.
+    """
+    fair = tuple(Share(name, 1) for name in shares) or None
+    queues = [Queue(name="q", backfill=True, fairshare=fair), Queue(name="r", backfill=True)]
+    cluster = TimedCluster(host("a", ncpus=4), slots=4, queues=queues)
     cluster.hold_until(math.inf, kind(), on("a", 2))
     cluster.lasts[cluster.last + 1] = 5.0
     cluster.hold_until(math.inf, kind(), on("a", 1))
     big = kind("span[hosts=1]", slots=3)
-    first, second = cluster.add(big, 2)
+    (first,), (second,) = cluster.add(big), cluster.add(kind("span[hosts=1]", slots=3, user=owner))
     cluster.step(0.0)
     (small,) = cluster.add(kind("span[hosts=1]", queue="r"))
     cluster.step(1.0)
@@ -202,4 +211,4 @@ def test_who_started_before_a_job_had_the_place_of_another_is_not_held_against_i
     assert cluster.planned[second].hosts
     (another,) = cluster.add(kind("span[hosts=1]", queue="r"))
     cluster.step(5.0)
-    assert cluster.started[another] == 5.0
+    assert (another in cluster.started) == (owner == "ann")

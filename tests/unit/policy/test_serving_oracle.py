@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -321,9 +322,14 @@ def test_shares_and_run_time_give_the_turn() -> None:
     assert_clean(judge(cluster, jobs))
 
 
-def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_beside_it() -> None:
+@pytest.mark.parametrize(("owner", "is_idle"), [("ann", False), ("cat", True)])
+@pytest.mark.parametrize("killed_at", [math.inf, 35.0])
+def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_beside_it(
+    owner: str, is_idle: bool, killed_at: float
+) -> None:
     """Two GPUs are reserved for Cat's job 5, beside whose place jobs 7 and 8 start. At 30 it is Ann's turn: the place
-    is that of her job 6, which waits for job 1 alone, and job 9 may leave it too little.
+    is that of her job 6, which waits for job 1 alone, and job 9 may leave it too little, also once job 5 is gone.
+    Another one of Cat's own that comes before job 5 waits for jobs 7 and 8 as well, and nothing is against job 9.
     """
     cat, ann = {"user": "cat"}, {"user": "ann"}
     jobs = [
@@ -331,13 +337,16 @@ def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_besi
         ran(2, 0.0, 10.0, **cat),
         ran(3, 0.0, 20.0, **cat),
         ran(4, 0.0, 30.0, **ann),
-        *(waits(number, gpus=2, **user) for number, user in ((5, cat), (6, ann))),
+        waits(5, gpus=2, left_at=killed_at, **cat),
+        waits(6, gpus=2, user=owner, **({} if owner == "ann" else {"priority": 1, "submitted": 25.0})),
         ran(7, 10.0, 60.0, **cat),
         ran(8, 20.0, 60.0, **cat),
         waits(9, **ann),
     ]
     cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 3}))
-    assert_clean(judge(cluster, jobs, until=40.0))
+    verdict = judge(cluster, jobs, until=40.0)
+    assert not verdict.inversions
+    assert {each.job for each in verdict.idle} == ({9} if is_idle else set())
 
 
 def test_within_a_user_the_order_of_submission_holds_under_fairshare() -> None:
