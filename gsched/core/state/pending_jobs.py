@@ -339,9 +339,9 @@ class _Heads:
         entries.append(head)
 
     def in_order(self) -> list[Head]:
-        """All of them, some out of date; the list is the caller's own."""
+        """All of them, some out of date. The list itself: a cycle looks at a few of tens of thousands."""
         entries = self._entries
         if self._sorted < len(entries):
             entries.sort()  # quick where most of it is in order
             self._sorted = len(entries)
-        return entries.copy()
+        return entries

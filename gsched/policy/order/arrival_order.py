@@ -96,7 +96,7 @@ class ClassInQueue:
     def close(self) -> None:
         """Let go of its jobs, which hold on to it."""
         self._first = None
-        self._heads.clear()
+        self._heads = []  # they are the pending jobs' own
         self._later.clear()
 
     def _next(self) -> ArrivalEntry | None:
