@@ -187,13 +187,19 @@ def test_processes_that_are_gone_have_read_nothing() -> None:
     assert process_io.read_io("self") is not None
 
 
+def are_stopped(processes: list[Process]) -> bool:
+    """There are some, and all stand still."""
+    return bool(processes) and all(process.is_stopped for process in processes)
+
+
 def test_the_time_in_which_a_job_was_suspended_is_told(on_host):
     async def scenario(host: Host):
         os.mkfifo(host.root / "go")
-        await host.executor.start(host.order("cat go"))  # a shell that forks all the time may never be seen stopped
-        await host.start_of(1)
+        # A shell that forks all the time may never be seen stopped, and before `exec` it does not carry the mark.
+        await host.executor.start(host.order("echo > begun; cat go"))
+        await appears((host.root / "begun").exists)
         await host.executor.suspend(1, 1)
-        await appears(lambda: all(process.is_stopped for process in marked_processes("1.1")))
+        await appears(lambda: are_stopped(marked_processes("1.1")))
         await host.executor.resume(1, 1)
         (host.root / "go").write_text("on")
         result = await host.end_of(1)
