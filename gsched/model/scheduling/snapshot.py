@@ -147,8 +147,9 @@ class QueueIndex(Protocol):
         ...
 
     def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
-        """The first jobs of the buckets of a class in a queue, in order. The list is nobody's to change, and stands until
-        jobs come or go.
+        """The first jobs of the buckets of a class in a queue, in order.
+
+        The list is nobody's to change, and stands until jobs come or go.
         """
         ...
 
