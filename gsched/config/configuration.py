@@ -323,6 +323,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         locations=locations,
         network=conf.network,
         metrics=conf.metrics,
+        web=conf.web,
         admin_hosts=conf.admin_hosts,
         unknown_users=conf.unknown_users,
         system_users=conf.system_users,
@@ -468,11 +469,14 @@ def _master(folder: _Folder, conf: LsfConf, cluster: ClusterFile, cluster_file: 
     if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
         near = suggestion(conf.master, servers)
         findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
-    named = [name for name in conf.admin_hosts if name != ALL_HOSTS]
-    unknown = [name for name in named if cluster.hosts and name not in cluster.hosts]
-    if unknown and conf.admin_hosts_at is not None:
-        near = suggestion(unknown[0], cluster.hosts)
-        findings.error(conf.admin_hosts_at, f"GSCHED_ADMIN_HOSTS: {unknown[0]} is not a host of lsf.cluster{near}")
+    for what, names, at in (
+        ("GSCHED_ADMIN_HOSTS", conf.admin_hosts, conf.admin_hosts_at),
+        ("GSCHED_WEB_HOSTS", conf.web.hosts, conf.web_hosts_at),
+    ):
+        unknown = [name for name in names if name != ALL_HOSTS and cluster.hosts and name not in cluster.hosts]
+        if unknown and at is not None:
+            near = suggestion(unknown[0], cluster.hosts)
+            findings.error(at, f"{what}: {unknown[0]} is not a host of lsf.cluster{near}")
     return conf.master or (servers[0] if servers else "")
 
 

@@ -65,6 +65,8 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
             yield f"{name} has changed: it takes effect when the agents are started again (gadmin hrestart all)"
     if _served(old.metrics) != _served(new.metrics):
         yield "GSCHED_METRICS has changed: it takes effect when the master is started again (gadmin mbdrestart)"
+    if old.web != new.web:
+        yield "GSCHED_WEB_* has changed: it takes effect when gsched-web.service is started again"
 
 
 def _served(endpoint: MetricsEndpoint) -> tuple[object, ...]:

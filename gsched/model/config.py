@@ -25,6 +25,7 @@ from gsched.model.queues.limit import Limit
 from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import UserGroup, UserLimits
 from gsched.model.queues.window import Window
+from gsched.model.web_front import WebFront
 
 KEPT_OUTPUT_MIB = 1024
 """Default of GSCHED_KEPT_OUTPUT_MIB."""
@@ -274,6 +275,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     locations: Locations
     network: Network = Network()
     metrics: MetricsEndpoint = MetricsEndpoint()
+    web: WebFront = WebFront()
     unknown_users: bool = False
     """GSCHED_UNKNOWN_USERS=Y: users that the master's host does not know are served too."""
     admin_hosts: tuple[str, ...] = ()
@@ -350,8 +352,13 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """`HOST:PORT` where the master listens for munge credentials."""
         return f"{self.master_host}:{self.network.munge_port}"
 
+    @property
+    def web_hosts(self) -> tuple[str, ...]:
+        """The hosts on which `gsched web` runs as a service; none where it is not configured."""
+        return (self.web.hosts or (self.master_host,)) if self.web.is_on else ()
+
     def folder_of(self, daemon: str) -> str:
-        """Where the sockets and locks of `master`, `door` or `agent` lie: in a shared cluster each has its own."""
+        """Where sockets and locks of `master`, `door`, `agent` or `web` lie: in a shared cluster each has its own."""
         return f"{self.locations.run_dir}/{daemon}" if self.is_shared else self.locations.run_dir
 
     @property

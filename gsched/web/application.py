@@ -18,8 +18,9 @@ from starlette.types import ASGIApp
 
 from gsched.base.errors import GschedError, Internal
 from gsched.web.access.form_reading import Fields, read_form
-from gsched.web.access.gate import Gate
+from gsched.web.access.gate import FindSession, Gate, by_cookie
 from gsched.web.access.sessions import WebSessions
+from gsched.web.access.web_place import OWN_PLACE, WebPlace
 from gsched.web.pages.cluster_page import cluster_curves, cluster_page
 from gsched.web.pages.gpu_page import gpu_curves, gpu_page
 from gsched.web.pages.job_curves import job_curves
@@ -56,17 +57,40 @@ BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line}
 def new_application(
     context: WebContext, sessions: WebSessions, cookie: str, on_entered: Callable[[], object]
 ) -> ASGIApp:
-    """The whole of it, to be served. `cookie`: the name of the session's."""
+    """The whole of it, to be served to the browser of this machine. `cookie`: the name of the session's."""
     login = LoginPages(context, sessions, cookie, on_entered)
+    routes = [Route("/enter", _threaded(login.enter), methods=["GET"])]
+    if context.may_leave:
+        routes.append(Route("/leave", _leaving(context, login), methods=["POST"]))
+    return Gate(
+        _inner(context, routes),
+        by_cookie(sessions, cookie),
+        OWN_PLACE,
+        is_public=lambda path: path == "/enter" or path.startswith("/assets/"),
+        wants_login=lambda scope: login.wanted(Request(scope)),
+    )
+
+
+def application_behind_front(context: WebContext, place: WebPlace, find: FindSession) -> ASGIApp:
+    """The same behind the front of a shared cluster, which lets people in and out and has found the session."""
+    return Gate(
+        _inner(context, []),
+        find,
+        place,
+        is_public=lambda path: False,
+        wants_login=lambda scope: PlainTextResponse("Only the front is served here.\n", 401),
+    )
+
+
+def _inner(context: WebContext, routes: list[Route]) -> Starlette:
     routes = [
-        Route("/enter", _threaded(login.enter), methods=["GET"]),
+        *routes,
         Route("/assets/{name}", _threaded(context.assets.serve), methods=["GET"]),
         Route("/live", _live(context), methods=["GET"]),
         *(Route(path, _reading(context, page), methods=["GET"]) for path, page in READ.items()),
     ]
     if not context.is_read_only:
         routes += [
-            Route("/leave", _leaving(context, login), methods=["POST"]),
             *(Route(path, _reading(context, page), methods=["GET"]) for path, page in BEFORE_WRITING.items()),
             *(Route(path, _writing(context, deed), methods=["POST"]) for path, deed in WRITTEN.items()),
         ]
@@ -75,14 +99,7 @@ def new_application(
         405: _nothing,
         500: _fault(context),
     }
-    inner = Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers=handlers)
-    return Gate(
-        inner,
-        sessions,
-        cookie,
-        is_public=lambda path: path == "/enter" or path.startswith("/assets/"),
-        wants_login=lambda scope: login.wanted(Request(scope)),
-    )
+    return Starlette(routes=routes, lifespan=_lifespan(context), exception_handlers=handlers)
 
 
 def _lifespan(context: WebContext) -> Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]:

@@ -1,6 +1,6 @@
-"""`gsched web` itself: makes the application, listens, says where, and serves until it is told to end.
+"""`gsched web` of a private cluster: makes the application, listens, says where, and serves until it is told to end.
 
-It serves private clusters alone for now: whoever reaches it with the printed token is the user of this process.
+Whoever reaches it with the printed token is the user of this process. That of a shared cluster is `gsched.web.front`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.mirror.cluster_mirror import ClusterMirror
 from gsched.web.pages.asset_files import AssetFiles
 from gsched.web.pages.page_context import WebContext, new_templates
-from gsched.wire.address import MAX_SOCKET_PATH, is_shared
+from gsched.wire.address import MAX_SOCKET_PATH
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.transports import way_to_master
 from gsched.wire.identity.caller_identity import user_name
@@ -40,10 +40,6 @@ MASTER_WAIT_S = 5.0
 MOST_CONNECTIONS = 512
 END_S = 3.0
 """How long answers may take when the server ends."""
-NOT_SHARED = (
-    "gsched web is not supported yet in a shared cluster ({}): it could not prove who asks. "
-    "It serves private clusters (gsched up)"
-)
 
 TellUser = Callable[[str], object]
 
@@ -61,26 +57,35 @@ class WebOptions:
 
 def run(options: WebOptions, say: TellUser) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit code. Raises GschedError."""
-    if is_shared(options.conf_dir):
-        raise BadRequest(NOT_SHARED.format(options.conf_dir))
     with contextlib.ExitStack() as stack:
         sockets = list(_listen(options, stack))
-        hub = ChangeHub()
-        mirror = ClusterMirror(lambda: _client(options.conf_dir), hub)
-        stack.callback(mirror.stop)
-        mirror.start()
-        client = _client(options.conf_dir)
-        stack.callback(client.close)
-        context = new_context(client, mirror, hub, options)
+        context = stack.enter_context(open_pages(options, may_leave=not options.is_read_only))
         sessions = WebSessions()
         told = _Told(options, sessions, sockets, say, stack)
         application = new_application(context, sessions, f"gsched_{secrets.token_hex(4)}", told.again)
-        WebServer(application, hub, told.first).run(sockets)
+        WebServer(application, context.hub, told.first).run(sockets)
     return 0
 
 
-def new_context(client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions) -> WebContext:
-    """What pages have at hand."""
+@contextlib.contextmanager
+def open_pages(options: WebOptions, *, may_leave: bool) -> Iterator[WebContext]:
+    """What pages have at hand, kept up as long as the block runs. Raises GschedError when the master does not answer.
+
+    `may_leave`: there is a session that the browser can end.
+    """
+    hub = ChangeHub()
+    mirror = ClusterMirror(lambda: _client(options.conf_dir), hub)
+    with contextlib.ExitStack() as stack:
+        stack.callback(mirror.stop)
+        mirror.start()
+        client = stack.enter_context(_client(options.conf_dir))
+        yield new_context(client, mirror, hub, options, may_leave=may_leave)
+
+
+def new_context(
+    client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions, *, may_leave: bool
+) -> WebContext:
+    """The context of these parts."""
     assets, zone = AssetFiles(), zone_of(os.environ)
     umask = os.umask(0o077)
     os.umask(umask)
@@ -94,14 +99,16 @@ def new_context(client: Client, mirror: ClusterMirror, hub: ChangeHub, options: 
         umask=umask,
         zone=zone,
         is_read_only=options.is_read_only,
+        may_leave=may_leave,
         templates=new_templates(assets, zone),
     )
 
 
 def _client(conf_dir: str) -> Client:
     way = way_to_master(conf_dir)
-    # Without a channel of ours it makes one, and closes it.
-    return Client(way.address, wait_s=MASTER_WAIT_S)
+    # Without a channel of ours it makes one, and closes it; the relay of a shared cluster keeps none open.
+    channel = way.channel() if way.make != "plain" else None
+    return Client(way.address, wait_s=MASTER_WAIT_S, channel=channel)
 
 
 def _listen(options: WebOptions, stack: contextlib.ExitStack) -> Iterator[socket.socket]:

@@ -132,13 +132,13 @@ class SharedCluster:
         self.start_daemon(host, "door")
 
     def start_daemon(self, host: Host, name: str, *, as_host: str = "") -> subprocess.Popen[Any]:
-        """Start `master`, `agent` or `door` on a host, as the user that it runs as."""
+        """Start `master`, `agent`, `door` or `web` on a host, as the user that it runs as."""
         words = ["gsched", name, "--envdir", ENVDIR, *(["--host", as_host or host.name] if name == "agent" else [])]
         words = ["sh", "-c", 'umask 077 && exec "$@"', "sh", *words]  # UMask= of the units
         with host.path(f"{FOLDERS.log_dir}/{name}.log").open("ab") as log:
             process = host.popen(
                 words,
-                user="root" if name == "agent" else SERVICE_USER,
+                user="root" if name in ("agent", "web") else SERVICE_USER,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -31,6 +31,7 @@ OPTION_CONF = click.option(
 @click.option("--master", is_flag=True, help="The master's unit.")
 @click.option("--door", is_flag=True, help="The door's unit.")
 @click.option("--agent", is_flag=True, help="The agent's unit.")
+@click.option("--web", is_flag=True, help="The unit of the pages for browsers.")
 @OPTION_ROOT
 @OPTION_CONF
 @click.option("--host", metavar="HOST", default="", help="Name of the host in lsf.cluster (default: this machine's).")
@@ -43,6 +44,7 @@ def install_units(  # noqa: PLR0913 - the options of a command
     master: bool,
     door: bool,
     agent: bool,
+    web: bool,
     root: str,
     envdir: str,
     host: str,
@@ -55,7 +57,7 @@ def install_units(  # noqa: PLR0913 - the options of a command
     """Make this installation services of systemd: those that the configuration gives this host, or those named."""
     place = install.InstallPlace(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
     new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
-    chosen = {"master": master, "door": door, "agent": agent}
+    chosen = {"master": master, "door": door, "agent": agent, "web": web}
     install.install(place, [name for name, is_chosen in chosen.items() if is_chosen], new, force=force, say=click.echo)
 
 

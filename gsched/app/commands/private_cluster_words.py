@@ -9,12 +9,16 @@ from importlib.util import find_spec
 import click
 
 from gsched.app.clusters import private
+from gsched.app.clusters.foreground import serve
 from gsched.app.commands.command_options import FAILURE, OPTION_DIR, OPTION_ENVDIR, conf_of
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
+from gsched.base.machine.service import ServiceManager
+from gsched.config.configuration import load
 from gsched.probe.simulated.inventory import change
+from gsched.wire.address import is_shared
 
-NEEDED_FOR_WEB = ("starlette", "uvicorn", "jinja2")
+NEEDED_FOR_WEB = ("starlette", "uvicorn", "jinja2", "h11", "pamela")
 """They come with the extra `web` of the package."""
 HIGHEST_PORT = 65_535
 
@@ -102,14 +106,26 @@ def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: s
 @click.option("--print-url", is_flag=True, help="Print the address and open no browser.")
 @click.option("--read-only", is_flag=True, help="Pages that change nothing: there is no way to kill or submit a job.")
 def web(envdir: str | None, port: int | None, socket: str, print_url: bool, read_only: bool) -> None:
-    """Show the cluster as pages for a browser of this machine, until ^C. The address works once."""
+    """Show the cluster as pages for a browser.
+
+    In a private cluster for a browser of this machine, until ^C; the address that it prints works once. In a shared
+    cluster it is a service of root (gsched-web.service), which listens as GSCHED_WEB_PORT of lsf.conf says: users log
+    in with their passwords, or are named by a reverse proxy.
+    """
     missing = [name for name in NEEDED_FOR_WEB if find_spec(name) is None]
     if missing:
         raise BadRequest(f"this needs {', '.join(missing)}: pip install 'gsched[web]'")
+    folder = conf_of(envdir)
+    if is_shared(folder):
+        if port is not None or socket or print_url:
+            raise BadRequest(
+                "--port, --socket and --print-url are for a private cluster; see GSCHED_WEB_PORT of lsf.conf"
+            )
+        serve("web", folder, lambda conf, manager: _run_shared(conf, manager, is_read_only=read_only))
     # Not at the top: who has not installed the extra can use all other words.
     serving = import_module("gsched.web.serving")
     options = serving.WebOptions(
-        conf_dir=conf_of(envdir),
+        conf_dir=folder,
         port=port if port is not None else None if socket else 0,
         socket=socket,
         print_url=print_url,
@@ -121,6 +137,11 @@ def web(envdir: str | None, port: int | None, socket: str, print_url: bool, read
         sys.stdout.flush()
 
     sys.exit(serving.run(options, say))
+
+
+def _run_shared(conf: str, manager: ServiceManager, *, is_read_only: bool) -> int:
+    front = import_module("gsched.web.front.front_serving")  # as above
+    return int(front.run(load(conf).required(), private.host_name(), manager, is_read_only=is_read_only))
 
 
 @click.command()

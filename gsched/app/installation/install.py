@@ -31,7 +31,7 @@ from gsched.probe.gpu import inventory_path
 from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
 from gsched.wire.address import DOOR_FILE
 
-DAEMONS = ("master", "door", "agent")
+DAEMONS = ("master", "door", "agent", "web")
 DEFAULT_PORT = 6881
 SIMULATED_SLOTS = 16
 DOOR_SOCKET = "door.sock"
@@ -124,7 +124,7 @@ def _install(
 def uninstall(place: InstallPlace, *, force: bool, say: Say, python: str = sys.executable) -> None:
     """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
     _check_root(place)
-    names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT)]
+    names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT, units.WEB_UNIT)]
     names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
     names += ["etc/logrotate.d/gsched"]
     names += help_files.COMPLETIONS
@@ -216,7 +216,12 @@ def _daemons_of(config: ClusterConfig, host: str) -> tuple[str, ...]:
         raise BadRequest(
             f"this host is {host}, which is not in lsf.cluster.{config.cluster}; --host names it otherwise"
         )
-    is_there = {"master": host == config.master_host, "door": True, "agent": config.hosts[host].server}
+    is_there = {
+        "master": host == config.master_host,
+        "door": True,
+        "agent": config.hosts[host].server,
+        "web": host in config.web_hosts,
+    }
     return tuple(daemon for daemon in DAEMONS if is_there[daemon])
 
 

@@ -4,7 +4,8 @@ Source of the words: systemd.service(5), systemd.exec(5), systemd.kill(5), sysus
 from values. Paths and systemd's version come from the caller; nothing here touches the machine.
 
 Master and door need a network, their folders and nothing else, and are shut off from the rest. The agent is not: what
-is forbidden to it is forbidden to all its jobs, for they are its children.
+is forbidden to it is forbidden to all its jobs, for they are its children. Those of the web are users' processes, which
+make pages and submit jobs: they need users' files, and no device.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from gsched.base.errors import BadRequest
 from gsched.base.machine import gpu_lock
 from gsched.base.machine.service import TOLD_TO_STOP
 from gsched.model.config import ClusterConfig, Locations
+from gsched.model.web_front import WEB_USER
 
 USER = "gsched"
-MASTER_UNIT, DOOR_UNIT, AGENT_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent"))
+MASTER_UNIT, DOOR_UNIT, AGENT_UNIT, WEB_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent", "web"))
 WATCHDOG_S = 60
 _BACKOFF_VERSION = 254
 _SAFE = re.compile(r"[^\s\"'\\%$;#]+")
@@ -104,9 +106,42 @@ CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_M
 CapabilityBoundingSet=~CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG CAP_WAKE_ALARM
 """
 
+_OF_WEB = """\
+# Root's own process reads no word of the network: that is for one of the user {web_user}, and for one of each user.
+LimitNOFILE=65536
+LimitCORE=0
+UMask=0077
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_AUDIT_WRITE
+CapabilityBoundingSet=CAP_NET_BIND_SERVICE
+AmbientCapabilities=
+NoNewPrivileges=yes
+ProtectSystem=full
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+PrivateDevices=yes
+LockPersonality=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+# Administrators who may write the configuration can do so on a page.
+{writes}"""
+
 _SYSUSERS = f"""\
 # The master and the door run as this user; it owns the event store, and has no login.
 u {USER} - "gsched" {{state}} /usr/sbin/nologin
+"""
+
+_WEB_SYSUSERS = f"""\
+# What speaks with browsers runs as this user; it owns nothing, and has no login.
+u {WEB_USER} - "gsched web" / /usr/sbin/nologin
 """
 
 _ROTATION = """\
@@ -156,8 +191,8 @@ class Installation:
 
 
 def unit_of(daemon: str, made_for: Installation) -> tuple[str, str]:
-    """Name and text of the unit of `master`, `door` or `agent`."""
-    return {"master": _master, "door": _door, "agent": _agent}[daemon](made_for)
+    """Name and text of the unit of `master`, `door`, `agent` or `web`."""
+    return {"master": _master, "door": _door, "agent": _agent, "web": _web}[daemon](made_for)
 
 
 def _master(made_for: Installation) -> tuple[str, str]:
@@ -200,6 +235,18 @@ def _agent(made_for: Installation) -> tuple[str, str]:
     )
 
 
+def _web(made_for: Installation) -> tuple[str, str]:
+    return WEB_UNIT, _text(
+        made_for,
+        "web",
+        description=f"gsched web of cluster {made_for.config.cluster}: pages for browsers",
+        after="network-online.target nss-user-lookup.target remote-fs.target gsched-door.service",
+        what="nobody sees pages without it",
+        who="",
+        body=_OF_WEB.format(web_user=WEB_USER, writes=_writes([made_for.config.locations.conf_dir])),
+    )
+
+
 def _writes(folders: list[str]) -> str:
     return "".join(f"ReadWritePaths={folder}\n" for folder in dict.fromkeys(folders))
 
@@ -217,8 +264,9 @@ def _text(made_for: Installation, word: str, **values: str) -> str:
 
 
 def user_text(made_for: Installation) -> str:
-    """sysusers.d: the user that master and door run as."""
-    return _SYSUSERS.format(state=made_for.config.locations.state_dir)
+    """sysusers.d: the user that master and door run as, and that of the web where it runs."""
+    text = _SYSUSERS.format(state=made_for.config.locations.state_dir)
+    return text + _WEB_SYSUSERS if made_for.host in made_for.config.web_hosts else text
 
 
 def folders_text(made_for: Installation) -> str:
@@ -235,6 +283,8 @@ def folders_text(made_for: Installation) -> str:
         (config.folder_of("door"), "0755", USER),
         (config.folder_of("agent"), "0755", "root"),
     ]
+    if made_for.host in config.web_hosts:
+        rows.append((config.folder_of("web"), "0755", "root"))
     has_jobs = config.hosts[made_for.host].server
     if has_jobs:
         rows.append((gpu_lock.ROOTS_FOLDER, "0700", "root"))

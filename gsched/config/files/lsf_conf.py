@@ -26,6 +26,7 @@ from gsched.config.parameters.elim_settings import Elims, read_elims
 from gsched.config.parameters.metrics_endpoint import read_metrics
 from gsched.config.parameters.notice_settings import read_proxy, read_ways
 from gsched.config.parameters.requirements import gpu_requirement
+from gsched.config.parameters.web_front import read_web_front
 from gsched.model.config import (
     ALL_HOSTS,
     KEPT_OUTPUT_MIB,
@@ -36,6 +37,7 @@ from gsched.model.config import (
     Params,
     Timing,
 )
+from gsched.model.web_front import WebFront
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -67,6 +69,8 @@ class LsfConf:
     system_users: tuple[str, ...]
     network: Network
     metrics: MetricsEndpoint
+    web: WebFront
+    web_hosts_at: SourcePlace | None
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
@@ -111,6 +115,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         system_users=settings.take("GSCHED_SYSTEM_USERS", _users, ()),
         network=network,
         metrics=read_metrics(settings, findings, network),
+        web=read_web_front(settings, findings, network),
+        web_hosts_at=settings.place("GSCHED_WEB_HOSTS"),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
 from collections.abc import Callable
 
 from gsched.base.errors import PermissionDenied
+from gsched.base.machine.file_rights import may_read
 from gsched.base.machine.system_users import first_ordinary, why_system
 from gsched.model.config import ClusterConfig
 from gsched.run.account import UnixAccount, look_up
@@ -73,15 +73,6 @@ class JobAccounts:
             # Hosts of one person who is not root: daemons, keys and jobs are all that person's.
             is_owners = status is not None and status.st_uid == account.uid and account.uid >= first
             return "" if is_owners else "the master runs as that account, so it is a way to everything"
-        if status is not None and _reads(account, status):
+        if status is not None and may_read(status, account.uid, (account.gid, *account.groups)):
             return f"that account can read {key}, by which a host is known"
         return str(why_system(user, account.uid, config.system_users, first))
-
-
-def _reads(account: UnixAccount, status: os.stat_result) -> bool:
-    """Whether the mode of a file lets the account read it."""
-    if status.st_uid == account.uid:
-        return bool(status.st_mode & stat.S_IRUSR)
-    if status.st_gid in (account.gid, *account.groups):
-        return bool(status.st_mode & stat.S_IRGRP)
-    return bool(status.st_mode & stat.S_IROTH)

@@ -21,13 +21,22 @@ Fields = dict[str, list[str]]
 
 async def read_form(request: Request) -> Fields:
     """The fields of the form. Raises BadRequest, PermissionDenied (not from one of our pages), ResourceExhausted."""
+    fields = await read_fields(request, MOST_BYTES)
+    session: WebSession = request.state.session
+    if not session.has_sent("".join(fields.pop(TOKEN_FIELD, []))):
+        raise PermissionDenied("the form is not from a page of this session: load the page again")
+    return fields
+
+
+async def read_fields(request: Request, most: int) -> Fields:
+    """The fields of a form of `most` bytes, whoever has sent it. Raises BadRequest, ResourceExhausted."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
         raise BadRequest("only forms are taken")
     data = bytearray()
     async for piece in request.stream():
         data += piece
-        if len(data) > MOST_BYTES:
-            raise ResourceExhausted(f"a form may have {MOST_BYTES} bytes")
+        if len(data) > most:
+            raise ResourceExhausted(f"a form may have {most} bytes")
     try:
         pairs = parse_qsl(
             data.decode("ascii"),
@@ -41,9 +50,6 @@ async def read_form(request: Request) -> Fields:
     fields: Fields = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value)
-    session: WebSession = request.state.session
-    if not session.has_sent("".join(fields.pop(TOKEN_FIELD, []))):
-        raise PermissionDenied("the form is not from a page of this session: load the page again")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""What stands before every page: it lets requests pass that come from this machine's browser with a session.
+"""What stands before every page: it lets requests pass that come from a page of this server, with a session.
 
 It checks, in this order: whom the request says that it speaks to (another name means that a foreign page has had its
 own name point here), its origin when it would change something, and its cookie. It never looks at who it says it is.
@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gsched.web.access.sessions import WebSession, WebSessions
+from gsched.web.access.web_place import WebPlace
 
-OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""What a browser of this machine calls it, also through a tunnel of ssh, whatever the port."""
-READING = frozenset({"GET", "HEAD"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -34,10 +32,11 @@ HEADERS = {
 }
 
 WantsLogin = Callable[[Scope], Response]
+FindSession = Callable[[Headers], WebSession | None]
 
 
 class Gate:
-    """An ASGI application in front of `inner`. `cookie`: name of the session's; `is_public`: paths without a session.
+    """An ASGI application in front of `inner`. `find`: whose request it is; `is_public`: paths without a session.
 
     Of a request that may pass, `scope["state"]["session"]` is its session.
     """
@@ -45,15 +44,15 @@ class Gate:
     def __init__(
         self,
         inner: ASGIApp,
-        sessions: WebSessions,
-        cookie: str,
+        find: FindSession,
+        place: WebPlace,
         *,
         is_public: Callable[[str], bool],
         wants_login: WantsLogin,
     ) -> None:
         self._inner = inner
-        self._sessions = sessions
-        self._cookie = cookie
+        self._find = find
+        self._place = place
         self._is_public = is_public
         self._wants_login = wants_login
 
@@ -64,7 +63,7 @@ class Gate:
         if scope["type"] != "http":  # there are no websockets
             await send({"type": "websocket.close", "code": 1008})
             return
-        guarded = _with_headers(send)
+        guarded = with_headers(send)
         refusal = self._refusal(scope)
         if refusal is not None:
             await refusal(scope, receive, guarded)
@@ -72,22 +71,19 @@ class Gate:
             await self._inner(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or _name_of(hosts[0]) not in OWN_NAMES:
-            return PlainTextResponse("This is not the host that was asked for.\n", 421)
-        if scope["method"] not in READING and headers.getlist("origin") != [f"http://{hosts[0]}"]:
-            return PlainTextResponse("The request does not come from a page of this server.\n", 403)
-        if self._is_public(scope["path"]):
-            return None
-        session = self._session(headers)
+        refusal = self._place.refusal(scope)
+        if refusal is not None or self._is_public(scope["path"]):
+            return refusal
+        session = self._find(Headers(scope=scope))
         if session is None:
             return self._wants_login(scope)
         scope.setdefault("state", {})["session"] = session
         return None
 
-    def _session(self, headers: Headers) -> WebSession | None:
-        return self._sessions.find(cookie_of(headers.getlist("cookie"), self._cookie))
+
+def by_cookie(sessions: WebSessions, cookie: str) -> FindSession:
+    """Finds the session by the cookie of that name."""
+    return lambda headers: sessions.find(cookie_of(headers.getlist("cookie"), cookie))
 
 
 def cookie_of(lines: Iterable[str], name: str) -> str:
@@ -102,13 +98,9 @@ def cookie_of(lines: Iterable[str], name: str) -> str:
     return ""
 
 
-def _name_of(host: str) -> str:
-    """A Host header without its port."""
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isascii() and port.isdigit() else host).lower()
+def with_headers(send: Send) -> Send:
+    """Answers bear HEADERS, unless they have said otherwise, and are kept nowhere."""
 
-
-def _with_headers(send: Send) -> Send:
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = {name.lower() for name, _ in message.get("headers", ())}

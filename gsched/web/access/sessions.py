@@ -14,22 +14,33 @@ from collections.abc import Callable
 
 BYTES = 32
 MOST_SESSIONS = 64
-"""The session that was used the longest ago is ended for a new one."""
+"""Of a user; the session that was used the longest ago is ended for a new one."""
 IDLE_S = 24 * 3600.0
 """A session that nobody used for so long is over; an open page uses it."""
 
 
 class WebSession:
-    """What a browser that was let in has: `csrf` stands in every form that it may send."""
+    """What a browser that was let in has: `csrf` stands in every form that it may send; `user`: whose it is, where one
+    server has several.
+    """
 
-    def __init__(self, now: float) -> None:
-        self.csrf = secrets.token_urlsafe(BYTES)
+    def __init__(self, now: float, user: str = "", csrf: str = "") -> None:
+        self.csrf = csrf or secrets.token_urlsafe(BYTES)
+        self.user = user
         self.used_at = now
         self.is_over = False
+        self.when_over: set[Callable[[], object]] = set()
+        """What is called at its end, from the thread that ends it."""
 
     def has_sent(self, csrf: str) -> bool:
         """Whether a form with this token came from one of its own pages."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf8", "replace"))
+
+    def end(self) -> None:
+        """What is still open of it ends, too."""
+        self.is_over = True
+        for tell in list(self.when_over):
+            tell()
 
 
 class WebSessions:
@@ -39,6 +50,7 @@ class WebSessions:
         self._now = now
         self._token = b""
         self._sessions: OrderedDict[bytes, WebSession] = OrderedDict()
+        self._of_users: dict[str, WebSession] = {}
 
     def new_token(self) -> str:
         """A token that opens one session; the one before it counts no longer."""
@@ -51,11 +63,27 @@ class WebSessions:
         if not self._token or not hmac.compare_digest(_digest(token), self._token):
             return ""
         self._token = b""
+        return self.begin()
+
+    def begin(self, user: str = "") -> str:
+        """The cookie of a new session of a user who has been proven."""
         cookie = secrets.token_urlsafe(BYTES)
-        self._sessions[_digest(cookie)] = WebSession(self._now())
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)[1].is_over = True
+        self._sessions[_digest(cookie)] = WebSession(self._now(), user)
+        own = [key for key, session in self._sessions.items() if session.user == user]
+        for key in own[: max(0, len(own) - MOST_SESSIONS)]:
+            self._sessions.pop(key).end()
         return cookie
+
+    def of(self, user: str) -> WebSession:
+        """The one session of a user whom somebody else proves anew with each request."""
+        found = self._of_users.get(user)
+        if found is None:
+            found = self._of_users[user] = WebSession(self._now(), user)
+        return found
+
+    def has_any(self, user: str) -> bool:
+        """Whether a session of the user is left."""
+        return any(session.user == user for session in self._sessions.values())
 
     def find(self, cookie: str) -> WebSession | None:
         """The session of that cookie; None when there is none, or none any more."""
@@ -74,7 +102,7 @@ class WebSessions:
         """End a session; what is still open of it ends, too."""
         session = self._sessions.pop(_digest(cookie), None)
         if session is not None:
-            session.is_over = True
+            session.end()
 
 
 def _digest(text: str) -> bytes:

@@ -56,6 +56,8 @@ class WebContext:
     """Of this process: only all threads together could ask for it later."""
     zone: tzinfo
     is_read_only: bool
+    may_leave: bool
+    """Whether there is a session of its own that can be ended."""
     templates: jinja2.Environment
     parts: PartCache = field(default_factory=PartCache)
     slow_parts: PartCache = field(default_factory=PartCache)
@@ -110,6 +112,7 @@ def show(context: WebContext, request: Request, template: str, values: dict[str,
         away_since=mirror.away_since,
         told_at=mirror.hosts_at,
         may_write=not context.is_read_only and session is not None,
+        may_leave=context.may_leave,
         now=time.time(),
         **values,
     )

@@ -162,6 +162,23 @@ def test_what_units_promise(tmp_path: Path, daemon: str) -> None:
     assert wanted <= lines and not others & lines
 
 
+def test_pages_have_a_unit_where_they_are_configured(tmp_path: Path) -> None:
+    put(tmp_path)
+    with (tmp_path / "etc/gsched/lsf.conf").open("a") as file:
+        file.write("GSCHED_WEB_PORT=8443\nGSCHED_WEB_CERT=/etc/web.crt\nGSCHED_WEB_KEY=/etc/web.key\n")
+    assert "gsched-web" in put(tmp_path, new=None)
+    assert there(tmp_path) == {"master", "door", "agent", "web"}
+    lines = set((tmp_path / UNITS / "gsched-web.service").read_text().splitlines())
+    assert {"Type=notify", "NoNewPrivileges=yes", "LimitCORE=0", "Restart=always"} <= lines
+    assert not any(line.startswith(("User=", "KillMode=")) for line in lines)
+    assert 'u gsched-web - "gsched web" / /usr/sbin/nologin' in (tmp_path / "etc/sysusers.d/gsched.conf").read_text()
+    assert "d /run/gsched/web 0755 root root -" in (tmp_path / "etc/tmpfiles.d/gsched.conf").read_text()
+    put(tmp_path, host="h2", new=None, force=True)
+    assert "gsched-web" not in (tmp_path / "etc/sysusers.d/gsched.conf").read_text()
+    install.uninstall(InstallPlace(str(tmp_path), "/etc/gsched", "h1"), force=False, say=print, python=PYTHON)
+    assert there(tmp_path) == set()
+
+
 def test_the_masters_reader_may_step_back(tmp_path: Path) -> None:
     """nice() is setpriority() for the kernel, which is of @resources: a later line gives it back."""
     put(tmp_path)
@@ -184,10 +201,10 @@ def test_backoff_where_systemd_knows_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
-@pytest.mark.parametrize(("daemon", "worst"), [("master", 2.0), ("door", 2.0), ("agent", 9.4)])
+@pytest.mark.parametrize(("daemon", "worst"), [("master", 2.0), ("door", 2.0), ("agent", 9.4), ("web", 5.0)])
 def test_what_systemd_says(tmp_path: Path, daemon: str, worst: float) -> None:
     """The agent's score is that of its jobs: what is forbidden to it is forbidden to them."""
-    put(tmp_path)
+    put(tmp_path, daemon)
     unit = tmp_path / UNITS / f"gsched-{daemon}.service"
     checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
     problems = [line for line in checked.stderr.splitlines() if unit.name in line]

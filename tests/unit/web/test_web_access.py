@@ -17,7 +17,6 @@ from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
 from gsched.web.access.gate import POLICY
 from gsched.web.access.sessions import IDLE_S, MOST_SESSIONS, WebSessions
-from gsched.web.serving import WebOptions, run
 
 PATHS = ("/", "/jobs", "/jobs/17", "/jobs/17/curves", "/jobs/17/output", "/jobs/17/output/stdout", "/live?watch=jobs")
 
@@ -184,10 +183,12 @@ def test_a_request_with_two_hosts_is_refused(pages: Pages) -> None:
     assert answer.status in (400, 421)
 
 
-def test_a_shared_cluster_is_refused_with_one_line(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["--port", "8080"], ["--socket", "/tmp/s"], ["--print-url"]])
+def test_options_of_a_private_cluster_are_refused_in_a_shared_one(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "lsf.conf").write_text("LSB_MBD_PORT=6881\n")
-    with pytest.raises(BadRequest, match=r"not supported yet in a shared cluster .* private clusters"):
-        run(WebOptions(conf_dir=str(tmp_path)), print)
+    told = CliRunner().invoke(private_cluster_words.web, ["--envdir", str(tmp_path), *words])
+    assert isinstance(told.exception, BadRequest)
+    assert told.exception.text.endswith("are for a private cluster; see GSCHED_WEB_PORT of lsf.conf")
 
 
 def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:

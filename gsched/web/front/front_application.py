@@ -1,0 +1,176 @@
+"""The front's application: finds out who asks, and hands the request on to the process of that user.
+
+In this order: whom the request says that it speaks to, its origin when it would change something, who asks (a session
+that a password has opened, or the proxy's word), and only then what it wants. What it does itself is to log in and out
+and to serve style sheets and scripts; it knows nothing of pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from gsched.base.errors import GschedError, PermissionDenied, Unavailable
+from gsched.web.access.form_reading import read_fields
+from gsched.web.access.gate import cookie_of, with_headers
+from gsched.web.access.sessions import WebSession, WebSessions
+from gsched.web.access.web_place import WebPlace
+from gsched.web.front.connection_shares import plain_address
+from gsched.web.front.front_pages import FrontPages
+from gsched.web.front.keeper_link import KeeperLink
+from gsched.web.front.keeper_messages import CSRF_HEADER, LONGEST_PASSWORD, KeeperTask
+from gsched.web.front.login_limits import LoginLimits
+from gsched.web.front.proxied_user import ProxiedUser
+from gsched.web.front.request_carrier import Carried
+
+log = logging.getLogger(__name__)
+
+COOKIE = "__Host-gsched"
+"""Browsers keep a cookie of such a name for this very host, and send it by TLS alone."""
+MOST_OPEN = 128
+"""Requests of a user at a time, open pages among them."""
+FORM_S = 20.0
+LONGEST_FORM = 16 * 1024
+LONGEST_USER = 255
+
+
+class FrontApplication:
+    """`link` leads to the keeper; `proxied` is asked instead of passwords where it is on."""
+
+    def __init__(
+        self,
+        link: KeeperLink,
+        sessions: WebSessions,
+        proxied: ProxiedUser,
+        place: WebPlace,
+        pages: FrontPages,
+        limits: LoginLimits,
+    ) -> None:
+        self._link = link
+        self._sessions = sessions
+        self._proxied = proxied
+        self._place = place
+        self._pages = pages
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] != "lifespan":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = with_headers(send)
+        try:
+            answer = await self._answer(scope, receive, guarded, send)
+        except GschedError as error:
+            answer = self._pages.problem(Request(scope), error)
+        if answer is not None:
+            await answer(scope, receive, guarded)
+
+    async def _answer(self, scope: Scope, receive: Receive, guarded: Send, send: Send) -> Response | None:
+        """What the front itself says; None when the user's process has answered."""
+        refusal = self._place.refusal(scope)
+        if refusal is not None:
+            return refusal
+        path, method = scope["path"], scope["method"]
+        if path.startswith("/assets/") and method in ("GET", "HEAD"):
+            return self._pages.asset(path.removeprefix("/assets/"), Request(scope))
+        user = self._proxied.user_of(scope)
+        if user:
+            session = self._sessions.of(user)
+        elif self._proxied.is_on:
+            return PlainTextResponse("Only the proxy is served here.\n", 403)
+        else:
+            own = {("POST", "/login"): self._log_in, ("POST", "/leave"): self._leave}.get((method, path))
+            if own is not None:
+                return await own(Request(scope, receive))
+            found = self._session(Headers(scope=scope))
+            if found is None:
+                return self._pages.login(Request(scope), 401)
+            session = found
+        await self._carry(session, scope, receive, send)
+        return None
+
+    def _session(self, headers: Headers) -> WebSession | None:
+        return self._sessions.find(cookie_of(headers.getlist("cookie"), COOKIE))
+
+    # -- pages of the user --------------------------------------------------------------------------------------------
+
+    async def _carry(self, session: WebSession, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises PermissionDenied, Unavailable."""
+        user = session.user
+        if self._open[user] >= MOST_OPEN:
+            raise Unavailable(f"{MOST_OPEN} requests of yours are open")
+        self._open[user] += 1
+        over = asyncio.Event()
+        session.when_over.add(over.set)
+        try:
+            place = await self._link.ask(KeeperTask.PROCESS, user)
+            own = [(CSRF_HEADER.encode(), session.csrf.encode())]
+            await Carried(scope, receive, send, COOKIE).carry(place.path, own, over)
+        finally:
+            session.when_over.discard(over.set)
+            self._open[user] -= 1
+            self._open += Counter()
+
+    # -- in and out ---------------------------------------------------------------------------------------------------
+
+    async def _log_in(self, request: Request) -> Response:
+        """A form with user and password, from a page of ours: its origin has been looked at."""
+        async with asyncio.timeout(FORM_S):
+            fields = await read_fields(request, LONGEST_FORM)
+        user, password, onward = (fields.get(name, [""])[-1] for name in ("user", "password", "onward"))
+        address = plain_address(request.client.host) if request.client else ""
+        user = user.strip()
+        if not user or not password or len(user) > LONGEST_USER or len(password) > LONGEST_PASSWORD:
+            return self._pages.login(request, 400, "login.incomplete", user=user, onward=onward)
+        wait_s = self._limits.enter(user, address)
+        if wait_s:
+            _note(user, address, "limited")
+            return self._pages.login(request, 429, "login.later", user=user, onward=onward, wait_s=wait_s)
+        try:
+            proven = await self._link.ask(KeeperTask.PROVE, user, password)
+        except PermissionDenied:
+            _note(user, address, "refused")
+            return self._pages.login(request, 403, "login.wrong", user=user, onward=onward)
+        self._limits.succeeded(user, address)
+        _note(proven.user, address, "ok")
+        self._close(request)
+        answer = RedirectResponse(own_path(onward), 303)
+        cookie = self._sessions.begin(proven.user)
+        answer.set_cookie(COOKIE, cookie, httponly=True, secure=True, samesite="strict", path="/")
+        return answer
+
+    async def _leave(self, request: Request) -> Response:
+        """End the session; a page of ours has asked for it, and the browser has shown its cookie."""
+        user = self._close(request)
+        if user and not self._sessions.has_any(user):
+            await self._link.ask(KeeperTask.END, user)
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+        return answer
+
+    def _close(self, request: Request) -> str:
+        """End the session that the browser has; returns whose it was, or nothing."""
+        cookie = cookie_of(request.headers.getlist("cookie"), COOKIE)
+        session = self._sessions.find(cookie)
+        self._sessions.close(cookie)
+        return session.user if session is not None else ""
+
+
+def own_path(onward: str) -> str:
+    """Where a log-in leads on: a path of this server, and never another one."""
+    is_own = onward.startswith("/") and not onward.startswith(("//", "/\\")) and onward.isprintable()
+    return onward if is_own and onward.isascii() and len(onward) <= 2000 else "/"
+
+
+def _note(user: str, address: str, outcome: str) -> None:
+    log.info("login user=%s from=%s outcome=%s", json.dumps(user), address or "-", outcome)

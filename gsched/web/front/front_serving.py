@@ -1,0 +1,303 @@
+"""Starts `gsched web` of a shared cluster: as root it reads the key and listens, then parts into keeper and front.
+
+The front gives root up before it says a word to the network, and for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import grp
+import logging
+import os
+import pwd
+import signal
+import socket
+import ssl
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from gsched.base.errors import BadRequest, Conflict, PermissionDenied
+from gsched.base.machine.open_files import raise_limit
+from gsched.base.machine.service import ServiceManager, keep_fed
+from gsched.model.config import ClusterConfig
+from gsched.model.web_front import WEB_USER
+from gsched.web.access.sessions import WebSessions
+from gsched.web.access.web_place import WebPlace
+from gsched.web.front.careful_protocol import CarefulProtocol
+from gsched.web.front.connection_shares import ConnectionShares, CountedListener
+from gsched.web.front.front_application import FrontApplication
+from gsched.web.front.front_pages import FrontPages
+from gsched.web.front.keeper import Keeper, KeeperSettings
+from gsched.web.front.keeper_link import KeeperLink
+from gsched.web.front.keeper_messages import KeeperTask
+from gsched.web.front.login_limits import LoginLimits
+from gsched.web.front.proxied_user import ProxiedUser
+from gsched.wire.identity.certificates import BadCertificate, check_key_mode, key_file
+
+log = logging.getLogger(__name__)
+
+PROXY_SOCKET = "proxy.sock"
+USERS_FOLDER = "users"
+SCHEME = "https"
+BACKLOG = 512
+END_S = 3.0
+FAILED = 1
+
+
+def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_only: bool) -> int:
+    """Serve until SIGTERM or SIGINT, or until one of the two processes ends; returns the exit code.
+
+    Raises BadRequest, Conflict, PermissionDenied, BadCertificate.
+    """
+    account = _check(config, host)
+    names = tuple(name.lower() for name in config.web.names or (host, socket.getfqdn(host)))
+    raise_limit()
+    with contextlib.ExitStack() as stack:
+        context = _tls(config)
+        sockets = list(_listen(config, stack))
+        folder = _users_folder(config, account.pw_uid)
+        front_side, keeper_side = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        front = os.fork()
+        if front == 0:
+            keeper_side.close()
+            os._exit(_be_front(config, account, names, front_side, sockets, context))
+        front_side.close()
+        for each in sockets:
+            each.close()
+        settings = KeeperSettings(
+            conf_dir=config.locations.conf_dir,
+            folder=folder,
+            front_uid=account.pw_uid,
+            system_users=config.system_users,
+            keys=tuple(str(key_file(config.network.tls_dir, each)) for each in config.hosts),
+            pam_service="" if config.web.is_behind_proxy else config.web.pam_service,
+            names=names,
+            scheme=SCHEME,
+            is_read_only=is_read_only,
+            may_leave=not config.web.is_behind_proxy,
+        )
+        where = f"open on port {config.web.port}" if config.web.port is not None else f"open for {_proxy_path(config)}"
+        return asyncio.run(_keep(settings, keeper_side, front, manager, where))
+
+
+def _check(config: ClusterConfig, host: str) -> pwd.struct_passwd:
+    """Whom the front runs as. Raises BadRequest, PermissionDenied."""
+    if os.geteuid() != 0:
+        raise PermissionDenied(
+            "gsched web of a shared cluster is a service that root starts (gsched-web.service): "
+            "it has a process of each user's own"
+        )
+    if not config.web.is_on:
+        raise BadRequest(
+            "GSCHED_WEB_PORT of lsf.conf is not set: in a shared cluster it says where gsched web listens (docs/web.md)"
+        )
+    if host not in config.web_hosts:
+        hosts = " ".join(config.web_hosts)
+        raise BadRequest(f"this host is {host}, and gsched web runs on {hosts} (GSCHED_WEB_HOSTS)")
+    try:
+        account = pwd.getpwnam(WEB_USER)
+    except KeyError:
+        raise BadRequest(f"there is no user {WEB_USER}: gadmin install-units makes it") from None
+    if account.pw_uid == 0:
+        raise BadRequest(f"the user {WEB_USER} must not be root")
+    return account
+
+
+def _tls(config: ClusterConfig) -> ssl.SSLContext | None:
+    """Of the port. Raises BadCertificate."""
+    web = config.web
+    if web.port is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        check_key_mode(Path(web.key), os.stat(web.key))
+        context.load_cert_chain(web.certificate, web.key, password=lambda: "")
+    except ssl.SSLError as error:
+        what = f"GSCHED_WEB_CERT {web.certificate} and GSCHED_WEB_KEY {web.key}"
+        raise BadCertificate(f"{what} are no certificate and its key in PEM: {error.reason}") from None
+    except OSError as error:
+        where = error.filename or f"{web.certificate} or {web.key}"
+        raise BadCertificate(f"{where}: cannot be read: {error.strerror}") from None
+    return context
+
+
+def _listen(config: ClusterConfig, stack: contextlib.ExitStack) -> Iterator[socket.socket]:
+    """The port, with TLS, and the socket of a proxy on this host, without. Raises Conflict."""
+    web = config.web
+    if web.port is not None:
+        listening = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_STREAM))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            listening.bind(("::", web.port))
+        except OSError as error:
+            raise Conflict(f"GSCHED_WEB_PORT {web.port}: {error.strerror}") from None
+        yield listening
+    if web.proxy_group:
+        yield _for_proxy(config, stack)
+
+
+def _for_proxy(config: ClusterConfig, stack: contextlib.ExitStack) -> socket.socket:
+    path, group = _proxy_path(config), config.web.proxy_group
+    try:
+        gid = grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise BadRequest(f"GSCHED_WEB_PROXIES: there is no group {group} on this host") from None
+    if os.path.lexists(path):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise Conflict(f"{path}: there is something that is no socket")
+        os.unlink(path)  # of one that has ended: this one holds the lock
+    listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    before = os.umask(0o177)
+    try:
+        listening.bind(path)
+    finally:
+        os.umask(before)
+    os.chown(path, 0, gid)
+    os.chmod(path, 0o660)
+    return listening
+
+
+def _proxy_path(config: ClusterConfig) -> str:
+    return f"{config.folder_of('web')}/{PROXY_SOCKET}"
+
+
+def _users_folder(config: ClusterConfig, uid: int) -> str:
+    """Where users' processes listen: the front alone may enter it."""
+    folder = f"{config.folder_of('web')}/{USERS_FOLDER}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    os.chown(folder, uid, -1)
+    os.chmod(folder, 0o700)
+    return folder
+
+
+# -- the keeper -------------------------------------------------------------------------------------------------------
+
+
+async def _keep(
+    settings: KeeperSettings, channel: socket.socket, front: int, manager: ServiceManager, where: str
+) -> int:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+
+    def ready() -> None:
+        log.info(where)
+        manager.ready(where)
+
+    serving = asyncio.create_task(Keeper(settings, ready).serve(channel))
+    feeding = asyncio.create_task(keep_fed(manager, lambda: not serving.done()))
+    ending = asyncio.create_task(told.wait())
+    await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+    manager.stopping()
+    if not serving.done():
+        os.kill(front, signal.SIGTERM)
+        await asyncio.wait({serving}, timeout=END_S + 2)
+        serving.cancel()
+    feeding.cancel()
+    await asyncio.gather(serving, feeding, ending if told.is_set() else feeding, return_exceptions=True)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(front, signal.SIGKILL)
+    await asyncio.to_thread(os.waitpid, front, 0)
+    if not told.is_set():
+        log.error("the front has ended")
+        return FAILED
+    return 0
+
+
+# -- the front --------------------------------------------------------------------------------------------------------
+
+
+def _be_front(
+    config: ClusterConfig,
+    account: pwd.struct_passwd,
+    names: tuple[str, ...],
+    channel: socket.socket,
+    sockets: list[socket.socket],
+    context: ssl.SSLContext | None,
+) -> int:
+    """All that the other process does; returns its exit code."""
+    try:
+        give_up_root(account)
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        web = config.web
+        link = KeeperLink(lambda: server.handle_exit(signal.SIGTERM, None))
+        application = FrontApplication(
+            link,
+            WebSessions(),
+            ProxiedUser(web.user_header, web.proxies, has_socket=bool(web.proxy_group)),
+            WebPlace(frozenset(names), SCHEME),
+            FrontPages(config.cluster),
+            LoginLimits(),
+        )
+        shares = ConnectionShares(frozenset(web.proxies))
+        server = FrontServer(application, link, channel, context)
+        server.run([CountedListener.of(each, shares) for each in sockets])
+    except BaseException:
+        log.exception("the front ends")
+        return FAILED
+    return 0
+
+
+def give_up_root(account: pwd.struct_passwd) -> None:
+    """Become that account, with no group but its own, and no way back. Raises OSError, PermissionDenied."""
+    os.setgroups([])
+    os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+    os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+    os.chdir("/")
+    with contextlib.suppress(PermissionError):
+        os.setuid(0)
+        raise PermissionDenied("root could not be given up")
+
+
+class FrontServer(uvicorn.Server):
+    """Serves each socket, that of the port by TLS."""
+
+    def __init__(
+        self, application: FrontApplication, link: KeeperLink, channel: socket.socket, context: ssl.SSLContext | None
+    ) -> None:
+        self._link, self._channel, self._context = link, channel, context
+        config = uvicorn.Config(
+            application,
+            http=CarefulProtocol,
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="off",
+            backlog=BACKLOG,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(END_S),
+            h11_max_incomplete_event_size=32 * 1024,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so to the keeper."""
+        await self._link.open(self._channel)
+        servers = []
+        for each in sockets or []:
+            self.config.ssl = self._context if each.family == socket.AF_INET6 else None
+            await super().startup([each])
+            servers += self.servers
+        self.servers = servers
+        await self._link.ask(KeeperTask.READY)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Not uvicorn's own, which sends itself the signal again in the end."""
+        self.force_exit = self.should_exit
+        self.should_exit = True

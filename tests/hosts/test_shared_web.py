@@ -1,0 +1,219 @@
+"""`gsched web` of a shared cluster: two users with passwords, each with pages of a process of their own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+from netlab import Host, Lab, unavailable
+from netlab_cluster import FOLDERS, SharedCluster, shared_cluster
+from netlab_machine import USERS
+from netlab_web import FRONT_UID, SETTINGS, LabBrowser, prepare_host, processes_of, start_web
+
+from tests.support.folders import new_folder
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+NewBrowser = Callable[..., LabBrowser]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedCluster]:
+    """h1 has the master and the pages, h2 two GPUs; browsers are on h2."""
+    if unavailable():
+        pytest.skip(unavailable())
+    folder = new_folder()
+    with Lab(folder) as lab:
+        hosts = [lab.host("h1"), lab.host("h2")]
+        prepare_host(hosts[0], ["h1"])
+        cluster = shared_cluster(lab, hosts, sim_gpus="2:default", settings=SETTINGS)
+        start_web(cluster, hosts[0])
+        yield cluster
+    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
+        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-60:], sep="\n")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def browser(shared: SharedCluster) -> Iterator[NewBrowser]:
+    made: list[LabBrowser] = []
+
+    def new(host: Host | None = None) -> LabBrowser:
+        made.append(LabBrowser(shared, host or shared.hosts[1], shared.hosts[0]))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.end()
+
+
+def audit(shared: SharedCluster) -> str:
+    return (shared.hosts[0].folder / FOLDERS.log_dir.lstrip("/") / "audit.log").read_text()
+
+
+def test_each_user_has_pages_of_their_own(shared: SharedCluster, browser: NewBrowser) -> None:
+    alice, bob = browser().entered("alice"), browser().entered("bob")
+    job = shared.submit("-J", "secretive", "-m", "h2", "-gpu", "num=1", "echo what alice prints; sleep 3000")
+    shared.becomes(job, "RUN")
+    for each, user in ((alice, "alice"), (bob, "bob")):
+        text = each.page("/")
+        assert f"<strong>{user}</strong>" in text and "h1" in text and "h2" in text
+    shared.until(lambda: f'href="/jobs/{job}"' in alice.page("/"), "the tile does not say whose the GPU is")
+    shared.until(lambda: "tile others" in bob.page("/"), "bob does not see that it is somebody's")
+    assert "tile mine" in alice.page("/") and "tile mine" not in bob.page("/")
+    assert "secretive" in alice.page("/jobs") and "secretive" not in bob.page("/jobs")
+    shared.until(lambda: "what alice prints" in alice.page(f"/jobs/{job}/output"), "its output is not shown")
+    for path in (f"/jobs/{job}/output", f"/jobs/{job}/output/stdout"):
+        answer = bob.ask("GET", path)
+        assert answer.status == 403 and "what alice prints" not in answer.text.replace("echo what alice prints", "")
+    assert "LOGNAME=alice" in alice.page(f"/jobs/{job}") and "LOGNAME=alice" not in bob.page(f"/jobs/{job}")
+    refused = bob.send("/deeds", action="kill", job=str(job))
+    assert refused.status == 409 and "User permission denied" in refused.text
+    assert alice.send("/deeds", action="kill", job=str(job), back="job").status == 303
+    shared.becomes(job, "EXIT")
+    lines = [line for line in audit(shared).splitlines() if f"action=kill on={job}" in line]
+    assert [re.findall(r"user=(\w+) host=(\w+) way=(\w+)", line)[0] for line in lines] == [
+        ("bob", "h1", "door"),
+        ("alice", "h1", "door"),
+    ]
+    h1 = shared.hosts[0]
+    for user in ("alice", "bob"):
+        assert [line for line in processes_of(h1, USERS[user]) if "gsched.web.front.user_process" in line]
+    assert processes_of(h1, FRONT_UID), "the front is nobody in particular"
+
+
+def test_a_job_from_the_page_is_the_users(shared: SharedCluster, browser: NewBrowser) -> None:
+    alice = browser().entered("alice")
+    token = re.search(r'name="token" value="(\w+)"', alice.page("/new"))
+    assert token is not None
+    sent = alice.send("/new", command="id -un; umask", token=token[1], output="from-page.%J", cwd="/home/alice")
+    assert sent.status == 303, sent.text
+    job = int(re.findall(r"/jobs/(\d+)", sent.header("location"))[0])
+    shared.becomes(job, "DONE")
+    assert shared.field(job, "user") == "alice"
+    file = shared.lab.folder / f"home/alice/from-page.{job}"
+    assert file.stat().st_uid == USERS["alice"] and "alice\n0022\n" in file.read_text()
+    file.chmod(0o600)
+    shared.until(lambda: "0022" in alice.page(f"/jobs/{job}/output"), "the file that it has left is not shown")
+    bob = browser().entered("bob")
+    for path in (f"/jobs/{job}/output", f"/jobs/{job}/output/stdout"):
+        answer = bob.ask("GET", path)
+        assert answer.status in (403, 409) or '"text":""' in answer.text, answer
+        assert "0022" not in answer.text
+
+
+def test_nobody_is_let_in_without_the_password(shared: SharedCluster, browser: NewBrowser) -> None:
+    stranger = browser()
+    for path in ("/", "/jobs", "/new", "/live?watch=jobs", "/queues", "/jobs/1/output"):
+        answer = stranger.ask("GET", path)
+        assert answer.status == 401 and "h2" not in answer.text and 'action="/login"' in answer.text
+    for user, password in (("carol", "wrong"), ("root", None), ("gsched", None), ("nosuch", "x"), ("al\0ice", "x")):
+        answer = stranger.log_in(user, password)
+        assert (answer.status, answer.header("set-cookie")) == (403, ""), user
+        assert "The user or the password is wrong" in answer.text
+    for cookie in ("x", stranger.csrf if stranger.cookie else "y", "a" * 4000):
+        stranger.cookie = cookie
+        assert stranger.ask("GET", "/jobs").status == 401
+    stranger.cookie = ""
+    for header in ("remote-user", "Remote_User", "REMOTE-USER"):
+        answer = stranger.ask("GET", "/", headers=[(header, "alice")])
+        assert answer.status == 403 and "counts from the proxy alone" in answer.text
+    answer = stranger.ask("GET", "/", headers=[("gsched-csrf", "x")])
+    assert answer.status == 401
+
+
+def test_guessing_is_slowed_down_and_locks_nobody_out(shared: SharedCluster, browser: NewBrowser) -> None:
+    guesser = browser(shared.hosts[1])
+    statuses = [guesser.log_in("carol", f"guess {number}").status for number in range(8)]
+    assert statuses[0] == 403 and statuses[-1] == 429
+    assert "try again in" in guesser.log_in("carol", "guess").text
+    browser(shared.hosts[0]).entered("carol")
+    assert 'login user=\\"carol\\"' in shared.log(shared.hosts[0], "web") or "carol" in shared.log(
+        shared.hosts[0], "web"
+    )
+    assert "guess" not in shared.log(shared.hosts[0], "web"), "no password is logged"
+
+
+def test_sessions_are_apart_and_end(shared: SharedCluster, browser: NewBrowser) -> None:
+    alice, bob, again = browser().entered("alice"), browser().entered("bob"), browser().entered("alice")
+    assert len({alice.cookie, bob.cookie, again.cookie}) == 3
+    token = alice.csrf
+    for other in (bob, again):
+        body = f"csrf={token}&action=kill&job=1"
+        assert other.ask("POST", "/deeds", body).status == 403
+    for origin in ("https://evil.example", "null", "http://h1:8443", "https://h1"):
+        answer = alice.ask(
+            "POST", "/deeds", f"csrf={token}&action=kill&job=1", [("origin", origin)], without=["origin"]
+        )
+        assert answer.status == 403
+        assert browser().log_in("bob", headers=[("origin", origin)], without=["origin"]).status == 403
+    assert alice.ask("GET", "/", headers=[("host", "evil.example")], without=["host"]).status == 421
+    assert alice.ask("POST", "/leave").status == 303
+    assert alice.ask("GET", "/jobs").status == 401
+    assert again.ask("GET", "/jobs").status == 200
+    assert again.ask("POST", "/leave").status == 303
+    h1 = shared.hosts[0]
+    shared.until(lambda: not processes_of(h1, USERS["alice"]), "the process outlives the last session")
+    assert bob.ask("GET", "/jobs").status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/../etc/passwd", "/%2e%2e/etc/passwd", "//evil.example/", "/assets/..%2f..%2fserving.py"]
+)
+def test_tricks_with_paths_find_nothing(shared: SharedCluster, browser: NewBrowser, path: str) -> None:
+    alice = browser().entered("alice")
+    answer = alice.ask("GET", path)
+    assert answer.status == 404 and "root:" not in answer.text
+
+
+@pytest.fixture
+def behind_proxy(shared: SharedCluster) -> Iterator[Host]:
+    """The service, started again for proxies: h2, and members of alice's group on h1 itself."""
+    h1 = shared.hosts[0]
+    file = h1.path("/etc/gsched/lsf.conf")
+    before = file.read_text()
+    lines = [line for line in before.splitlines() if not line.startswith("GSCHED_WEB_PAM")]
+    file.write_text("\n".join([*lines, 'GSCHED_WEB_PROXIES="10.77.0.2 group:alice"', ""]))
+    shared.kill(h1, "web", signal.SIGTERM)
+    start_web(shared, h1)
+    yield h1
+    shared.kill(h1, "web", signal.SIGTERM)
+    file.write_text(before)
+    start_web(shared, h1)
+
+
+def test_a_proxy_names_users(shared: SharedCluster, browser: NewBrowser, behind_proxy: Host) -> None:
+    proxy, elsewhere = browser(), browser(behind_proxy)
+    text = proxy.page("/", headers=[("Remote-User", "alice")])
+    assert "<strong>alice</strong>" in text and "/leave" not in text
+    assert "<strong>bob</strong>" in proxy.page("/", headers=[("remote-user", "bob")])
+    token = re.search(r'name="csrf" value="([\w-]+)"', proxy.page("/new", headers=[("Remote-User", "alice")]))
+    assert token is not None
+    body = f"csrf={token[1]}&action=kill&job=999999"
+    assert proxy.ask("POST", "/deeds", body, [("Remote-User", "bob")]).status == 403, "the form is alice's"
+    assert proxy.ask("POST", "/deeds", body, [("Remote-User", "alice")]).status in (404, 409)
+    for headers in (
+        [],
+        [("Remote-User", "alice"), ("Remote-User", "bob")],
+        [("Remote-User", "alice"), ("Remote_User", "bob")],
+        [("Remote-User", "")],
+        [("Remote-User", "root")],
+        [("Remote-User", "gsched")],
+        [("Remote-User", "gsched-web")],
+        [("Remote-User", "nosuch")],
+        [("Remote-User", "../alice")],
+    ):
+        answer = proxy.ask("GET", "/jobs", headers=headers)
+        assert answer.status in (400, 403) and "alice" not in answer.text, headers
+    for headers in ([], [("Remote-User", "alice")], [("Remote-User", "alice"), ("X-Forwarded-For", "10.77.0.2")]):
+        assert elsewhere.ask("GET", "/", headers=headers).status == 403
+    assert proxy.log_in("alice").status == 400, "no password is asked for"
+    socket = f"{FOLDERS.run_dir}/web/proxy.sock"
+    status = behind_proxy.path(socket).stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, USERS["alice"], 0o660)
+    local = LabBrowser(shared, behind_proxy, behind_proxy, socket=socket)
+    assert "<strong>bob</strong>" in local.page("/", headers=[("Remote-User", "bob")])
+    local.end()
