@@ -79,6 +79,8 @@ class SubmitOptions(TypedDict, total=False):
     """-H: it waits until it is resumed."""
     notify: str | Sequence[str]
     """--notify: whom to tell of the job: `mail,fail`, a URL, the path of a program, a name of ~/.gsched/notify."""
+    plot: str | Sequence[str]
+    """--plot: numbers of the output that are drawn, `loss=loss = ([0-9.e+-]+)`."""
     script: str | bytes | os.PathLike[str]
     """A script instead of a command, its text or the Path of its file; its #BSUB lines count, options given here come
     before them."""
@@ -263,6 +265,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[str, Any], Sequence[str]]]] = {
     "priority": ("sp", _whole),
     "group": ("g", _text),
     "notify": ("-notify", values.texts),
+    "plot": ("-plot", values.texts),
 }
 """Option of submit -> bsub's, and how its value is written; one that may be given more often has several."""
 _EMPTIED = {"o": "oo", "e": "eo"}

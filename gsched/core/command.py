@@ -131,6 +131,15 @@ class EvaluateCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastStart:
+    """When could a job of this specification start? Changes nothing."""
+
+    user: str
+    is_admin: bool
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
 class ControlQueues:
     """`open`, `close`, `activate` or `inactivate` queues."""
 
@@ -341,6 +350,7 @@ Command = (
     | JobCommand
     | ModifyJobs
     | EvaluateCondition
+    | ForecastStart
     | ControlHosts
     | ControlGpus
     | ControlQueues

@@ -10,6 +10,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
@@ -28,6 +30,7 @@ from gsched.core.command import (
     ControlReservations,
     EndOrphans,
     EvaluateCondition,
+    ForecastStart,
     HostDisconnected,
     HostHello,
     HostReported,
@@ -45,6 +48,7 @@ from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
 from gsched.core.dispatch.snapshot_builder import SnapshotBuilder, local_type_of
+from gsched.core.dispatch.start_forecast import forecast
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostReports
 from gsched.core.hosts.restart_grace import RestartGrace
@@ -149,6 +153,7 @@ class Engine:
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, Decision], None]] = {
             EvaluateCondition: self._judge_condition,
+            ForecastStart: self._forecast,
             ControlHosts: self._control_hosts,
             ControlGpus: self._control_gpus,
             ControlQueues: self._control_queues,
@@ -347,6 +352,35 @@ class Engine:
 
     def _judge_condition(self, command: EvaluateCondition, decision: Decision) -> None:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
+
+    def _forecast(self, command: ForecastStart, decision: Decision) -> None:
+        """Raises GschedError where the job would be refused."""
+        now, spec = decision.now, self._admitted(command.spec, command.user, decision.now)
+
+        def seen() -> Snapshot:
+            return self._snapshots.snapshot(self.config, now, (), self.planned, also=(spec.combined_req,))
+
+        def plan(snapshot: Snapshot, budget: int) -> Plan:
+            try:
+                next(self._schedule(snapshot, now, budget, UNLIMITED))
+            except StopIteration as done:
+                plan: Plan = done.value
+                return plan
+            raise AssertionError("a turn without end has ended")
+
+        found = forecast(self.state, spec, now, seen, plan)
+        decision.reply = msgspec.structs.replace(found, waits_for=self._waits_for(spec, command, now))
+
+    def _waits_for(self, spec: JobSpec, command: ForecastStart, now: float) -> str:
+        """What must come before a job of that spec waits for a place."""
+        if spec.hold:
+            return "hold"
+        if spec.begin_at is not None and spec.begin_at > now:
+            return "time"
+        if not spec.dependency:
+            return ""
+        condition = answer(self.state, spec.dependency, command.user, self.config.params, is_admin=command.is_admin)
+        return "" if condition.holds else "condition"
 
     def _control_groups(self, command: ControlGroups, decision: Decision) -> None:
         administration.control_groups(command, decision)

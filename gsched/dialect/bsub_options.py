@@ -65,6 +65,12 @@ JOB = (
         "tell a URL, a program or mail of start, end, fail, warning or all",
         "--notify mail,fail",
     ),
+    Option(
+        "-plot",
+        "NAME=PATTERN",
+        "gsched web draws the numbers that PATTERN finds in the output",
+        "--plot 'loss=loss = ([0-9.e+-]+)'",
+    ),
 )
 """Options that say something of the job, at submission and later."""
 
@@ -161,6 +167,7 @@ RESETS = {
     "wan": ("wa", "warning_signal"),
     "wtn": ("wt", "warning_s"),
     "-gpu-idle-okn": ("-gpu-idle-ok", "gpu_idle_ok"),
+    "-plotn": ("-plot", "plots"),
     "tin": ("ti", "end_orphan"),
     "un": ("u", "mail_user"),
     "Bn": ("B", "notify_begin"),

@@ -24,6 +24,7 @@ from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
+from gsched.model.jobs.job_plot import JobPlot, check_plots, read_plot
 from gsched.model.jobs.requeue_exits import fault_in
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
@@ -98,6 +99,8 @@ def _set_value(values: SpecValues, name: str, value: str, around: ValueContext) 
         values["limits"] = values.get("limits", {}) | limit
     elif name == "f":
         values["file_copies"] = (*values.get("file_copies", ()), _copy(value))
+    elif name == "-plot":
+        values["plots"] = _plots(values.get("plots", ()), value)
     elif name in READERS:
         new = READERS[name](value, around)
         notes = (*values.get("warnings", ()), *new.pop("warnings", ()))
@@ -362,6 +365,15 @@ def _copy(text: str) -> str:
     return f"{found['local']} {found['how']} {found['remote'] or found['local']}"
 
 
+def _plots(before: tuple[JobPlot, ...], text: str) -> tuple[JobPlot, ...]:
+    try:
+        plots = (*before, read_plot(text))
+        check_plots(plots)
+    except BadRequest as error:
+        raise BadRequest(f"--plot: {error.text}") from None
+    return plots
+
+
 def _warning_signal(text: str, around: ValueContext) -> SpecValues:
     name = text.strip().upper().removeprefix("SIG")
     if f"SIG{name}" not in signal.Signals.__members__:
@@ -453,6 +465,7 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "mail_user": ("u",),
     "gpu_idle_ok": ("-gpu-idle-ok", "gpu-idle-ok"),
     "notices": ("-notify",),
+    "plots": ("-plot",),
     **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},
 }
 """Which options set the fields that the master may find wrong."""

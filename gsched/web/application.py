@@ -21,16 +21,18 @@ from gsched.web.access.form_reading import Fields, read_form
 from gsched.web.access.gate import FindSession, Gate, by_cookie
 from gsched.web.access.sessions import WebSessions
 from gsched.web.access.web_place import OWN_PLACE, WebPlace
+from gsched.web.job_pages.compare_page import compare_page
+from gsched.web.job_pages.job_curves import job_curves
+from gsched.web.job_pages.job_deeds import do_deed
+from gsched.web.job_pages.job_output import download, job_output
+from gsched.web.job_pages.job_page import job_page
+from gsched.web.job_pages.jobs_page import jobs_page
+from gsched.web.job_pages.new_job import job_line, new_job, submit_job
+from gsched.web.job_pages.start_outlook import start_outlook
 from gsched.web.pages.cluster_page import cluster_curves, cluster_page
 from gsched.web.pages.gpu_page import gpu_curves, gpu_page
-from gsched.web.pages.job_curves import job_curves
-from gsched.web.pages.job_deeds import do_deed
-from gsched.web.pages.job_output import download, job_output
-from gsched.web.pages.job_page import job_page
-from gsched.web.pages.jobs_page import jobs_page
 from gsched.web.pages.live_stream import live_stream
 from gsched.web.pages.login_pages import LoginPages
-from gsched.web.pages.new_job import job_line, new_job, submit_job
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
 from gsched.web.pages.queues_page import queues_page
 
@@ -40,6 +42,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 READ: dict[str, WebPage] = {
     "/": cluster_page,
     "/curves": cluster_curves,
+    "/compare": compare_page,
     "/jobs": jobs_page,
     "/jobs/{job}": job_page,
     "/jobs/{job}/curves": job_curves,
@@ -50,7 +53,7 @@ READ: dict[str, WebPage] = {
     "/queues": queues_page,
 }
 WRITTEN: dict[str, Deed] = {"/deeds": do_deed, "/new": submit_job}
-BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line}
+BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line, "/new/when": start_outlook}
 """Pages that change nothing, and are of no use where nothing can be changed."""
 
 

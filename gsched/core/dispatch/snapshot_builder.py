@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from gsched.base.coded_text import AnyText, coded
@@ -87,10 +88,13 @@ class SnapshotBuilder:
         now: float,
         leave_out: Container[Bucket | tuple[str, RequirementClass]] = (),
         planned: Mapping[int, PlannedStart] | None = None,
+        also: Iterable[str] = (),
     ) -> Snapshot:
-        """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
+        """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it. `also`:
+        requirements of jobs that do not wait yet.
+        """
         state, params = self._state, config.params
-        self._look_for_gpu_names(config)
+        self._look_for_gpu_names(config, also)
         self._note_moved()
         fixed = self._refresh(config, now)
         limits = config.limits
@@ -165,10 +169,11 @@ class SnapshotBuilder:
         self._stale.clear()
         return self._fixed
 
-    def _look_for_gpu_names(self, config: ClusterConfig) -> None:
-        """What pending jobs ask about GPUs is worked out for all hosts from now on."""
+    def _look_for_gpu_names(self, config: ClusterConfig, also: Iterable[str]) -> None:
+        """What pending jobs, and those requirements, ask about GPUs is worked out for all hosts from now on."""
         known, roll = self._texts, self._observations.roll
-        new = {requirement.requirement for requirement in self._state.pending if requirement.requirement not in known}
+        waiting = (requirement.requirement for requirement in self._state.pending)
+        new = {text for text in chain(waiting, also) if text not in known}
         if not new:
             return
         if len(known) > MOST_TEXTS:

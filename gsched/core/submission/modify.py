@@ -26,6 +26,7 @@ from gsched.core.submission.spec_defaults import complete_started, queue_names, 
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
+from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.views.view import Control, JobFilter
 from gsched.policy.backfill.planned_reasons import show_time
@@ -41,14 +42,17 @@ LIMITING = frozenset({"run_limit_s", "limits"})
 NOTICES = frozenset({"notices", "notice_targets"})
 """What the master alone goes by, in whatever state the job is."""
 WHILE_RUNNING = (
-    LIMITING | NOTICES | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description", "gpu_idle_ok"}
+    LIMITING
+    | NOTICES
+    | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description", "gpu_idle_ok"}
+    | {"plots"}
 )
 """What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
-    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, its queue and "
-    'the amounts of -R "rusage[...]" can be changed'
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, --plot, its "
+    'queue and the amounts of -R "rusage[...]" can be changed'
 )
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
@@ -275,6 +279,7 @@ _WORDS = {
     "notify_end": "Mail at the end",
     "notify_error": "Mail at a failed end",
     "output_dir": "Output directory",
+    "plots": "Plots",
     "post_exec": "Post-execute command",
     "pre_exec": "Pre-execute command",
     "warning_s": "Warning time period",
@@ -328,6 +333,8 @@ def _show(name: str, value: object) -> str:
         return f"{value / 60:.10g} min"
     if name == "notices" and isinstance(value, tuple):
         return shown_wishes(value)
+    if name == "plots" and isinstance(value, tuple):
+        return shown_plots(value)
     if name == "notice_targets":
         return "(not shown)"
     if isinstance(value, tuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gsched.base.errors import BadRequest
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job_plot import check_plots
 
 MOST_TEXT = {"command": 1 << 20, "pre_exec": 1 << 16, "post_exec": 1 << 16, "res_req": 1 << 16, "dependency": 1 << 16}
 """Characters of these fields; of any other SHORT. The language of a requirement has closer limits of its own."""
@@ -27,6 +28,8 @@ def check_form(spec: JobSpec) -> None:
     for name in JobSpec.__struct_fields__:
         try:
             _check_field(name, getattr(spec, name))
+            if name == "plots":
+                check_plots(spec.plots)
         except BadRequest as error:
             error.about = (name,)
             raise

@@ -79,6 +79,7 @@ RULES: dict[str, Rule] = {
     "Administration.SlotSums": _READ_MANY,
     "Administration.Fragmentation": _READ_MANY,
     "Administration.Condition": _READ_MANY,
+    "Administration.Forecast": _READ_MANY,
     "Administration.Metrics": _READ_MANY,
     "Catalogue.Users": _READ_MANY,
     "Catalogue.Groupings": _READ,

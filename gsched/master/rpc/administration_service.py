@@ -21,6 +21,7 @@ from gsched.core.command import (
     ControlReservations,
     EndOrphans,
     EvaluateCondition,
+    ForecastStart,
     ModifyJobs,
 )
 from gsched.master.metrics.page import Form, Page
@@ -81,6 +82,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         seq = self._services.store.last_seq
         answer = await self._services.ask(EvaluateCondition(caller.user, caller.is_admin, request.text))
         return to_proto(msgspec.structs.replace(answer, seq=seq), model_pb2.ConditionView)
+
+    @answers
+    async def Forecast(self, request: Any, context: Any) -> Any:
+        caller = self._services.auth.caller(context)
+        spec = cleared(from_proto(request.spec, JobSpec))
+        found = await self._services.ask(ForecastStart(caller.user, caller.is_admin, spec))
+        return to_proto(found, model_pb2.StartForecast)
 
     @answers
     async def QueueControl(self, request: Any, context: Any) -> Any:

@@ -9,6 +9,7 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
 from gsched.model.gpus.gpu_use import GpuUsage
+from gsched.model.jobs.job_plot import JobPlot
 from gsched.model.jobs.notice import NoticeWish
 
 
@@ -184,6 +185,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """--notify, and the user's own file: what of it is told, and in which ways."""
     notice_targets: str = ""
     """Id of the blob that says where; empty when there are none."""
+    plots: tuple[JobPlot, ...] = ()
+    """--plot: which numbers of its output are drawn."""
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     defaulted: tuple[str, ...] = ()

@@ -425,6 +425,22 @@ class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
     """The newest event that was looked at."""
 
 
+class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job could start if it were submitted now."""
+
+    starts_now: bool = False
+    hosts: tuple[str, ...] = ()
+    """Where it would start at once."""
+    planned: PlannedStart | None = None
+    """What can be said of a later start; None: nothing."""
+    reasons: tuple[PendingReason, ...] = ()
+    """Why it would not start at once."""
+    is_alone: bool = False
+    """Nothing can be said of it because of others that wait: it is planned for as if it were the only one."""
+    waits_for: str = ""
+    """What must come first: `hold`, `time` or `condition`; the rest is as if it had come."""
+
+
 class Control(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer to kill, stop or resume of one job: `error` empty when it was accepted."""
 

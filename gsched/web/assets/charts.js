@@ -13,7 +13,7 @@ const gschedChart = (() => {
   };
   const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(4))));
 
-  const options = (names, { width, range, isTime, axis }) => ({
+  const options = (names, { width, range, isTime, axis, isJoined }) => ({
     width, height: 170, padding: [10, 26, 0, 0],
     cursor: { y: false, drag: { x: true, y: false } },
     legend: { show: names.length <= 8, live: width > 400 },
@@ -24,7 +24,7 @@ const gschedChart = (() => {
       { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 60 },
     ],
     series: [{ label: axis, value: (plot, at) => (at === null ? "–" : isTime ? clock(at, 1) : shown(at)) }, ...names.map((label, index) => ({
-      label, value: (plot, value) => shown(value), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: false,
+      label, value: (plot, value) => shown(value), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: Boolean(isJoined),
       dash: DASHES[Math.floor(index / COLOURS.length) % DASHES.length], points: { show: false },
     }))],
   });
@@ -37,7 +37,7 @@ const gschedChart = (() => {
 
   // `known` is what an earlier call has returned for the same place, or nothing: it is brought up to date if it can be.
   return (place, title, names, data, wanted, known) => {
-    if (known && known.names.join() === names.join() && known.width === wanted.width) {
+    if (known && known.names.join() === names.join() && known.width === wanted.width && known.axis === wanted.axis) {
       known.plot.setData(data);
       known.chart.setAttribute("aria-label", title + ": " + summary(names, data));
       return known;
@@ -48,7 +48,7 @@ const gschedChart = (() => {
     chart.setAttribute("aria-label", title + ": " + summary(names, data));
     figure.append(caption, chart);
     if (known) { known.plot.destroy(); known.figure.replaceWith(figure); } else place.append(figure);
-    return { names, width: wanted.width, figure, chart, plot: new uPlot(options(names, wanted), data, chart) };
+    return { names, width: wanted.width, axis: wanted.axis, figure, chart, plot: new uPlot(options(names, wanted), data, chart) };
   };
 })();
 (() => {

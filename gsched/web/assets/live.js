@@ -56,6 +56,10 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-ask]");
     if (button && !window.confirm(button.dataset.ask)) event.preventDefault();
+    const compare = event.target.closest("button[data-compare]");
+    if (!compare) return;
+    const words = new URLSearchParams([...document.querySelectorAll("[data-live] input[name=job]:checked")].map((each) => ["job", each.value]));
+    if (words.size) location.href = compare.dataset.compare + "?" + words;
   });
 
   const events = new EventSource("/live?watch=" + encodeURIComponent(watch));

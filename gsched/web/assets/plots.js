@@ -1,89 +1,77 @@
-// Draws the numbers that a job prints, such as "loss = 0.31", against its steps. What it prints is searched here, in the
-// browser, by ready patterns and by one of the reader's own, which is remembered for jobs of the same name.
+// Draws the numbers that a job prints, such as "loss = 0.31", against its steps or times, and how far it has come: by
+// ready patterns, by those that the job was given, and by one of the reader's own, which is remembered for jobs of the
+// same name.
 "use strict";
 (() => {
   const place = document.getElementById("plots"), own = document.getElementById("plot-own"), problem = document.getElementById("plot-problem");
   if (!place) return;
-  const NUMBER = "\\s*[=:]?\\s*([-+]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][-+]?\\d+)?)";
-  // caffe ("Iteration 100, loss = 0.3"), Keras ("loss: 0.3 - accuracy: 0.9"), PyTorch and Lightning ("loss=0.3").
-  const READY = [["loss", "\\bloss"], ["val_loss", "\\bval_loss"], ["accuracy", "\\b(?:accuracy|acc)"], ["val_accuracy", "\\bval_acc(?:uracy)?"], ["lr", "\\b(?:lr|learning_rate)"]];
-  const STEP = /\b(?:iteration|iter|step|batch|epoch)s?\b\W{0,3}(\d+)/i;
-  const MOST_BYTES = 16 << 20, MOST_POINTS = 20000, EVERY_MS = 3000;
-  const kept = "gsched-plot-" + place.dataset.name;
-  let found = new Map(), drawn = new Map(), next = 0, rest = "", lines = 0;
+  const axis = document.getElementById("plot-axis"), progress = document.getElementById("plot-progress");
+  const EVERY_MS = 3000, SHORTEST_S = 5, LEAST = 0.02;
+  const kept = "gsched-plot-" + place.dataset.name, given = JSON.parse(place.dataset.given), startedAt = Number(place.dataset.started) || 0;
+  const drawn = new Map();
 
   own.value = localStorage.getItem(kept) || "";
+  axis.value = localStorage.getItem("gsched-plot-axis") || "step";
+  if (!axis.value) axis.value = "step";
+
+  const say = (text) => { problem.textContent = text; problem.hidden = !text; };
 
   const patterns = () => {
-    const all = READY.map(([name, text]) => [name, new RegExp(text + NUMBER, "i")]);
-    problem.hidden = true;
-    if (own.value.trim()) {
-      try {
-        const pattern = new RegExp(own.value.trim());
-        if (!/\((?!\?)/.test(own.value)) throw new Error(place.dataset.group);
-        all.push([own.value.trim(), pattern]);
-      } catch (error) {
-        problem.textContent = error.message;
-        problem.hidden = false;
-      }
+    say("");
+    const text = own.value.trim();
+    if (!text) return given;
+    try {
+      new RegExp(text);
+      if (!/\((?!\?)/.test(text)) throw new Error(place.dataset.group);
+    } catch (error) {
+      say(error.message);
+      return given;
     }
-    return all;
+    return [...given, [text, text]];
   };
-  let wanted = patterns();
-
-  const read = (text) => {
-    const parts = (rest + text).split(/[\r\n]+/);
-    rest = parts.pop().slice(-10000);
-    for (const line of parts) {
-      lines += 1;
-      for (const [name, pattern] of wanted) {
-        const match = line.length < 10000 ? pattern.exec(line) : null;
-        const value = match ? Number(match[1]) : NaN;
-        if (!Number.isFinite(value)) continue;
-        const step = STEP.exec(line), points = found.get(name) || { steps: [], values: [], hasSteps: true };
-        points.hasSteps = points.hasSteps && step !== null;
-        points.steps.push(step ? Number(step[1]) : 0);
-        points.values.push(value);
-        if (points.values.length > MOST_POINTS) { // every other point stays
-          points.steps = points.steps.filter((each, index) => index % 2);
-          points.values = points.values.filter((each, index) => index % 2);
-        }
-        found.set(name, points);
-      }
-    }
-  };
-
-  const isRising = (steps) => steps.every((step, index) => !index || step > steps[index - 1]);
+  let source = new gschedOutputCurves(place, place.dataset.plots, patterns(), startedAt);
 
   const draw = () => {
     const width = Math.max(220, (place.clientWidth - 16) / (place.clientWidth > 760 ? 2 : 1) - 16);
-    for (const [name, { steps, values, hasSteps }] of found) {
-      if (values.length < 2) continue;
-      const bySteps = hasSteps && isRising(steps);
-      const at = bySteps ? steps : values.map((value, index) => index + 1);
-      const axis = bySteps ? place.dataset.step : place.dataset.count;
-      const options = { width, isTime: false, axis };
-      drawn.set(name, gschedChart(place, name, [name], [at, values], options, drawn.get(name)));
+    for (const [name, curve] of source.curves) {
+      const isTime = axis.value === "time";
+      const data = isTime ? curve.times : curve.steps || curve.count;
+      const isShort = data[0].length < 2;
+      const before = drawn.get(name);
+      if (isShort && !before) continue;
+      const label = isTime ? place.dataset.time : curve.steps ? place.dataset.step : place.dataset.count;
+      drawn.set(name, gschedChart(place, name, [name], data, { width, isTime, axis: label }, before));
     }
-    document.getElementById("plots-none").hidden = drawn.size > 0;
+    document.getElementById("plots-none").hidden = source.curves.size > 0;
+    document.getElementById("plots-no-times").hidden = drawn.size > 0 || !source.curves.size || axis.value !== "time";
+  };
+
+  // By the pace that was seen, or where none was, by that since the job began.
+  const remaining = ({ fraction, at, first, firstAt }) => {
+    if (fraction >= 1) return 0;
+    if (at !== null && firstAt !== null && at - firstAt >= SHORTEST_S && fraction > first) return (at - firstAt) * (1 - fraction) / (fraction - first);
+    const ran = Date.now() / 1000 - startedAt;
+    return startedAt && fraction >= LEAST && ran >= SHORTEST_S ? ran * (1 - fraction) / fraction : null;
+  };
+
+  const showProgress = () => {
+    const known = source.progress;
+    progress.hidden = !known;
+    if (!known) return;
+    const percent = Math.floor(100 * known.fraction);
+    const isOver = document.getElementById("stands").dataset.over === "1", left = isOver ? null : remaining(known);
+    progress.querySelector("progress").value = known.fraction;
+    const parts = [percent + " %"];
+    if (known.total) parts.push(place.dataset.step + " " + known.step + "/" + known.total);
+    if (left !== null && left > 0) parts.push(place.dataset.left.replace("{span}", gschedSpan(left)));
+    progress.querySelector("span").textContent = parts.join(", ");
   };
 
   const load = async () => {
-    for (;;) {
-      if (next > MOST_BYTES) break;
-      const answer = await fetch(place.dataset.plots + "?stream=stdout&from=" + next, { credentials: "same-origin" });
-      if (!answer.ok) break;
-      const told = await answer.json();
-      if (told.over && next === 0) { // it is in the job's file: its end is what can be had here
-        const end = await fetch(place.dataset.plots + "?stream=stdout", { credentials: "same-origin" });
-        if (end.ok) read((await end.json()).text + "\n");
-        break;
-      }
-      if (!told.text) break;
-      next = told.next;
-      read(told.text);
-    }
+    await source.read();
+    if (source.leftOut.length) say(place.dataset.slow.replace("{names}", source.leftOut.join(", ")));
     draw();
+    showProgress();
   };
 
   const goOn = async () => {
@@ -92,12 +80,18 @@
     if (!isOver) setTimeout(goOn, EVERY_MS);
   };
 
+  const forget = () => { for (const { plot, figure } of drawn.values()) { plot.destroy(); figure.remove(); } drawn.clear(); };
+
   own.addEventListener("change", async () => {
     localStorage.setItem(kept, own.value);
-    for (const { plot, figure } of drawn.values()) { plot.destroy(); figure.remove(); }
-    found = new Map(); drawn = new Map(); next = 0; rest = ""; lines = 0;
-    wanted = patterns();
-    await load();
+    forget();
+    source.end();
+    source = new gschedOutputCurves(place, place.dataset.plots, patterns(), startedAt);
+    try { await load(); } catch { /* asked again soon */ }
   });
+  axis.addEventListener("change", () => { localStorage.setItem("gsched-plot-axis", axis.value); forget(); draw(); });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { forget(); draw(); });
+  let waiting = 0;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => { forget(); draw(); }, 250); });
   goOn();
 })();

@@ -17,7 +17,7 @@ from gsched.model.gpus import clock_reasons
 from gsched.model.hosts.host import Gpu, GpuProcess
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.view import GpuView, HostView, JobView
-from gsched.web.pages.job_curves import sampled
+from gsched.web.job_pages.job_curves import sampled
 from gsched.web.pages.page_context import WebContext, packed, show
 from gsched.web.shown.gpu_tiles import tiles_of
 from gsched.web.shown.json_texts import json_bytes

@@ -35,6 +35,7 @@ from gsched.model.views.view import (
     QueueView,
     ReconfigResult,
     SharedView,
+    StartForecast,
     Submission,
     Submitted,
 )
@@ -280,6 +281,11 @@ class Client:
         """Whether a condition on jobs holds, as -w of gsub has them. Raises BadRequest."""
         request = scheduler_pb2.ConditionRequest(text=text)
         return from_proto(self._call(self._administration.Condition, request), ConditionView)
+
+    def forecast(self, spec: JobSpec) -> StartForecast:
+        """When a job like this could start if it were submitted now. Raises GschedError where it would be refused."""
+        request = scheduler_pb2.ForecastRequest(spec=to_proto(spec, model_pb2.JobSpec))
+        return from_proto(self._call(self._administration.Forecast, request), StartForecast)
 
     def fragmentation(self) -> list[FragmentView]:
         """Per host: the GPUs that one more job could get there now, and what holds the others back."""

@@ -45,6 +45,7 @@ from gsched.model.views.view import (
     JobView,
     OutputChunk,
     QueueView,
+    StartForecast,
     Submission,
     Submitted,
 )
@@ -126,6 +127,8 @@ class FakeMaster(
         self.fragment_views: list[FragmentView] = []
         self.pending = PendingSummary()
         self.slot_sums: dict[str, int] = {}
+        self.forecast = StartForecast()
+        self.forecast_spec: JobSpec | None = None
         self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
         self.user_views: list[UserLimitView] = []
@@ -286,6 +289,12 @@ class FakeMaster(
         self.requests.append(request)
         answer = self.conditions.pop(0) if len(self.conditions) > 1 else self.conditions[0]
         return to_proto(answer, model_pb2.ConditionView)
+
+    def Forecast(self, request, context):
+        if self.refusal:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refusal)
+        self.forecast_spec = from_proto(request.spec, JobSpec)
+        return to_proto(self.forecast, model_pb2.StartForecast)
 
     def SlotSums(self, request, context):
         self.filters.append(from_proto(request, JobFilter))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from fake_master import FakeMaster, spec
 from served_pages import Pages
 
 from gsched.base.errors import BadRequest
-from gsched.model.views.view import JobView
+from gsched.model.jobs.job_plot import JobPlot
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.view import JobView, StartForecast
 from gsched.web.shown.job_form import JobForm, form_of, read_job_form
 
+LOSS = JobPlot(name="loss", pattern="loss ([0-9]+)")
 TOKEN = "0123456789abcdef" * 2
 
 
@@ -23,6 +26,17 @@ TOKEN = "0123456789abcdef" * 2
         ({"command": "a b; c"}, "gsub 'a b; c'"),
         ({"command": "a", "gpus": "2", "name": "x y"}, "gsub -J 'x y' -gpu num=2 a"),
         ({"command": "a", "gpus": "num=1:mode=shared"}, "gsub -gpu num=1:mode=shared a"),
+        ({"command": "a", "gpus": "2", "gpu_more": "gmem=1G"}, "gsub -gpu num=2:gmem=1G a"),
+        ({"command": "a", "gpu_more": "gmem=1G", "begin": "22:00"}, "gsub -gpu gmem=1G -b 22:00 a"),
+        ({"command": "a", "after": ["7", "8[2]"]}, "gsub -w 'done(7) && done(8[2])' a"),
+        (
+            {"command": "a", "after": ["7"], "after_how": "ended", "dependency": "exit(1) || exit(2)"},
+            "gsub -w '(exit(1) || exit(2)) && ended(7)' a",
+        ),
+        ({"command": "a", "dependency": "done(1)"}, "gsub -w 'done(1)' a"),
+        ({"command": "a", "notify_on": ["fail", "end"]}, "gsub --notify mail,end,fail a"),
+        ({"command": "a", "notify": "pager"}, "gsub --notify pager a"),
+        ({"command": "a", "plot": "loss=loss ([0-9]+)"}, "gsub --plot 'loss=loss ([0-9]+)' a"),
         ({"command": "a", "array": "1-3%2"}, "gsub -J '[1-3%2]' a"),
         ({"command": "a", "queue": "q", "slots": "4", "run_limit": "1:00"}, "gsub -q q -n 4 -W 1:00 a"),
         ({"command": "a", "more": "-M '16 GB' -x"}, "gsub -M '16 GB' -x a"),
@@ -30,14 +44,29 @@ TOKEN = "0123456789abcdef" * 2
         ({"command": "$(rm -rf /)", "name": "'; rm"}, "gsub -J ''\"'\"'; rm' '$(rm -rf /)'"),
     ],
 )
-def test_the_form_stands_for_a_line(fields: dict[str, str], line: str) -> None:
-    assert read_job_form({name: [value] for name, value in fields.items()}).line() == line
+def test_the_form_stands_for_a_line(fields: dict[str, str | list[str]], line: str) -> None:
+    assert read_job_form(sent_as(fields)).line() == line
 
 
-@pytest.mark.parametrize("fields", [{"name": "x" * 5000}, {"command": "a\0b"}, {"command": "x" * 600_000}])
-def test_what_is_too_long_or_no_text_is_refused(fields: dict[str, str]) -> None:
+def sent_as(fields: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
+    return {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "x" * 5000},
+        {"command": "a\0b"},
+        {"command": "x" * 600_000},
+        {"after": ["7", "x"]},
+        {"after": [str(number) for number in range(101)]},
+        {"after": ["1"], "after_how": "perhaps"},
+        {"notify_on": ["never"]},
+    ],
+)
+def test_what_is_too_long_no_text_or_no_choice_is_refused(fields: dict[str, str | list[str]]) -> None:
     with pytest.raises(BadRequest):
-        read_job_form({name: [value] for name, value in fields.items()})
+        read_job_form(sent_as(fields))
 
 
 def test_a_form_is_like_the_job_that_it_was_made_of() -> None:
@@ -45,7 +74,15 @@ def test_a_form_is_like_the_job_that_it_was_made_of() -> None:
         name="n", queue_named=True, gpu_req="num=2", slots=3, run_limit_s=5400, indices="1-3", res_req="select[x]"
     )
     form = form_of(like, b"")
-    assert form.words()[:6] == ["-J", "n[1-3]", "-q", "normal", "-gpu", "num=2"] and form.run_limit == "90"
+    assert form.words()[:6] == ["-J", "n[1-3]", "-gpu", "num=2", "-q", "normal"] and form.run_limit == "90"
+    form = form_of(spec(gpu_req="mode=shared:num=2:gmem=1G", plots=(LOSS, JobPlot(name="a b", pattern="(.)"))), b"")
+    assert (form.gpus, form.gpu_more, form.plot, form.more) == (
+        "2",
+        "mode=shared:gmem=1G",
+        "loss=loss ([0-9]+)",
+        "--plot 'a b=(.)'",
+    )
+    assert form_of(spec(gpu_req="-"), b"").words() == form_of(spec(), b"").words()
     assert form_of(spec(), b"#!/bin/sh\na\n").is_script
 
 
@@ -64,6 +101,43 @@ def test_what_is_wrong_is_said_while_one_types(pages: Pages) -> None:
     assert "quotation" in told(pages, "command=a&more='")["problem"]
     for words in ("-I", "-Is", "-K", "-h", "-V", "-pack x"):
         assert told(pages, f"command=a&more={words.replace(' ', '+')}")["problem"], words
+
+
+def test_when_it_could_start_is_told_before_it_is_sent(master: FakeMaster, pages: Pages) -> None:
+    master.forecast = StartForecast(starts_now=True, hosts=("gpu<1>",))
+    text = pages.get("/new/when?command=a&gpus=2&name=n").text
+    assert "At once" in text and "gpu&lt;1&gt;" in text and master.submissions == []
+    assert (master.forecast_spec.command, master.forecast_spec.gpu_req, master.forecast_spec.name) == (
+        "a",
+        "num=2",
+        "n",
+    )
+    planned = PlannedStart(at=2e9, hosts=("gpu2",), text="")
+    reasons = (PendingReason("Not enough <GPUs>"),)
+    master.forecast = StartForecast(planned=planned, reasons=reasons, is_alone=True, waits_for="condition")
+    text = pages.get("/new/when?command=a").text
+    for part in (
+        "2033-05-18",
+        "gpu2",
+        "Not enough &lt;GPUs&gt;",
+        "When its condition holds",
+        "If it were the only one",
+    ):
+        assert part in text
+    master.refusal = "<b>no such queue</b>"
+    assert "&lt;b&gt;no such queue" in pages.get("/new/when?command=a").text
+    assert "-W" in pages.get("/new/when?command=a&run_limit=soon").text
+
+
+def test_jobs_to_wait_for_are_suggested(master: FakeMaster, new_pages: Callable[..., Pages]) -> None:
+    me = new_pages().context.me
+    master.views = [
+        JobView(job_id=1, spec=spec(user=me, name="<one>"), state="RUN", submitted_at=1.0),
+        JobView(job_id=2, spec=spec(user=me, name="over"), state="DONE", submitted_at=1.0),
+        JobView(job_id=3, spec=spec(user="ann", name="another"), state="RUN", submitted_at=1.0),
+    ]
+    text = new_pages().entered().get("/new").text
+    assert '<option value="1">1 &lt;one&gt;</option>' in text and "over" not in text and "another" not in text
 
 
 def submit(pages: Pages, **fields: str) -> tuple[int, str, str]:

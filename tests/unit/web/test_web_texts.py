@@ -11,8 +11,10 @@ import pytest
 from served_pages import Pages
 
 import gsched.web
-from gsched.web.pages.job_deeds import ACTIONS
+from gsched.model.jobs.notice import EVENTS
+from gsched.web.job_pages.job_deeds import ACTIONS
 from gsched.web.shown.gpu_tiles import TileKind
+from gsched.web.shown.job_form import AFTER
 from gsched.web.shown.job_list import GROUPS
 from gsched.web.texts.catalogue import LANGUAGES, words_for
 from gsched.web.texts.english import ENGLISH
@@ -44,6 +46,7 @@ def test_templates_use_all_texts_and_no_others() -> None:
     used |= {f"{what}.{action.partition('_')[0]}" for action in ACTIONS for what in ("deed", "said")} | {
         "said.submitted"
     }
+    used |= {f"after.{condition}" for condition in AFTER} | {f"event.{event}" for event in EVENTS}
     used |= {"load.use", "load.held"}  # names of lines in charts
     assert used <= ENGLISH.keys()
     assert {key for key in ENGLISH if key not in used and not key.endswith(".one")} == set()

@@ -13,6 +13,7 @@ from gsched.cli.render.text.output_formats import Field, FieldTable, FieldValue,
 from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, short_stamp
 from gsched.model.jobs.failure import failure_advice, failure_text
 from gsched.model.jobs.job import TERM_TEXTS
+from gsched.model.jobs.job_plot import shown_plots
 
 
 def _rounded(value: float | None, unit: str) -> str | None:
@@ -347,6 +348,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("gpu_idle_since", 26, _as_second(lambda job: None if job.idle is None else job.idle.since)),
     Field("gpu_idle_warned", 26, _as_second(_idle_warned)),
     Field("gpu_idle_ok", 20, _plain(lambda job: job.spec.gpu_idle_ok or None)),
+    Field("plots", 30, _plain(lambda job: shown_plots(job.spec.plots) or None)),
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
     Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),

@@ -15,6 +15,7 @@ from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.jobs.failure import failure_advice, failure_text, is_plain
 from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, Usage
+from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.ledgers.allocation import HostAllocation
 
@@ -59,6 +60,8 @@ def submission(job: ShownJob, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     parts += [text for text, is_set in _flags(job) if is_set]
     if job.spec.notices:
         parts.append(f"Notices <{shown_wishes(job.spec.notices)}>")
+    if job.spec.plots:
+        parts.append(f"Plots <{printable(shown_plots(job.spec.plots))}>")
     if job.spec.slots > 1 or job.spec.max_slots > 1:
         most = f"-{job.spec.max_slots}" if job.spec.max_slots else ""
         parts.append(f"{job.spec.slots}{most} Task(s)")

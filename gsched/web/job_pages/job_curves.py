@@ -15,8 +15,8 @@ from gsched.cli.answers.attempt_use import attempts_of
 from gsched.model.gpus.gpu_curve import GpuCurve
 from gsched.model.jobs.job import STARTED
 from gsched.model.views.view import JobView
+from gsched.web.job_pages.job_questions import find_job, history_of
 from gsched.web.mirror.gpu_samples import QUANTITIES
-from gsched.web.pages.job_questions import find_job, history_of
 from gsched.web.pages.page_context import WebContext, packed
 from gsched.web.shown.job_address import read_job
 from gsched.web.shown.json_texts import json_bytes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,13 +18,16 @@ from gsched.base.ids import new_token
 from gsched.cli.commands.gsub import read_words, submission_of
 from gsched.cli.session.call import INPUT_LIMIT, Call
 from gsched.dialect.bsub import ParsedSubmission
+from gsched.model.jobs.notice import EVENTS
 from gsched.web.access.form_reading import Fields, one
-from gsched.web.pages.job_questions import find_job, texts_of
+from gsched.web.job_pages.job_questions import find_job, texts_of
 from gsched.web.pages.page_context import WebContext, address, packed, show
 from gsched.web.shown.job_address import job_path, read_job
-from gsched.web.shown.job_form import JobForm, form_of, read_job_form
+from gsched.web.shown.job_form import AFTER, JobForm, form_of, read_job_form
+from gsched.web.shown.job_list import ListQuery, page_of
 from gsched.web.shown.json_texts import json_bytes
 
+MOST_CHOICES = 50
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -72,10 +76,21 @@ def _form_page(
         "form": form,
         "token": token or new_token(),
         "queues": [queue.name for queue in context.mirror.queues],
+        "choices": list(_choices(context, form)),
+        "conditions": AFTER,
+        "events": EVENTS,
         "line": line,
         "problem": problem or wrong,
     }
     return show(context, request, "new_job.html", values, status)
+
+
+def _choices(context: WebContext, form: JobForm) -> Iterator[tuple[str, str]]:
+    """Jobs that one may wait for, number and name: one's own that have not ended, the newest first; those chosen."""
+    found = dict.fromkeys(form.after, "")
+    lines = page_of(context.mirror.rows, ListQuery(), context.me).lines
+    found |= {line.label: line.row.name for line in lines[:MOST_CHOICES]}
+    yield from found.items()
 
 
 def job_line(context: WebContext, request: Request) -> Response:
@@ -91,7 +106,7 @@ def job_line(context: WebContext, request: Request) -> Response:
 def checked(context: WebContext, form: JobForm) -> tuple[str, str]:
     """The command line, and what is wrong with it as far as can be said without the master; empty when nothing is."""
     try:
-        _read(context, form)
+        read_form_words(context, form)
         return form.line(), ""
     except GschedError as error:
         return _line(form), error.text
@@ -104,7 +119,8 @@ def _line(form: JobForm) -> str:
         return ""
 
 
-def _read(context: WebContext, form: JobForm) -> tuple[FormCall, ParsedSubmission]:
+def read_form_words(context: WebContext, form: JobForm) -> tuple[FormCall, ParsedSubmission]:
+    """What gsub would read from the form's line. Raises BadRequest."""
     call = FormCall(form, context.conf_dir, context.umask)
     asked = read_words(call, call.argv[1:], call.read_stdin)
     if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive or asked.pack:
@@ -118,7 +134,7 @@ def submit_job(context: WebContext, request: Request, fields: Fields) -> Respons
     if not _TOKEN.fullmatch(token):
         raise BadRequest("the form is not complete: load the page again")
     try:
-        call, asked = _read(context, form)
+        call, asked = read_form_words(context, form)
         submitted = context.client.submit(submission_of(call, asked), token=token)
     except GschedError as error:
         return _form_page(context, request, form, error.text, token=token, status=400)

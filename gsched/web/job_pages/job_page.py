@@ -18,13 +18,15 @@ from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, planned_text, reason_texts
 from gsched.model.gpus.gpu_use import GpuUsage
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState, Usage
+from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.reason import NEVER
 from gsched.model.views.view import JobView
-from gsched.web.pages.job_questions import find_job, history_of, judged, texts_of
+from gsched.web.job_pages.job_questions import find_job, history_of, judged, texts_of
 from gsched.web.pages.page_context import WebContext, address, show
 from gsched.web.shown.gpu_tiles import GpuTile, tiles_of
 from gsched.web.shown.job_address import read_job
 from gsched.web.shown.job_story import story_of
+from gsched.web.shown.json_texts import json_text
 
 LONGEST_SCRIPT = 200_000
 """Characters of a script that are shown."""
@@ -64,6 +66,8 @@ def job_page(context: WebContext, request: Request) -> Response:
         "judged": judged(context, view, now) if view.state not in PENDING else None,
         **_told(context, view),
         "deeds": deeds_for(view),
+        "plots": json_text([[plot.name, plot.pattern] for plot in view.spec.plots]),
+        "shown_plots": shown_plots(view.spec.plots),
         "said": said if said in SAID else "",
         "sentence": sentence,
     }

@@ -18,7 +18,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.base.patterns import expand_job_id
 from gsched.model.jobs.job import FINISHED, JobSpec
 from gsched.model.views.view import JobView
-from gsched.web.pages.job_questions import find_job
+from gsched.web.job_pages.job_questions import find_job
 from gsched.web.pages.page_context import WebContext, packed
 from gsched.web.shown.job_address import job_word, read_job
 from gsched.web.shown.json_texts import json_bytes
@@ -37,13 +37,18 @@ class OutputPiece(NamedTuple):
 
 
 def job_output(context: WebContext, request: Request) -> Response:
-    """Answer `/jobs/JOB/output?stream=stdout&from=BYTE`; without `from` the end of it. Raises GschedError."""
+    """Answer `/jobs/JOB/output?stream=stdout&from=BYTE`; without `from` the end of it; with `file=1` that of the file
+    that a finished job has left. Raises GschedError.
+    """
     job_id, stream = read_job(request.path_params["job"]), request.query_params.get("stream", "stdout")
     if stream not in STREAMS:
         raise BadRequest("a stream is stdout or stderr")
     start = request.query_params.get("from", "")
     is_asked_on = start.isascii() and start.isdigit() and len(start) < 16
     why, is_over = "", False
+    if request.query_params.get("file") == "1":
+        piece = _own_file(context, job_id, stream, int(start) if is_asked_on else None) or OutputPiece(0, b"")
+        return packed(request, json_bytes(_told(piece, "", is_tail=not is_asked_on, is_over=False)), "application/json")
     try:
         if is_asked_on:
             piece = read_piece(context.client, job_id, stream, int(start))
@@ -86,8 +91,10 @@ def tail_of(client: Client, job_id: int, stream: str) -> OutputPiece:
     return read_piece(client, job_id, stream, max(0, beyond - TAIL))
 
 
-def _own_file(context: WebContext, job_id: int, stream: str) -> OutputPiece | None:
-    """The end of the file that a finished job of this user has left: this process may read what its user may."""
+def _own_file(context: WebContext, job_id: int, stream: str, start: int | None = None) -> OutputPiece | None:
+    """TAIL bytes of the file that a finished job of this user has left, from `start` on; None: its end. This process
+    may read what its user may.
+    """
     view = find_job(context, job_id)
     if view is None or view.state not in FINISHED or view.spec.user != context.me:
         return None
@@ -102,8 +109,8 @@ def _own_file(context: WebContext, job_id: int, stream: str) -> OutputPiece | No
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return None
-        start = max(0, status.st_size - TAIL)
-        return OutputPiece(start, os.pread(file.fileno(), TAIL, start))
+        begin = max(0, status.st_size - TAIL) if start is None else start
+        return OutputPiece(begin, os.pread(file.fileno(), TAIL, begin))
 
 
 def output_path(view: JobView, stream: str) -> str:

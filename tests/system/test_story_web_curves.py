@@ -1,0 +1,133 @@
+"""Curves of what jobs print, in a real browser: caffe's log of the seed, patterns of --plot, several jobs, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+from test_story_web import WebProcess
+from test_story_web_browser import keep
+
+from tests.support.browser import Browser, browser, missing
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}"),
+]
+
+LOG = Path(__file__).parents[1] / "support" / "caffe_log.txt"
+FACTS = """
+const found = {};
+for (const chart of document.querySelectorAll('#plots [role=img], #compared [role=img]')) {
+  const [name, ...rest] = chart.ariaLabel.split(': ');
+  found[name] = rest.join(': ');
+}
+return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "2:exclusive_process")
+
+
+@pytest.fixture(scope="module")
+def window(cluster: Cluster) -> Iterator[Browser]:
+    """A browser that has come in. In the end it must have complained of nothing."""
+    web = WebProcess(cluster, port=True)
+    with browser() as found:
+        address = web.address()
+        found.place = web.place  # type: ignore[attr-defined]
+        found.open(web.place + address)
+        found.until(lambda: found.url == f"{web.place}/", "the page behind the address is not left")
+        yield found
+        assert found.logged() == []
+    web.end()
+
+
+def show(window: Browser, path: str) -> None:
+    window.open(f"{window.place}{path}")  # type: ignore[attr-defined]
+
+
+def choose_axis(window: Browser, axis: str) -> None:
+    """It is remembered for other pages."""
+    change = "e.value = arguments[0]; e.dispatchEvent(new Event('change'))"
+    script = f"const e = document.getElementById('plot-axis'); {change}"
+    window.run(script, axis)
+
+
+def curves(window: Browser) -> dict[str, str]:
+    found: dict[str, str] = window.run(FACTS)
+    return found
+
+
+def test_caffes_log_has_curves_and_its_progress(cluster: Cluster, window: Browser, tmp_path: Path) -> None:
+    job = cluster.submit("-J", "cifar10", "-o", str(tmp_path / "log"), f"cat {LOG} >&2")
+    cluster.wait(job)
+    show(window, f"/jobs/{job}")
+    window.until(lambda: len(curves(window)) == 4, "the curves are not drawn")
+    assert curves(window) == {
+        "lr": "lr 0.0001 – 0.0001",
+        "loss": "loss 0.3812 – 0.4561",
+        "test accuracy": "test accuracy 0.7591 – 0.7594",
+        "test loss": "test loss 0.7345 – 0.7371",
+    }
+    assert window.text("#plot-progress span").startswith("100 %, step 5000/5000")
+    choose_axis(window, "time")
+    window.until(lambda: len(curves(window)) == 4, "not all of it is drawn against time")
+    keep(window, "curves-caffe")
+    choose_axis(window, "step")
+
+
+def test_patterns_of_a_job_are_kept_with_it(cluster: Cluster, window: Browser) -> None:
+    script = "for i in 1 2 3 4; do echo Epoch $i/5; echo reward is $((i * 7)) now; done; sleep 3000"
+    job = cluster.submit("--plot", "reward=reward is ([0-9]+) now", script)
+    cluster.starts(job)
+    shown = "reward=reward is ([0-9]+) now"
+    assert cluster.run("gjobs", "-noheader", "-o", "plots:40", str(job)).stdout.strip() == shown
+    assert f"Plots<{shown}>".replace(" ", "") in "".join(cluster.run("gjobs", "-l", str(job)).stdout.split())
+    cluster.kill("master")
+    cluster.up()
+    show(window, f"/jobs/{job}")
+    window.until(lambda: curves(window).get("reward") == "reward 7 – 28", "the job's own curve is not drawn")
+    assert "reward=reward is ([0-9]+) now" in window.text()
+    assert window.text("#plot-progress span").startswith("60 %")
+    cluster.run("gmod", "--plotn", str(job))
+    assert "Plots" not in cluster.run("gjobs", "-l", str(job)).stdout
+    cluster.run("gkill", str(job))
+
+
+def test_a_pattern_that_takes_too_long_is_left_out(cluster: Cluster, window: Browser) -> None:
+    job = cluster.submit("--plot", "slow=(a+a+)+b1", f"echo loss = 1; echo {'a' * 200} 1; echo loss = 2; sleep 3000")
+    cluster.starts(job)
+    show(window, f"/jobs/{job}")
+    window.until(lambda: "slow" in window.text("#plot-problem"), "nobody says that it takes too long")
+    window.until(lambda: "loss" in curves(window), "other curves are not drawn")
+    cluster.run("gkill", str(job))
+
+
+def test_jobs_chosen_in_the_list_are_compared(cluster: Cluster, window: Browser) -> None:
+    jobs = [
+        cluster.submit("-J", f"seed{seed}", f"for i in 1 2 3; do echo step $i loss = $((i + {seed})); done; sleep 3000")
+        for seed in (1, 5)
+    ]
+    for job in jobs:
+        cluster.starts(job)
+    show(window, "/jobs")
+    boxes = "return [...document.querySelectorAll('#jobs input[name=job]')].map((each) => Number(each.value)).sort()"
+    window.until(lambda: window.run(boxes) == jobs, "the jobs are not listed")
+    for job in jobs:
+        window.click(f"#jobs input[value='{job}']")
+    window.click("button[data-compare]")
+    window.until(lambda: "loss" in curves(window), "no curves")
+    label = " – ".join(("2", "4")), " – ".join(("6", "8"))
+    wanted = f"{jobs[0]} seed1 {label[0]}, {jobs[1]} seed5 {label[1]}"
+    window.until(
+        lambda: curves(window)["loss"] in (wanted, ", ".join(reversed(wanted.split(", ")))), str(curves(window))
+    )
+    assert window.run("return document.querySelectorAll('#numbers tbody tr').length") == 2
+    keep(window, "compare")
+    cluster.end_jobs()
