@@ -19,7 +19,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.render.cluster.master_status import render_status
 from gsched.cli.render.cluster.notices import render_notices
 from gsched.cli.session.time_zone import zone_of
-from gsched.dialect.spans import parse_span
+from gsched.dialect.times import parse_span
 from gsched.model.views.catalogue import TimeSpan
 
 OPTION_TIME = click.option("-t", "times", metavar="TIME,TIME", default="", help="Only in that time, as of gacct -C.")

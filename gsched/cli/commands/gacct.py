@@ -24,7 +24,7 @@ from gsched.cli.session.command_line import GENERAL, program, read_options, show
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.dialect.spans import parse_span
+from gsched.dialect.times import parse_span
 from gsched.model.views.catalogue import MOST_NAMED, Account, AccountFilter, TimeSpan
 from gsched.wire.calls.catalogue_calls import Catalogue
 

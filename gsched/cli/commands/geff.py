@@ -23,7 +23,7 @@ from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed
-from gsched.dialect.spans import parse_span
+from gsched.dialect.times import parse_span
 from gsched.model.efficiency.cost import Prices
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.gpu_sums import BY, MOST_WEEKS, GpuSums, GpuSumsQuery

@@ -28,7 +28,7 @@ from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, re
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.dialect.spans import parse_span
+from gsched.dialect.times import parse_span
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.catalogue import TimeSpan
 from gsched.model.views.past_query import HistoryQuery, JobTimes

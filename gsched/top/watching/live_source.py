@@ -17,9 +17,9 @@ from gsched.base.ids import job_order
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import Control, JobFilter, JobView
 from gsched.top.watching.look import ClusterLook, JobLook, host_looks, job_look, queue_looks
-from gsched.wire.calls.cancellable_stream import Cancellable
 from gsched.wire.calls.changed_jobs import NotedChanges, jobs_named, meant_by
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.retried_calls import Cancellable
 from gsched.wire.calls.transports import way_to_master
 
 MOST_JOBS = 20_000

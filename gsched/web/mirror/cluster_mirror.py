@@ -18,9 +18,9 @@ from gsched.web.mirror.change_hub import CLUSTER, JOBS, ChangeHub
 from gsched.web.mirror.cluster_load import ClusterLoad
 from gsched.web.mirror.gpu_samples import GpuSamples
 from gsched.web.mirror.job_rows import MirroredJob, row_of
-from gsched.wire.calls.cancellable_stream import Cancellable
 from gsched.wire.calls.changed_jobs import NotedChanges, jobs_named, meant_by
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.retried_calls import Cancellable
 
 log = logging.getLogger(__name__)
 

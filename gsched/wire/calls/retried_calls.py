@@ -84,6 +84,26 @@ class _Watched:
                 return
 
 
+class Cancellable:
+    """A streaming method whose running call can be cancelled from another thread."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self._call: Any = None
+        self.is_stopped = False
+
+    def __call__(self, request: Any) -> Any:
+        self._call = self._method(request)
+        if self.is_stopped:
+            self._call.cancel()
+        return self._call
+
+    def cancel(self) -> None:
+        self.is_stopped = True
+        if self._call is not None:
+            self._call.cancel()
+
+
 class Calls:
     """Calls by one channel to the master at `address`; what is to be safe against repetition bears a token of its own.
 

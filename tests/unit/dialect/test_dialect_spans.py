@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.spans import parse_span
+from gsched.dialect.times import parse_span
 
 
 def at(*parts: int) -> float:
