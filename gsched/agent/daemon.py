@@ -168,6 +168,7 @@ class Agent:
             self._sample_usage(),
             self._attempts.limit_outputs(),
             self._attempts.gpu_use.keep(),
+            self._attempts.services.keep(),
             keep_fed(self._manager, lambda: True),
         )
         workers = [asyncio.create_task(work) for work in works]

@@ -62,6 +62,7 @@ class MessageHandler:
         match kind:
             case "settings":
                 await self._configure(message.settings)
+                self._attempts.services.tell_again()
             case "store":
                 self._memory.take(message.store)
             case "refusal":
@@ -106,6 +107,10 @@ class MessageHandler:
                 self._background.answer(self._answer_task(message.task_ask))
             case "task_reply":
                 self._relay.answered(message.task_reply)
+            case "find_service":
+                self._background.answer(self._answer_service(message.find_service))
+            case "open_service":
+                self._background.answer(self._attempts.services.open(message.open_service))
 
     async def _handle_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
@@ -144,6 +149,10 @@ class MessageHandler:
         reply = await self._attempts.tasks.answer(ask)
         async with self._replying:
             await self._outbox.deliver(agent_pb2.AgentMessage(task_reply=reply))
+
+    async def _answer_service(self, asked: agent_pb2.FindService) -> None:
+        found = await self._attempts.services.find(asked)
+        await self._outbox.deliver(agent_pb2.AgentMessage(service_found=found))
 
     async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
         return await self._outbox.deliver(agent_pb2.AgentMessage(output=reply))

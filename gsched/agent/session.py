@@ -96,7 +96,9 @@ class MasterSessions:
 
     async def _session(self, channel: grpc.aio.Channel, revoked: tuple[int, ...]) -> None:
         """One session. `revoked`: what list of revoked certificates the connection was opened by."""
-        call = agent_pb2_grpc.AgentServiceStub(channel).Session()
+        stub = agent_pb2_grpc.AgentServiceStub(channel)
+        call = stub.Session()
+        self._attempts.services.begin(stub)
         outgoing = self._outbox.open(await self._hello())
         self._attempts.unkillable.tell()
         works = [self._read(call), self._outbox.write(call, outgoing), self._outbox.beat()]

@@ -267,6 +267,17 @@ class AttemptEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceAnswers:
+    """The attempt listens on the port of its service since `at`, UTC seconds."""
+
+    job_id: int
+    attempt: int
+    host: str
+    port: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptUnkillable:
     """SIGKILL does not end these processes of the attempt, which therefore has not ended: (number, name) of each."""
 
@@ -335,6 +346,8 @@ class HostReported:
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     idle: dict[AttemptKey, AttemptIdleness] = field(default_factory=dict)
     """Of those of `usage` that hold GPUs."""
+    service_idle: dict[AttemptKey, float] = field(default_factory=dict)
+    """Of those with a service: seconds for which nobody has used it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +376,7 @@ Command = (
     | AttemptStarted
     | AttemptEnded
     | AttemptUnkillable
+    | ServiceAnswers
     | NoticeSettled
     | HostHello
     | HostReported

@@ -16,6 +16,7 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
 from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_attempts
+from gsched.core.attempts.job_services import service_answers
 from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
 from gsched.core.command import (
@@ -40,6 +41,7 @@ from gsched.core.command import (
     RaiseNumbers,
     Reconfigure,
     RenewStore,
+    ServiceAnswers,
     Submit,
 )
 from gsched.core.command_turns import UNLIMITED, Turn, Unfinished, Work
@@ -169,6 +171,7 @@ class Engine:
             AttemptStarted: self._attempt_started,
             AttemptEnded: self._attempt_ended,
             AttemptUnkillable: self._attempt_unkillable,
+            ServiceAnswers: service_answers,
             NoticeSettled: notice_ends.settled,
         }
         self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {

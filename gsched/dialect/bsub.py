@@ -20,6 +20,7 @@ from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
+from gsched.dialect.service_options import NOTEBOOK, check_service
 from gsched.dialect.spec_values import (
     ValueContext,
     check_interactive,
@@ -100,7 +101,8 @@ def read_submission(
             return ParsedSubmission(environment={}, pack=_pack(line))
         flag = env.get("LSB_BSUB_PARSE_SCRIPT", "")
         parse = flag.upper() == "Y" if flag else parse_script
-        source = _source(line, _Reading(read_stdin, read_file, is_program, env), parse_script=parse)
+        reading = _Reading(read_stdin, read_file, is_program, env)
+        source = _notebook(line) if line.has("-notebook") else _source(line, reading, parse_script=parse)
         options = _merged(line, source.directives)
         if esub is not None:
             options, source, env = _through_esub(esub, options, source, env, around)
@@ -164,6 +166,14 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     note = coded("warning.not_copied", words[0])
     script, _ = _checked_script(script)
     return _Source(check_text(command, "the command"), None, _directives(script), (note, *notes))
+
+
+def _notebook(line: Parsed) -> _Source:
+    """--notebook: JupyterLab, which takes its token from its environment."""
+    given = " ".join(line.rest) or ("-Zs" if line.has("Zs") else "")
+    if given:
+        raise BadRequest(f"--notebook says what runs, so '{given[:40]}' cannot stand beside it: use --service auto")
+    return _Source(NOTEBOOK)
 
 
 def _spooled(words: Sequence[str], command: str, reading: _Reading) -> _Source:
@@ -233,7 +243,7 @@ def _directives(script: bytes) -> Parsed:
     for number, words in directives(script):
         with told_of(number):
             parsed = BSUB.read(words)
-            if parsed.rest or parsed.has("h", "-help", "V"):
+            if parsed.rest or parsed.has("h", "-help", "V", "-notebook"):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
                 raise BadRequest(f"'{word}' cannot stand in a #BSUB line")
         given += parsed.given
@@ -293,6 +303,7 @@ def _submission(
         raise BadRequest("BSUB_CHK_RESREQ (check a requirement without submitting) is not supported")
     check_warning(options)
     check_interactive(options)
+    check_service(options)
     values = spec_values(options, around)
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))

@@ -23,8 +23,10 @@ from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Parsed, told_of
+from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.job_plot import JobPlot, check_plots, read_plot
+from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.requeue_exits import fault_in
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
@@ -384,6 +386,9 @@ def _warning_signal(text: str, around: ValueContext) -> SpecValues:
 READERS: Mapping[str, ValueReader] = {
     "J": _name,
     "-gpu-idle-ok": _idle_ok,
+    "-service": lambda text, around: {"service": read_service(text)},
+    "-service-users": lambda text, around: {"service_users": read_service_users(text)},
+    "-notebook": _constant("service", AUTO_PORT),
     "gpu-idle-ok": _idle_ok,
     "Jd": _description,
     "q": _queue,
@@ -466,6 +471,8 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "gpu_idle_ok": ("-gpu-idle-ok", "gpu-idle-ok"),
     "notices": ("-notify",),
     "plots": ("-plot",),
+    "service": ("-service", "-notebook"),
+    "service_users": ("-service-users",),
     **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},
 }
 """Which options set the fields that the master may find wrong."""

@@ -192,6 +192,13 @@ class JobIdleOver(JobEvent, frozen=True, kw_only=True, tag="job_idle_over"):
     text: AnyText
 
 
+class JobServiceAnswered(JobEvent, frozen=True, kw_only=True, tag="job_service_answered"):
+    """The attempt listens on the port of its service."""
+
+    attempt: int
+    port: int
+
+
 class JobFinished(JobEvent, frozen=True, kw_only=True, tag="job_finished"):
     """The attempt is over and what it held is free again, on other hosts than the first when its part there has ended;
     `attempt` is 0 for a job that never ran.
@@ -495,6 +502,7 @@ AnyEvent = (
     | JobIdleWarned
     | JobIdleActed
     | JobIdleOver
+    | JobServiceAnswered
     | JobFinished
     | JobPostProcessed
     | ArrayElementsFinished

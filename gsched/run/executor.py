@@ -266,6 +266,11 @@ class ProcessExecutor:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
         return attempt_processes.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
 
+    def processes(self, job_id: int, attempt: int) -> list[process_tree.Process]:
+        """Living processes of an attempt that has not ended, now: a look at all processes of the host."""
+        held = self._running(job_id, attempt)
+        return self._tree(held) if held is not None else []
+
     def running(self) -> list[RunKey]:
         """Attempts that have not ended."""
         return [held.key for held in self._held.values() if not held.ended.is_set()]

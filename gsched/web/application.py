@@ -35,6 +35,8 @@ from gsched.web.pages.live_stream import live_stream
 from gsched.web.pages.login_pages import LoginPages
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
 from gsched.web.pages.queues_page import queues_page
+from gsched.web.services.service_gate import ServiceGate, open_service
+from gsched.web.services.service_sessions import ServiceSessions
 
 Deed = Callable[[WebContext, Request, Fields], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -65,13 +67,17 @@ def new_application(
     routes = [Route("/enter", _threaded(login.enter), methods=["GET"])]
     if context.may_leave:
         routes.append(Route("/leave", _leaving(context, login), methods=["POST"]))
-    return Gate(
+    services = ServiceSessions()
+    if context.has_services:
+        routes.append(Route("/jobs/{job}/service", _reading(context, open_service(services)), methods=["GET"]))
+    pages = Gate(
         _inner(context, routes),
         by_cookie(sessions, cookie),
         OWN_PLACE,
         is_public=lambda path: path == "/enter" or path.startswith("/assets/"),
         wants_login=lambda scope: login.wanted(Request(scope)),
     )
+    return ServiceGate(pages, context, services, f"{cookie}_service") if context.has_services else pages
 
 
 def application_behind_front(context: WebContext, place: WebPlace, find: FindSession) -> ASGIApp:

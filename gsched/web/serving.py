@@ -33,11 +33,14 @@ from gsched.wire.address import MAX_SOCKET_PATH
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.transports import way_to_master
 from gsched.wire.identity.caller_identity import user_name
+from gsched.wire.web_address import published_web
 
 LOOPBACK = "127.0.0.1"
 MASTER_WAIT_S = 5.0
 """How long a page waits for a master that does not answer."""
 MOST_CONNECTIONS = 512
+MOST_MESSAGE = 32 << 20
+"""Bytes of a websocket's message from a browser, for a job's service."""
 END_S = 3.0
 """How long answers may take when the server ends."""
 
@@ -59,19 +62,23 @@ def run(options: WebOptions, say: TellUser) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit code. Raises GschedError."""
     with contextlib.ExitStack() as stack:
         sockets = list(_listen(options, stack))
-        context = stack.enter_context(open_pages(options, may_leave=not options.is_read_only))
+        context = stack.enter_context(
+            open_pages(options, may_leave=not options.is_read_only, has_services=not options.is_read_only)
+        )
         sessions = WebSessions()
         told = _Told(options, sessions, sockets, say, stack)
+        if told.place and not options.is_read_only:
+            stack.enter_context(published_web(options.conf_dir, told.place))
         application = new_application(context, sessions, f"gsched_{secrets.token_hex(4)}", told.again)
         WebServer(application, context.hub, told.first).run(sockets)
     return 0
 
 
 @contextlib.contextmanager
-def open_pages(options: WebOptions, *, may_leave: bool) -> Iterator[WebContext]:
+def open_pages(options: WebOptions, *, may_leave: bool, has_services: bool = False) -> Iterator[WebContext]:
     """What pages have at hand, kept up as long as the block runs. Raises GschedError when the master does not answer.
 
-    `may_leave`: there is a session that the browser can end.
+    `may_leave`: there is a session that the browser can end; `has_services`: jobs' services are reached by it.
     """
     hub = ChangeHub()
     mirror = ClusterMirror(lambda: _client(options.conf_dir), hub)
@@ -79,11 +86,11 @@ def open_pages(options: WebOptions, *, may_leave: bool) -> Iterator[WebContext]:
         stack.callback(mirror.stop)
         mirror.start()
         client = stack.enter_context(_client(options.conf_dir))
-        yield new_context(client, mirror, hub, options, may_leave=may_leave)
+        yield new_context(client, mirror, hub, options, may_leave=may_leave, has_services=has_services)
 
 
 def new_context(
-    client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions, *, may_leave: bool
+    client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions, *, may_leave: bool, has_services: bool
 ) -> WebContext:
     """The context of these parts."""
     assets, zone = AssetFiles(), zone_of(os.environ)
@@ -100,6 +107,7 @@ def new_context(
         zone=zone,
         is_read_only=options.is_read_only,
         may_leave=may_leave,
+        has_services=has_services,
         templates=new_templates(assets, zone),
     )
 
@@ -187,6 +195,11 @@ class _Told:
         tcp = next((each for each in sockets if each.family == socket.AF_INET), None)
         self._port = tcp.getsockname()[1] if tcp is not None else 0
 
+    @property
+    def place(self) -> str:
+        """Where a browser of this machine finds the pages; empty: by a unix socket alone."""
+        return f"http://{LOOPBACK}:{self._port}" if self._port else ""
+
     def first(self) -> None:
         """When it listens."""
         url = self._url()
@@ -236,7 +249,9 @@ class WebServer(uvicorn.Server):
             server_header=False,
             date_header=True,
             proxy_headers=False,
-            ws="none",
+            ws="websockets-sansio",  # for jobs' services
+            ws_max_size=MOST_MESSAGE,
+            ws_per_message_deflate=False,  # the browser is on this machine, or behind a tunnel that does it
             lifespan="on",
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=30,

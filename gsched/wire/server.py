@@ -152,12 +152,15 @@ def _for_server(credentials: Credentials) -> grpc.ServerCertificateConfiguration
 
 
 class _WithoutTraceback(logging.Filter):
-    """What others send that is no message is their fault: one line of it in the log is enough."""
+    """What others send that is no message is their fault: one line of it in the log is enough. That one goes away while
+    he is being answered is no fault at all.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], DecodeError):
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, DecodeError):
             record.exc_info = None
-        return True
+        return not isinstance(error, grpc.aio.InternalError)
 
 
 def listen(server: grpc.aio.Server | grpc.Server, socket_path: str) -> str:

@@ -135,7 +135,7 @@ class SharedMaster:
         server = grpc.aio.server(interceptors=[RequestGate(auth, lambda: self.config, self.audit)], options=options)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)  # type: ignore[abstract]  # asked nothing else
         waiting_pb2_grpc.add_WaitingServicer_to_server(Ending(), server)
-        agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)  # type: ignore[abstract]  # the same
         listen_tls(server, port, str(self.tls), MASTER, hosts_only=hosts_only)
         return server
 

@@ -32,6 +32,7 @@ from gsched.agent.output.kept_outputs import KeptOutputs
 from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import ReportDelivery
+from gsched.agent.services.job_services import JobServices
 from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded, listed
@@ -101,13 +102,15 @@ class Attempts:
         self.run_program = self._executor.run_program
         self.put_back_folders = self._executor.put_back_folders
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
+        self.services = JobServices(host, self._executor, clock, running=lambda: self.started, send=send)
         self._blocking = BlockingPool()
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
         sender = f"LSF System <{user_name(uid)}@{host}>"
         self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
-        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
+        taken_ports = self.services.taken
+        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context, taken_ports)
 
     def _make_gpu_use(self, read: ReadGpus, owners: Owners) -> GpuUseRecorder:
         return GpuUseRecorder(
@@ -345,6 +348,9 @@ class Attempts:
                 idle = self._idleness(key)
                 if idle.gpus:
                     fill(told.idle, idle)
+                unused_s = self.services.idle_s(key)
+                if unused_s is not None:
+                    told.service_idle_s = unused_s
         return report if report.attempts else None
 
     def find_cpu_peak_over(self, seconds: float) -> None:
@@ -383,6 +389,7 @@ class Attempts:
         self._memory.started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
         self.gpu_use.begin()
+        self.services.began((job_id, attempt))
         self._reports.started((job_id, attempt))
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
@@ -393,6 +400,7 @@ class Attempts:
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._memory.ended[key] = result
+        self.services.ended(key)
         self.holdings.on_change()
         self.endings.tell(key)
         part = self.holdings.part(key)

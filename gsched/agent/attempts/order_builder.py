@@ -9,7 +9,7 @@ from __future__ import annotations
 import grp
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -25,6 +25,7 @@ from gsched.agent.attempts.job_environment import (
     output_path,
 )
 from gsched.agent.attempts.path_expansion import copies, settled
+from gsched.agent.services.service_ports import service_variables
 from gsched.agent.tasks.launch_environment import launch_variables
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
@@ -73,6 +74,15 @@ def _group_name(gid: int) -> str:
         return grp.getgrgid(gid).gr_name
     except KeyError:
         return str(gid)
+
+
+def _tell(environment: dict[str, str], variables: Mapping[str, str | None]) -> None:
+    """Put the variables into the environment; None: there is to be none of that name."""
+    for name, value in variables.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
 
 
 Variables = Callable[[JobSpec, HostAllocation], Mapping[str, str | None]]
@@ -149,17 +159,24 @@ class HostContext:
 
 class OrderBuilder:
     """Makes the orders that supervisors of one host carry out. `user`: whose agent it is, for jobs that need no account
-    of their own.
+    of their own. `taken_ports` gives the ports of services that run here.
     """
 
     def __init__(
-        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, host_context: HostContext
+        self,
+        host: str,
+        user: str,
+        executor: ProcessExecutor,
+        clock: Clock,
+        host_context: HostContext,
+        taken_ports: Callable[[], Collection[int]],
     ) -> None:
         self._host = host
         self._user = user
         self._executor = executor
         self._clock = clock
         self._host_context = host_context
+        self._taken_ports = taken_ports
         self._unix_group = _group_name(os.getgid())
 
     def of(self, start: Start, fence: Fence | None, terminate_interval_s: float) -> Order:
@@ -171,6 +188,8 @@ class OrderBuilder:
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
         environment = self._environment(start, message.environment, fenced=fence is not None)
+        is_first = self._host == allocation.first_host
+        _tell(environment, service_variables(spec.service if is_first else "", self._taken_ports))
         cpus, memory_nodes = bound_to(part)
         locked = part.gpus if self._host_context.locks_gpus() else ()
         order = Order(
@@ -243,11 +262,7 @@ class OrderBuilder:
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
-        for name, value in (*self._host_context.variables(start.spec, start.part).items(), *launching.items()):
-            if value is None:
-                environment.pop(name, None)
-            else:
-                environment[name] = value
+        _tell(environment, {**self._host_context.variables(start.spec, start.part), **launching})
         return environment
 
     def _own_environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:

@@ -75,6 +75,9 @@ JOB_TEXTS: dict[str, str] = {
     "idle.over.anew": "The warning of idle GPUs is taken back: their idle time counts anew",
     "idle.over.exempt": "The warning of idle GPUs is taken back: the job is exempt",
     "idle.over.no_rule": "The warning of idle GPUs is taken back: its queue has no GPU_IDLE",
+    # Services of jobs.
+    "service.idle": "It is ended: nobody has used its service for {0} min (SERVICE_IDLE of queue {1})",
+    "service.answers": "Its service answers on port {0} of host {1}",
     # Why an attempt was given up and the job waits again.
     "requeue.asked": "Job has been requeued",
     "requeue.idle": "its GPUs did no work for {0} (GPU_IDLE)",

@@ -23,6 +23,7 @@ from gsched.model.gpus.gpu_idle import GPU_IDLE
 from gsched.model.hosts.host import Gpu
 from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import AttemptResult, Usage
+from gsched.model.jobs.job_service import SERVICE_IDLE
 from gsched.model.jobs.left_running import left_running_text
 from gsched.model.jobs.notice import event_text, not_sent
 from gsched.model.ledgers.allocation import Allocation
@@ -133,6 +134,9 @@ class _Teller:
             self.usage = self.usage.with_late(event.host, event.late_cpu_s, event.usage.gpus)
         return Remark(at=event.at, text=f"Over on host <{event.host}>")
 
+    def _host(self) -> str:
+        return self.allocation.first_host if self.allocation is not None else ""
+
     def _effective(self, text: str) -> str:
         return shown_in(self._unit, shown_with_gpus(text, self._gpu, is_effective=True))
 
@@ -169,6 +173,8 @@ class _Teller:
                 yield Remark(at=event.at, text=text)
             case events.JobIdleWarned() | events.JobIdleActed() | events.JobIdleOver():
                 yield _idle(event)
+            case events.JobServiceAnswered():
+                yield Remark(at=event.at, text=sentence(coded("service.answers", event.port, self._host())))
             case _:
                 yield from self._rearranged(event)
 
@@ -240,6 +246,8 @@ def _signalled(event: events.JobSignalRequested) -> Remark:
         why = "a GPU of it has failed"
     elif event.keyword == GPU_IDLE:
         why = "its GPUs are idle"
+    elif event.keyword == SERVICE_IDLE:
+        why = "nobody uses its service"
     if why:
         return Remark(at=event.at, text=f"The system ends the job because {why}")
     return history.signalled(event.at, signal_name(event.signal), event.by)

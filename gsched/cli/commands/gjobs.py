@@ -42,6 +42,7 @@ from gsched.cli.session.command_line import (
     read_options,
     shows_year,
 )
+from gsched.cli.session.master_links import folder_of
 from gsched.cli.session.session import Session, setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.session.watch import WATCH, shown
@@ -50,6 +51,7 @@ from gsched.model.hosts.host import Gpu
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.identity.caller_identity import uid_of_user
+from gsched.wire.web_address import web_address
 
 _LEVELS = (
     "every reason; with -l the names of the hosts",
@@ -219,6 +221,7 @@ class _Listing:
         self._level = _level(call, options)
         self._unit = unit_of(call)
         self._client = session.client
+        self._folder = folder_of(call)
         self._views = itertools.chain(session.client.jobs(_wanted(call, options, named)), self._long_finished())
         self._admits = chosen_filter(options)
         self._found: set[int] = set()
@@ -254,6 +257,7 @@ class _Listing:
                 thresholds=thresholds.of(view) if thresholds is not None else {},
                 affinity=affinity_units(view) if self._with_affinity else None,
                 gpus_held=gpus_of(view, self._known_gpus()) if self._with_gpus else (),
+                web_address=web_address(self._folder) if self._is_long and view.spec.service else "",
             )
 
     def _known_gpus(self) -> dict[str, Gpu]:

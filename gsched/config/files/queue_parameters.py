@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gsched.base.errors import BadRequest
 from gsched.config.files.host_groups import HostNames
 from gsched.config.files.lsb_users import UserNames
 from gsched.config.grammar.values import (
@@ -105,6 +106,13 @@ def _gpu_idle(value: GpuIdlePolicy) -> str:
     return value.text
 
 
+def _at_least_a_minute(text: str) -> int:
+    found = time_s(text)
+    if not found:
+        raise BadRequest(f"'{text}': it is at least one minute")
+    return found
+
+
 _LIMIT = _always(integer(0, 2**31 - 2))
 
 PARAMETERS = (
@@ -133,6 +141,7 @@ PARAMETERS = (
         lambda known: gpu_idle(known.users.listed, known.applications, known.gpu_use_s),
         _gpu_idle,
     ),
+    QueueParameter("SERVICE_IDLE", "service_idle_s", _always(_at_least_a_minute), _minutes),
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gsched.base.errors import NotFound
 from gsched.core.attempts import attempt_reports
+from gsched.core.attempts.job_services import judge_service
 from gsched.core.command import HostDisconnected, HostHello, HostReported
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import busy_reasons
@@ -68,6 +69,8 @@ class HostReports:
                 seen.usage[key] = usage
                 self._state.touched.add(key[0])
         self._judge_idleness(command, seen, decision)
+        for key, idle_s in command.service_idle.items():
+            judge_service(key, command.host, idle_s, decision)
         if command.load is None and command.gpus is None:
             return False
         changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)

@@ -117,6 +117,10 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often it was requeued because of it."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
+    service_port: int | None = None
+    """On which its service listens."""
+    service_at: float | None = None
+    """Since when."""
     told: tuple[str, ...] = ()
     """Keys of the notices that were made about it (gsched.model.event.JobNoticeMade)."""
 
@@ -219,6 +223,8 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     idle_warning = _Kept[IdleWarning | None]("idle_warning")
     idle_warnings = _Kept[int]("idle_warnings")
     idle_requeues = _Kept[int]("idle_requeues")
+    service_port = _Kept[int | None]("service_port")
+    service_at = _Kept[float | None]("service_at")
     told = _Kept[tuple[str, ...]]("told")
 
     def change(self, name: str, value: object) -> None:
@@ -374,4 +380,6 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             kill_reason=self.kill_reason,
             leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),
             awaited=self._awaited(),
+            service_port=self.service_port,
+            service_at=self.service_at,
         )

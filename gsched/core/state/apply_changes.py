@@ -205,6 +205,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.relimited = False
     job.signals = ()
     job.requeue_reason, job.idle_warning = "", None
+    job.service_port = job.service_at = None
 
 
 def _reopen(state: ClusterState, job: JobRecord) -> None:

@@ -51,6 +51,7 @@ from gsched.model.event import (
     JobRequeued,
     JobRequeueRequested,
     JobResumed,
+    JobServiceAnswered,
     JobSignalRequested,
     JobStarted,
     JobStatusLost,
@@ -239,6 +240,12 @@ def _idle_over(state: ClusterState, event: JobIdleOver) -> None:
     job = state.job(event.job_id)
     check_current(job, event.attempt, event)
     job.idle_warning = None
+
+
+def _service_answered(state: ClusterState, event: JobServiceAnswered) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    job.service_port, job.service_at = event.port, event.at
 
 
 def _finished(state: ClusterState, event: JobFinished) -> None:
@@ -444,6 +451,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobIdleWarned: _idle_warned,
     JobIdleActed: _idle_acted,
     JobIdleOver: _idle_over,
+    JobServiceAnswered: _service_answered,
     JobFinished: _finished,
     JobPostProcessed: _post_processed,
     ArrayElementsFinished: _elements_finished,

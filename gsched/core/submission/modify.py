@@ -33,13 +33,13 @@ from gsched.policy.backfill.planned_reasons import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
-    | {"defaulted", "interactive"}
+    | {"defaulted", "interactive", "service"}
     | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
 LIMITING = frozenset({"run_limit_s", "limits"})
 """What the agent of a started job is told of."""
-NOTICES = frozenset({"notices", "notice_targets"})
+NOTICES = frozenset({"notices", "notice_targets", "service_users"})
 """What the master alone goes by, in whatever state the job is."""
 WHILE_RUNNING = (
     LIMITING
@@ -51,8 +51,8 @@ WHILE_RUNNING = (
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (
-    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, --plot, its "
-    'queue and the amounts of -R "rusage[...]" can be changed'
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, --gpu-idle-ok, --notify, --plot, "
+    '--service-users, its queue and the amounts of -R "rusage[...]" can be changed'
 )
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
@@ -313,6 +313,7 @@ _WORDS = {
     "res_req": "Combined resource requirements",
     "reservation": "Advance reservation",
     "run_limit_s": "Run limit",
+    "service_users": "Who else may use its service",
     "slots": "Number of processors",
     "specified_cwd": "Specified CWD",
     "terminate_at": "Termination time",

@@ -19,6 +19,7 @@ from gsched.core.pending.dependency_check import resolve
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST_USERS, is_service
 from gsched.model.jobs.notice import MAIL
 from gsched.model.jobs.notice_targets import check_wishes
 from gsched.model.queues.application import Application
@@ -94,6 +95,7 @@ def complete(
     params = config.params
     spec = as_asked(asked)
     _check_idle_ok(spec, queue, old)
+    _check_service(spec)
     hosts, levels = _hosts(spec, queue, config) if _is_new(("queue", *_HOSTS), spec, old) else _as_before(spec)
     profile = _application(spec, config)
     asked, spec = spec, with_profile(spec, profile)
@@ -151,6 +153,7 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
     """
     spec = as_asked(asked)
     _check_idle_ok(spec, queue, old)
+    _check_service(spec)
     defaulted = [*asked.defaulted]
     run_limit_s = asked.run_limit_s
     if run_limit_s != old.run_limit_s:
@@ -176,6 +179,20 @@ def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
         limits=limits,
         defaulted=tuple(dict.fromkeys(defaulted)),
     )
+
+
+def _check_service(spec: JobSpec) -> None:
+    """--service and --service-users, whoever has written them. Raises BadRequest."""
+    with about("service"):
+        if spec.service and not is_service(spec.service):
+            raise BadRequest(
+                f"{spec.service}: the port of a service is {AUTO_PORT} or from {LEAST_PORT} to {MOST_PORT}"
+            )
+    with about("service_users"):
+        if spec.service_users and not spec.service:
+            raise BadRequest("The job has no service (--service): there is nothing that others could use")
+        if len(spec.service_users) > MOST_USERS:
+            raise BadRequest(f"Too many users of a service: {MOST_USERS} are the most")
 
 
 def _check_idle_ok(spec: JobSpec, queue: Queue, old: JobSpec | None) -> None:

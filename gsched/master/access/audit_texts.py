@@ -142,4 +142,6 @@ _WANTED: dict[str, Callable[[Any], AuditFacts]] = {
     "Terminal.Attach": _of_job("attach"),
     "Fleet.Daemons": _daemons,
     "Terminal.Type": _of_job("type"),
+    "JobServices.Find": _of_job("open service"),
+    "JobServices.Connect": lambda request: {"action": "connect to service"},
 }

@@ -16,7 +16,7 @@ class Who(StrEnum):
     EVERYBODY = "every proven user; the answer holds what everybody may know"
     HIMSELF = "every proven user, for himself"
     CONTROLLERS = "job by job, queue by queue or host by host: the owner, and who administers it"
-    OWNER = "the job's owner"
+    OWNER = "the job's owner, and for its service whom the owner names"
     CLUSTER = "administrators of the cluster"
     AGENT = "the agent of a host, which proves itself in its session"
 
@@ -94,7 +94,10 @@ RULES: dict[str, Rule] = {
     "Fleet.Daemons": _CLUSTER,
     "Terminal.Attach": Rule(Who.OWNER, changes=True),
     "Terminal.Type": Rule(Who.OWNER, changes=True, quiet=True),
+    "JobServices.Find": Rule(Who.OWNER, changes=True),
+    "JobServices.Connect": Rule(Who.OWNER, changes=True, quiet=True),
     "AgentService.Session": Rule(Who.AGENT),
+    "AgentService.Serve": Rule(Who.AGENT),
 }
 """SERVICE.METHOD of the protocol's definition -> its rule."""
 

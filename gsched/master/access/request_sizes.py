@@ -52,6 +52,7 @@ LENGTHS: Mapping[str, int] = {
     "ReservationControlRequest.requirement": 1 << 16,
     "ConditionRequest.text": 2 * MAX_LENGTH,
     "TypeRequest.data": MIB,
+    "ServiceBytes.data": MIB,
     **{f"JobSpec.{name}": most for name, most in MOST_OF_SPEC.items()},
 }
 """MESSAGE.FIELD -> characters (bytes, of what is no text) of it, or of each value of a list; of any other of JobSpec

@@ -24,6 +24,7 @@ from gsched.core.command import (
     HostHello,
     HostReported,
     NoticeSettled,
+    ServiceAnswers,
 )
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.connected_agents import ConnectedAgent, Refusals
@@ -120,6 +121,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._loop.put(InboxItem(HostDisconnected(host, session)))
             log.info("agent of %s is gone (session %d)", host, session)
 
+    async def Serve(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
+        """A connection to a service that the agent was told to open."""
+        proven = self._auth.caller(context)
+        await self._sessions.services.serve(context, proven.host if proven.way == "agent" else "")
+
     def _refuse(self, first: agent_pb2.AgentMessage, proven: ProvenCaller) -> AnyText:
         if first.WhichOneof("kind") != "hello":
             return "an agent speaks first with a hello"
@@ -212,6 +218,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             if kind == "task_reply":
                 self._sessions.tasks.answered(host, message.task_reply)
                 return
+            if kind == "service_found":
+                self._sessions.services.found(host, message.service_found)
+                return
             command = _command(host, session, kind or "", message, heard.gpus)
         except (GschedError, ValueError, TypeError) as error:
             if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):
@@ -240,6 +249,9 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return _ended(host, message.ended)
         case "unkillable":
             return _unkillable(host, message.unkillable)
+        case "service_answers":
+            told = message.service_answers
+            return ServiceAnswers(told.job_id, told.attempt, host, told.port, told.at)
         case "notice_end":
             return NoticeSettled(host, from_proto(message.notice_end, NoticeEnd))
         case "load":
@@ -253,7 +265,12 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
                 for item in message.usage.attempts
                 if item.HasField("idle")
             }
-            return HostReported(host, session, usage=usage, idle=idle)
+            unused = {
+                (item.job_id, item.attempt): item.service_idle_s
+                for item in message.usage.attempts
+                if item.HasField("service_idle_s")
+            }
+            return HostReported(host, session, usage=usage, idle=idle, service_idle=unused)
         case "heartbeat":
             return HostReported(host, session)
     raise ValueError(f"unexpected kind '{kind}'")

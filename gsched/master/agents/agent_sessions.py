@@ -29,6 +29,7 @@ from gsched.core.instruction import (
 )
 from gsched.master.agents.agent_roster import AgentRoster
 from gsched.master.agents.connected_agents import ConnectedAgent
+from gsched.master.agents.service_relay import ServiceRelay
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.master.store_lineage import StoreLineage
 from gsched.master.views.board import Board
@@ -91,6 +92,7 @@ class AgentSessions:
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
         self.tasks = TaskRelay(board, self.post)
+        self.services = ServiceRelay(self.post)
         self.roster = AgentRoster()
         self.lineage: StoreLineage | None = None
         """What agents are told of the store; None: nothing."""
@@ -138,6 +140,7 @@ class AgentSessions:
             if question.host == host:
                 question.answers.put_nowait(None)
         self.tasks.gone(host)
+        self.services.gone(host)
 
     def end_all(self) -> None:
         """End every session, so that the process need not wait for agents before it ends."""

@@ -20,6 +20,7 @@ from gsched.model.gpus.gpu_use import MOST_SHARES
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.hosts.topology import MAX_PROCESSORS
 from gsched.model.jobs.failure import LONGEST_DETAIL
+from gsched.model.jobs.job_service import MOST_PORT
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 MOST_BYTES = {
@@ -68,6 +69,12 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _check_ended(host, message.ended)
         case "notice_end":
             _check_notice_end(message.notice_end)
+        case "service_answers":
+            _number(message.service_answers.at, "time of an answer", _TIMES)
+            _number(message.service_answers.port, "port", MOST_PORT)
+        case "service_found":
+            _number(message.service_found.port, "port", MOST_PORT)
+            _at_most(len(message.service_found.secret), LONGEST_NAME, "characters of a secret")
         case "unkillable":
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
@@ -77,6 +84,7 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             for each in message.usage.attempts:
                 _check_usage(host, each.usage)
                 _check_idleness(host, each.idle)
+                _number(each.service_idle_s, "time without use", _TIMES)
 
 
 def _check_hello(host: str, hello: agent_pb2.Hello) -> None:

@@ -20,11 +20,13 @@ from gsched.master.rpc.catalogue_service import CatalogueServicer
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
 from gsched.master.rpc.interactive_terminals import TerminalAttendance, TerminalServicer
 from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
+from gsched.master.rpc.service_connections import JobServicesServicer
 from gsched.store.history_queries import History
 from gsched.wire.v1 import (
     agent_pb2_grpc,
     catalogue_pb2_grpc,
     fleet_pb2_grpc,
+    job_service_pb2_grpc,
     past_pb2_grpc,
     scheduler_pb2_grpc,
     terminal_pb2_grpc,
@@ -60,6 +62,9 @@ class Services:
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(
             CatalogueServicer(services, self.history, self.reader), server
         )
+        relay = self.sessions.services
+        connections = JobServicesServicer(services.board, relay, services.auth)
+        job_service_pb2_grpc.add_JobServicesServicer_to_server(connections, server)
         fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
         agents = AgentServicer(services.loop, self.sessions, services.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)

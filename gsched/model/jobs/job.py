@@ -187,6 +187,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Id of the blob that says where; empty when there are none."""
     plots: tuple[JobPlot, ...] = ()
     """--plot: which numbers of its output are drawn."""
+    service: str = ""
+    """--service: it has a page of its own (gsched.model.jobs.job_service), on this port or a free one (`auto`)."""
+    service_users: tuple[str, ...] = ()
+    """--service-users: who may use that page besides its owner."""
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     defaulted: tuple[str, ...] = ()
@@ -335,6 +339,7 @@ TERM_TEXTS: dict[str, str] = {
     "TERM_ZOMBIE": "job exited while LSF is not available",
     "TERM_GPU": "job killed after a GPU that it used had failed",
     "TERM_GPU_IDLE": "job killed because its GPUs were idle",
+    "TERM_SERVICE_IDLE": "job killed because nobody used its service",
     "TERM_CWD_NOTEXIST": "current working directory is not accessible or does not exist on the execution host",
     "TERM_UNKNOWN": "unknown",
 }

@@ -95,6 +95,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """RETRY: after which failures jobs wait again (gsched.model.jobs.retry)."""
     gpu_idle: GpuIdlePolicy | None = None
     """GPU_IDLE; None: nobody minds idle GPUs."""
+    service_idle_s: int | None = None
+    """SERVICE_IDLE: a job's service that nobody has used for so long is ended; None: never."""
     run_window: tuple[Window, ...] = ()
     """Outside of it no job starts and running ones are suspended."""
     dispatch_window: tuple[Window, ...] = ()

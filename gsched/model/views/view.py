@@ -77,6 +77,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Hosts of a finished job where its part has not ended: what it had there is still held."""
     awaited: tuple[str, ...] = ()
     """What a job that was dispatched and has not begun waits for: hosts that open their parts, then the first one."""
+    service_port: int | None = None
+    """Of a started job with a service: the port of its first host on which it listens; None: it does not yet."""
+    service_at: float | None = None
+    """Since when, UTC seconds."""
 
 
 class JobTexts(msgspec.Struct, frozen=True, kw_only=True):

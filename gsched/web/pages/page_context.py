@@ -58,6 +58,8 @@ class WebContext:
     is_read_only: bool
     may_leave: bool
     """Whether there is a session of its own that can be ended."""
+    has_services: bool
+    """Whether jobs' services are reached by way of it: who may use one may change everything that its owner can."""
     templates: jinja2.Environment
     parts: PartCache = field(default_factory=PartCache)
     slow_parts: PartCache = field(default_factory=PartCache)
@@ -113,6 +115,7 @@ def show(context: WebContext, request: Request, template: str, values: dict[str,
         told_at=mirror.hosts_at,
         may_write=not context.is_read_only and session is not None,
         may_leave=context.may_leave,
+        has_services=context.has_services,
         now=time.time(),
         **values,
     )
@@ -128,10 +131,15 @@ def packed(request: Request, data: bytes, kind: str, status: int = 200) -> Respo
     return Response(data, status, headers, kind)
 
 
+def status_of(error: GschedError) -> int:
+    """HTTP's number for it."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
 WebPage = Callable[[WebContext, Request], Response]
 
 
 def show_error(context: WebContext, request: Request, error: GschedError) -> Response:
     """The error as a page of its own: one line, as a command would say it."""
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    status = status_of(error)
     return show(context, request, "error.html", {"text": error.text, "status": status}, status)

@@ -40,13 +40,13 @@ from gsched.model.views.view import (
     Submitted,
 )
 from gsched.wire.calls.bulk_calls import FEW, BulkCalls
-from gsched.wire.calls.cancellable_stream import Cancellable
 from gsched.wire.calls.catalogue_calls import Catalogue
 from gsched.wire.calls.completion_watch import EndsCall
 from gsched.wire.calls.fleet_calls import FleetCalls
 from gsched.wire.calls.past_calls import PastCalls
-from gsched.wire.calls.retried_calls import BrokenOff, Calls
+from gsched.wire.calls.retried_calls import BrokenOff, Calls, Cancellable
 from gsched.wire.calls.retry_policy import DEFAULT_WAIT_S
+from gsched.wire.calls.service_calls import ServiceCalls
 from gsched.wire.calls.terminal_calls import TerminalCalls
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.messages.batch_codec import add_submissions, job_views, read_submitted
@@ -95,6 +95,8 @@ class Client:
         """Daemons of all hosts."""
         self.terminal = TerminalCalls(self._channel, self._call, self._stream)
         """Of interactive jobs."""
+        self.services = ServiceCalls(self._channel, self._call)
+        """Of jobs that have a page of their own."""
 
     def __enter__(self) -> Client:
         return self

@@ -17,6 +17,7 @@ from gsched.model.event import (
     JobDispatched,
     JobGpuCurves,
     JobRequeued,
+    JobServiceAnswered,
     JobSuspended,
     NumbersRaised,
     StaleResultRecorded,
@@ -136,7 +137,7 @@ def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (1, 2, 7, 16, 26) for event in long_history(seed, 400).events]
     elsewhere = {StaleResultRecorded, NumbersRaised, StoreRenewed, SubmissionAccepted, GpuClosed, GpuOpened}
-    elsewhere.add(JobGpuCurves)
+    elsewhere |= {JobGpuCurves, JobServiceAnswered}
     assert set(AnyEvent.__args__) - {type(event) for event in events} <= elsewhere
     suspended = [event for event in events if isinstance(event, JobSuspended)]
     assert any(event.preempted_by for event in suspended) and any(event.reason for event in suspended)

@@ -14,8 +14,9 @@ from gsched.cli.render.text.size_texts import in_words
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.jobs.failure import failure_advice, failure_text, is_plain
-from gsched.model.jobs.job import TERM_TEXTS, AttemptFailure, Usage
+from gsched.model.jobs.job import FINISHED, TERM_TEXTS, AttemptFailure, Usage
 from gsched.model.jobs.job_plot import shown_plots
+from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.ledgers.allocation import HostAllocation
 
@@ -189,6 +190,25 @@ def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
         lines.append(f"Warned at {long_stamp(warning.at, zone)}: {sentence(warning.text)}")
         if warning.acted_text:
             lines.append(sentence(warning.acted_text))
+    return [printable(line) for line in lines]
+
+
+def service(job: ShownJob, zone: tzinfo) -> list[str]:
+    """Where the page of a job is that has one, since when it answers, and who may use it."""
+    spec, view = job.spec, job.view
+    if not spec.service:
+        return []
+    port = "a free port" if spec.service == AUTO_PORT else f"port {spec.service}"
+    if view.state in FINISHED:
+        lines = ["It has ended with the job"]
+    elif view.service_port is None or view.service_at is None:
+        lines = [f"It does not answer yet ({port})"]
+    else:
+        host = view.allocation.first_host if view.allocation is not None else ""
+        lines = [f"It answers on port {view.service_port} of host {host} since {long_stamp(view.service_at, zone)}"]
+        lines.append(f"URL <{job.web_address}{job.web_path}>" if job.web_address else "`gsched web` shows it")
+    if spec.service_users:
+        lines.append(f"Also for {' '.join(spec.service_users)}")
     return [printable(line) for line in lines]
 
 

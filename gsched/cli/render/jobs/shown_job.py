@@ -55,9 +55,17 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     gpus_held: tuple[GpuOfJob, ...] = ()
     """Its GPUs one by one; empty when they were not asked for."""
 
+    web_address: str = ""
+    """Where the pages of `gsched web` are; empty: nowhere."""
+
     @property
     def spec(self) -> JobSpec:
         return self.view.spec
+
+    @property
+    def web_path(self) -> str:
+        """Where its service is on these pages."""
+        return f"/jobs/{self.job_id}.{self.index}/service" if self.index else f"/jobs/{self.job_id}/service"
 
     # -- names ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+"""The JobServices service: who may use a job's service finds it, and is connected to it.
+
+That is to act as the job's owner: nobody else may but whom the owner has named, administrators neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from typing import Any
+
+from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
+from gsched.base.ids import show_job
+from gsched.core.authorization import denied_to_all_but
+from gsched.master.agents.service_relay import GONE, AgentEnd, ServiceRelay
+from gsched.master.views.board import Board
+from gsched.model.jobs.job import FINISHED
+from gsched.model.views.view import JobView
+from gsched.wire.identity.caller_identity import Proven
+from gsched.wire.server import answers, streams
+from gsched.wire.v1 import job_service_pb2, job_service_pb2_grpc
+
+
+class JobServicesServicer(job_service_pb2_grpc.JobServicesServicer):
+    """One per master."""
+
+    def __init__(self, board: Board, relay: ServiceRelay, auth: Proven) -> None:
+        self._board = board
+        self._relay = relay
+        self._auth = auth
+
+    @answers
+    async def Find(self, request: Any, context: Any) -> Any:
+        try:
+            job = self._job(request.job_id, context)
+            found = await self._relay.find(job)
+        except Unavailable as error:
+            return job_service_pb2.FindServiceReply(problem=error.text)
+        assert job.allocation is not None
+        return job_service_pb2.FindServiceReply(
+            attempt=job.attempt, host=job.allocation.first_host, port=found.port, secret=found.secret
+        )
+
+    @streams
+    async def Connect(self, requests: Any, context: Any) -> AsyncIterator[Any]:
+        first = await anext(aiter(requests), None)
+        if first is None:
+            raise BadRequest("a connection begins with the job that it is for")
+        job = self._job(first.job_id, context)
+        if job.attempt != first.attempt:
+            raise Conflict(f"Job <{show_job(job.job_id)}> runs anew")
+        async with self._relay.opened(job) as end:
+            yield job_service_pb2.ServiceBytes()
+            sending = asyncio.create_task(_send(requests, end))
+            try:
+                while data := await end.read():
+                    yield job_service_pb2.ServiceBytes(data=data)
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sending
+
+    def _job(self, job_id: int, context: Any) -> JobView:
+        """The job whose service the caller may use. Raises GschedError."""
+        job, shown = self._board.job(job_id), show_job(job_id)
+        if job is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        user = self._auth.caller(context).user
+        if user != job.spec.user and not (job.spec.service and user in job.spec.service_users):
+            owner = denied_to_all_but(f"its owner ({job.spec.user}) and whom that one has named (--service-users)")
+            raise PermissionDenied(f"Job <{shown}>: {owner}")
+        if not job.spec.service:
+            raise Conflict(f"Job <{shown}> has no service (gsub --service)")
+        if job.state in FINISHED:
+            raise Conflict(f"Job <{shown}> has ended, and its service with it")
+        if job.allocation is None:
+            raise Unavailable(f"Job <{shown}> has not started")
+        return job
+
+
+async def _send(requests: Any, end: AgentEnd) -> None:
+    """What the caller sends, no faster than it is taken; when he sends no more, it is over."""
+    with suppress(*GONE):
+        async with aclosing(requests) as pieces:
+            async for piece in pieces:
+                await end.write(piece.data, unasked=piece.unasked)
+    end.close()

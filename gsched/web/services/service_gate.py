@@ -1,0 +1,156 @@
+"""What stands before the services of jobs: requests under their names, from browsers to which they were opened.
+
+A service is opened from its job's page, which gives the browser a token that works once; it becomes a cookie of the
+service's name alone. It checks, in this order: the name, the origin, the cookie. All else goes to gsched's pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gsched.base.errors import GschedError, Unavailable
+from gsched.base.ids import show_job
+from gsched.web.access.gate import cookie_of
+from gsched.web.access.sessions import WebSession
+from gsched.web.pages.page_context import WebContext, status_of, words_of
+from gsched.web.services.service_names import job_of_name, service_name
+from gsched.web.services.service_pool import ServicePool
+from gsched.web.services.service_requests import ServiceRequest
+from gsched.web.services.service_sessions import ServiceSessions
+from gsched.web.services.service_sockets import carry_socket
+from gsched.web.shown.job_address import read_job
+
+OWN_PATH = "/.gsched/enter"
+"""The only path under a service's name that is not the service's."""
+AGAIN_S = 2
+"""How often a page that waits for a service looks again."""
+LOOK_S = 2.0
+"""How often it is looked at whether the session of the pages goes on."""
+NOTE_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+
+class ServiceGate:
+    """An ASGI application in front of `inner`, gsched's own pages. `cookie`: the name of the services' own."""
+
+    def __init__(self, inner: ASGIApp, context: WebContext, sessions: ServiceSessions, cookie: str) -> None:
+        self._inner = inner
+        self._context = context
+        self._sessions = sessions
+        self._cookie = cookie
+        self._pool = ServicePool()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            try:
+                await self._inner(scope, receive, send)
+            finally:
+                self._pool.close()
+            return
+        hosts = Headers(scope=scope).getlist("host")
+        job_id = job_of_name(hosts[0]) if len(hosts) == 1 else 0
+        if not job_id:
+            await self._inner(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(job_id, hosts[0], scope, receive, send)
+        else:
+            await self._websocket(job_id, hosts[0], scope, receive, send)
+
+    async def _http(self, job_id: int, host: str, scope: Scope, receive: Receive, send: Send) -> None:
+        request, origins = Request(scope), Headers(scope=scope).getlist("origin")
+        is_reading = scope["method"] in ("GET", "HEAD")
+        if origins != [f"http://{host}"] and (origins or not is_reading):
+            await PlainTextResponse("The request does not come from a page of this service.\n", 403)(
+                scope, receive, send
+            )
+            return
+        if scope["path"] == OWN_PATH:
+            await self._enter(job_id, request)(scope, receive, send)
+            return
+        session = self._session(job_id, request)
+        if session is None:
+            await self._note(request, job_id, status=401)(scope, receive, send)
+            return
+        asked = ServiceRequest(self._pool, self._context.client, job_id, f"http://{host}".encode())
+        try:
+            await asked.answer(scope, receive, send, lambda: _until_over(session))
+        except GschedError as error:
+            await self._refused(request, job_id, error)(scope, receive, send)
+
+    async def _websocket(self, job_id: int, host: str, scope: Scope, receive: Receive, send: Send) -> None:
+        session = self._session(job_id, HTTPConnection(scope))
+        origin = f"http://{host}"
+        if session is None or Headers(scope=scope).getlist("origin") != [origin]:
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await receive()  # that it wants to be connected
+        connection = (scope, receive, send)
+        try:
+            await carry_socket(
+                self._pool, self._context.client, job_id, origin.encode(), connection, lambda: _until_over(session)
+            )
+        except GschedError as error:
+            await send({"type": "websocket.close", "code": 1013, "reason": error.text[:100]})
+
+    def _session(self, job_id: int, request: HTTPConnection) -> WebSession | None:
+        return self._sessions.find(job_id, cookie_of(request.headers.getlist("cookie"), self._cookie))
+
+    def _enter(self, job_id: int, request: Request) -> Response:
+        """A page that leads on, no redirection: browsers would not send the cookie along (see LoginPages.enter)."""
+        opened = self._sessions.open(job_id, request.query_params.get("token", ""))
+        if not opened:
+            return self._note(request, job_id, status=401)
+        answer = self._note(request, job_id, leads_to="/")
+        answer.set_cookie(self._cookie, opened, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _refused(self, request: Request, job_id: int, error: GschedError) -> Response:
+        """What is wrong; a page looks again by itself where that may pass."""
+        status = status_of(error)
+        if "text/html" not in request.headers.get("accept", "") or request.method != "GET":
+            return PlainTextResponse(f"{error.text}\n", status, {"cache-control": "no-store"})
+        again = AGAIN_S if isinstance(error, Unavailable) else None
+        return self._note(request, job_id, status=status, text=error.text, again_s=again)
+
+    def _note(
+        self,
+        request: Request,
+        job_id: int,
+        *,
+        status: int = 200,
+        text: str = "",
+        again_s: int | None = None,
+        leads_to: str = "",
+    ) -> Response:
+        """A page of gsched's own under the service's name: it loads nothing, for all other paths are the service's."""
+        template = self._context.templates.get_template("service_note.html")
+        page = template.render(t=words_of(request), job=show_job(job_id), text=text, again_s=again_s, leads_to=leads_to)
+        headers = {
+            "cache-control": "no-store",
+            "content-security-policy": NOTE_POLICY,
+            "referrer-policy": "no-referrer",
+        }
+        return Response(page, status, headers, "text/html")
+
+
+def open_service(sessions: ServiceSessions) -> Callable[[WebContext, Request], Response]:
+    """What answers `/jobs/JOB/service`: leads to the service, with a token for this browser."""
+
+    def opened(context: WebContext, request: Request) -> Response:
+        job_id = read_job(request.path_params["job"])
+        _, colon, port = request.headers["host"].rpartition(":")
+        behind = f":{port}" if colon and port.isdigit() else ""
+        token = sessions.new_token(job_id, request.state.session)
+        return RedirectResponse(f"http://{service_name(job_id)}{behind}{OWN_PATH}?token={token}", 303)
+
+    return opened
+
+
+async def _until_over(session: WebSession) -> None:
+    while not session.is_over:
+        await asyncio.sleep(LOOK_S)
