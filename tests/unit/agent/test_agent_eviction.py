@@ -6,9 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,16 +15,10 @@ from gsched.agent.gpu.foreign_eviction import Eviction, spared
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.hosts.host import Gpu, GpuProcess
 from gsched.run.processes import attempt_marks, process_tree
+from tests.support.process_start import await_environment
 
 STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; read end")
 """It keeps its name, which the log tells. Not this test's interpreter: other users may be unable to execute that."""
-
-
-def await_environment(pid: int) -> None:
-    """It is empty for a moment after execve."""
-    deadline = time.monotonic() + 60
-    while not Path(f"/proc/{pid}/environ").read_bytes():
-        assert time.monotonic() < deadline
 
 
 @pytest.fixture

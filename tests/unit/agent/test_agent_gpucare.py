@@ -22,6 +22,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.run.processes.attempt_marks import left_by
 from tests.support.manual_clock import ManualClock
+from tests.support.process_start import await_environment
 
 CLUSTER = f"care-{os.getpid()}"
 KEY = (17, 1)
@@ -116,6 +117,7 @@ def leftover() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         if words:
             assert child.stdout is not None and child.stdout.readline()
         children.append(child)
+        await_environment(child.pid)
         return child
 
     yield start
