@@ -12,7 +12,8 @@ from gsched.base.errors import RequirementError
 from gsched.core.command_turns import reading
 from gsched.core.state.pending_jobs import PendingJobs
 from gsched.model.scheduling.snapshot import RequirementClass
-from gsched.policy.requirement.demand_reader import CACHED_CLASSES, demand_of
+from gsched.policy.requirement.demand import CACHED_CLASSES
+from gsched.policy.requirement.demand_reader import demand_of
 
 
 class Unread:

@@ -265,16 +265,17 @@ class HostColumns:
         self._before = None
         old, self.hosts[row] = self.hosts[row], host
         if old.values is not host.values:
+            ledger = self.ledger.host(host.name)
             for name, column in self._numbers.items():
                 value = host.values.get(name)
                 if isinstance(value, str):
                     self._forget_kinds()
                     break
-                column[row] = _number(host, self.ledger.host(host.name), name)
+                column[row] = _number(host, ledger, name)
             for name in [name for name in self._texts if old.values.get(name) != host.values.get(name)]:
                 del self._texts[name]
             for compute, _, one in self._derived.values():
-                one[row] = compute(host, self.ledger.host(host.name))
+                one[row] = compute(host, ledger)
         for compute_standing, column in self._of_hosts.values():
             column[row] = compute_standing(host)
         self.standing_log.add(row)

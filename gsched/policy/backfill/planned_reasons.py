@@ -41,21 +41,15 @@ def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED
     return coded(UNKNOWN, coded("planned.no_run_limit", show_job(job_id)))
 
 
-def estimated(future: Future, ahead: LimitsAhead, booking: Booking) -> AnyText:
-    """What the time of a planned start rests on besides run limits: the last of the jobs that it waits for whose end
-    is only estimated; empty when there is none.
+def last_estimate(future: Future, ahead: LimitsAhead, booking: Booking) -> tuple[float, AnyText] | None:
+    """The last of the jobs that a planned start of a known time waits for whose end is only estimated: that end, and
+    what the start rests on besides run limits; None where there is none.
     """
     found = max((*_estimated_on(future, booking), *ahead.estimated(booking)), default=None)
     if found is None:
-        return ""
-    _, job_id, bucket = found
-    return coded(future.estimates.source(bucket), show_job(job_id))
-
-
-def is_estimated(future: Future, ahead: LimitsAhead, booking: Booking) -> bool:
-    """Whether the end that a planned job waits for last is only estimated."""
-    ends = (*_estimated_on(future, booking), *ahead.estimated(booking))
-    return any(end >= booking.start for end, _, _ in ends)
+        return None
+    end, job_id, bucket = found
+    return end, coded(future.estimates.source(bucket), show_job(job_id))
 
 
 def _estimated_on(future: Future, booking: Booking) -> Iterator[tuple[float, int, Bucket]]:

@@ -6,6 +6,7 @@ trial. Numbers of hosts are indices into `names`; times are UTC seconds, infinit
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -19,12 +20,14 @@ from gsched.model.ledgers.ledger import Ledger
 from gsched.model.scheduling.snapshot import Running
 from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.release_table import SPARE, Floats, Ints, ReleaseRows, ReleaseTable
+from gsched.policy.order.queue_class import QueueClass
 from gsched.policy.requirement.demand import Demand, HostNeed, RequirementChoice, amounts_of
 
 _NO_LIMIT = 1e9
 _KEPT_AS = "releases"
 _FEW = 8
 """Rows are read one by one while they are fewer than one in so many."""
+_MOST_IN_VAIN = 1024
 _MOST_NEEDS = 64
 """Different needs for which bounds are kept."""
 
@@ -80,7 +83,12 @@ class Releases:
         self.index = {name: row for row, name in enumerate(self.names)}
         self._bounds: dict[tuple[int, int], Floats] = {}
         """(slots, devices) -> what `earliest` says."""
+        self.version = 0
+        """Grows when a row has been written."""
+        self._in_vain: dict[QueueClass, tuple[object, ...]] = {}
         self._base = self._collect(future)
+        self._next_end = -math.inf
+        """No end in `_base` comes before."""
         self._now = self._base.copy()
         self._laid: set[int] = set()
         """Rows where `_now` is not as `_base`."""
@@ -117,16 +125,34 @@ class Releases:
         expected to have ended by now has not.
         """
         before = future.snapshot.ledger.origin or future.snapshot.ledger
-        late = np.flatnonzero((self._base.end <= future.now).any(axis=1))
-        rows = sorted({*lasting, *late.tolist()})
+        late: list[int] = []
+        if self._next_end <= future.now:
+            late = np.flatnonzero((self._base.end <= future.now).any(axis=1)).tolist()
+            ends = self._base.end
+            self._next_end = float(ends[ends > future.now].min(initial=math.inf))
+        rows = sorted({*lasting, *late})
         lines = [_line_of(before.host(self.names[row]), future) for row in rows]
         self._write(self._base, np.array(rows, dtype=np.int64), _together(lines))
+        self._next_end = min(self._next_end, *(end for line in lines for end, _, _ in line.held), math.inf)
         self._laid.update(rows)
         again = np.array(sorted(self._laid), dtype=np.int64)
-        self._now.put(again, self._base.rows(again))
-        self._changed(again)
+        if len(again):
+            self._now.put(again, self._base.rows(again))
+            self._changed(again)
         self._laid.clear()
         self._lay_over(future, future.snapshot.ledger.used_hosts())
+
+    # -- searches -------------------------------------------------------------------------------------------------
+
+    def note_in_vain(self, kind: QueueClass, basis: tuple[object, ...]) -> None:
+        """A search for the class has found nothing; `basis`: what it depended on."""
+        if len(self._in_vain) >= _MOST_IN_VAIN:
+            self._in_vain.clear()
+        self._in_vain[kind] = basis
+
+    def is_in_vain(self, kind: QueueClass, basis: tuple[object, ...]) -> bool:
+        """Whether the last search that was noted depended on the same."""
+        return self._in_vain.get(kind) == basis
 
     # -- writing rows ---------------------------------------------------------------------------------------------
 
@@ -134,6 +160,9 @@ class Releases:
         """Read hosts again of which the cycle's ledger says something else: many rows in few operations where jobs were
         placed there and nothing more.
         """
+        names = list(names)
+        if not names:
+            return
         ledger = future.snapshot.ledger
         unread, own = ledger.put_off, ledger.own_hosts
         known: list[int] = []
@@ -198,6 +227,7 @@ class Releases:
 
     def _changed(self, rows: Ints) -> None:
         """Rows of `_now` have been written: renew what was found from them."""
+        self.version += 1
         if len(self._bounds) > _MOST_NEEDS:
             self._bounds.clear()
         for (slots, gpus), bounds in self._bounds.items():

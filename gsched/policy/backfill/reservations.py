@@ -478,8 +478,8 @@ class Reservations:
     ) -> ReservedStart:
         """`at`: the time that is told; it may have passed."""
         first_told = min(booking.start, self._first_told(booking.job_id, booking.bucket))
-        text = text if math.isinf(at) else self._planner.rests_on(booking)
-        is_estimated = booking.start < math.inf and self._planner.is_estimated(booking)
+        rests_on, is_estimated = ("", False) if math.isinf(booking.start) else self._planner.rests_on(booking)
+        text = text if math.isinf(at) else rests_on
         latest = self._latest(booking, is_estimated=is_estimated)
         booking = replace(booking, later=self._beside(later), first_told=first_told, latest=latest)
         held = booking if latest is None or not is_estimated else self._put_off(booking, latest)

@@ -23,12 +23,13 @@ from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.advance_reservation_windows import in_the_way
 from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
-from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, estimated, is_estimated
+from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, last_estimate
 from gsched.policy.backfill.release_table import Floats
 from gsched.policy.backfill.releases import Need, Releases, alone_of
 from gsched.policy.backfill.started_later import of_all
 from gsched.policy.match.value_conditions import UNSATISFIED
 from gsched.policy.order.dispatch_windows import DispatchWindows
+from gsched.policy.order.queue_class import kind_of
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
 
@@ -122,13 +123,12 @@ class Planner:
         end = begin + self._future.run_s(bucket)
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
-    def is_estimated(self, booking: Booking) -> bool:
-        """Whether nobody is sure when it starts, since the last that it waits for has no run limit."""
-        return is_estimated(self._future, self._ahead, booking)
-
-    def rests_on(self, booking: Booking) -> AnyText:
-        """What its time rests on besides run limits; empty when there is nothing."""
-        return estimated(self._future, self._ahead, booking)
+    def rests_on(self, booking: Booking) -> tuple[AnyText, bool]:
+        """What its time, which is known, rests on besides run limits (empty when there is nothing), and whether nobody
+        is sure when it starts, since the last that it waits for has no run limit.
+        """
+        found = last_estimate(self._future, self._ahead, booking)
+        return ("", False) if found is None else (found[1], found[0] >= booking.start)
 
     def fits(self, booking: Booking) -> bool:
         """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and
@@ -191,9 +191,11 @@ class Planner:
         return None
 
     def earlier(self, kept: Booking, demand: Demand) -> Booking | None:
-        """The plan if it still holds, moved to an earlier time if its hosts get free earlier by now."""
+        """The plan, which still fits, moved to an earlier time if its hosts get free earlier by now; None where one of
+        them is no longer the queue's.
+        """
         hosts = [part.host for part in kept.allocation.hosts]
-        if any(self._trial.is_outside(kept.bucket, demand, host) for host in hosts) or not self.fits(kept):
+        if any(self._trial.is_outside(kept.bucket, demand, host) for host in hosts):
             return None
         held = [part.host for part in kept.allocation.parts]
         free = [*self._ahead.times(kept.bucket), *(end for host in held for end in self._future.releases(host))]
@@ -272,13 +274,17 @@ class Planner:
         self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None
     ) -> tuple[Booking | None, AnyText]:
         """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
-        self.searches += 1
         self._known = self._releases()
-        needs = self._trial.needs(bucket, demand)
         usable = self._usable(bucket, demand)
         closes = self._hours.closes(bucket.queue)
-        unknown = CLOSES_FIRST if closes < math.inf else OTHER_PLANNED
         before = min(closes, math.inf if kept is None else kept.start)
+        basis = self._basis(bucket, usable, before) if before < math.inf else None
+        if basis is not None and self._known.is_in_vain(kind_of(bucket), basis):
+            return None, ""
+        self.searches += 1
+        tries = self.tries
+        needs = self._trial.needs(bucket, demand)
+        unknown = CLOSES_FIRST if closes < math.inf else OTHER_PLANNED
         on_one = all(need.on_one for need in needs)
         limits = self._let_in(bucket, needs, usable) if self._ahead.concerns(bucket) else None
         if on_one:
@@ -291,6 +297,8 @@ class Planner:
         if found is not None:
             return found, ""
         if kept is not None:
+            if basis is not None and self.tries == tries:
+                self._known.note_in_vain(kind_of(bucket), basis)
             return None, "" if kept.start < math.inf else blocker(self._future, kept, unknown)
         order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
         if limits is not None:
@@ -301,6 +309,16 @@ class Planner:
         if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
             return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
         return None, self._never(bucket, demand, usable)
+
+    def _basis(self, bucket: Bucket, usable: HostMask, before: float) -> tuple[object, ...] | None:
+        """All that a search for a start before the time depends on that comes to no host that it would have to try; it
+        need not be made again while this is the same, since as time passes no end comes nearer. None: on more.
+        """
+        future = self._future
+        if future.windows or future.ending or future.stopped or self._ahead.concerns(bucket):
+            return None
+        assert self._known is not None
+        return self._known.version, before, usable.tobytes(), tuple(future.bookings.values())
 
     def _on_one_host(
         self,

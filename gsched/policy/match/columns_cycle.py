@@ -187,8 +187,9 @@ class CycleColumns:
     def _match(self, key: Hashable, queue: Queue, demand: Demand, way: PlacementWay) -> Match:
         found = self._matches.get(key)
         if found is None:
-            need = way.term.need(way.tasks, first=way.first)
-            firsts = way.first and way.term.is_first and bool(demand.first_hosts)
+            is_first = _is_first(demand, way)
+            need = way.term.need(way.tasks, first=is_first)
+            firsts = is_first and way.term.is_first and bool(demand.first_hosts)
             asked = TaskRequest(queue, demand, way.term, need, firsts)
             found = self._matches[key] = Match(self.columns, asked, self._rules)
             self.first_looks += 1
@@ -198,7 +199,7 @@ class CycleColumns:
         return found
 
     def _key(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: PlacementWay) -> Hashable:
-        return (queue.name, requirement, way.choice, way.place, way.tasks, way.first)
+        return (queue.name, requirement, way.choice, way.place, way.tasks, _is_first(demand, way))
 
     def _recent_of(self, queue: Queue) -> Flags | None:
         interval = self._rules.interval_of(queue)
@@ -208,6 +209,11 @@ class CycleColumns:
         if found is None:
             found = self.recent[interval] = AcceptInterval(queue, self._rules).unmet(self.columns, self.columns)
         return found
+
+
+def _is_first(demand: Demand, way: PlacementWay) -> bool:
+    """Whether the way's tasks ask something of a job's first host that they do not ask of others."""
+    return way.first and bool(way.term.once or (way.term.is_first and demand.first_hosts))
 
 
 def _kept_matches(columns: HostColumns, snapshot: Snapshot) -> dict[Hashable, Match]:

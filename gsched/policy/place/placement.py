@@ -7,6 +7,7 @@ is stated in gsched.policy.match.columns_rank. Nothing is taken here but for try
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from gsched.policy.place.chosen_alternative import choice_of
 from gsched.policy.place.fast_path import FastPath
 from gsched.policy.place.placement_guard import PlaceGuard
 from gsched.policy.place.spreader import Spreader, may_spread, needs_several, one_task
-from gsched.policy.requirement.demand import Demand, RequirementChoice, tasks_of
+from gsched.policy.requirement.demand import CACHED_CLASSES, Demand, RequirementChoice, tasks_of
 from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
 
@@ -47,6 +48,19 @@ class RefusedPlace(NamedTuple):
 
     reasons: tuple[PendingReason, ...]
     whole_class: bool = True
+
+
+_ChoiceWays = tuple[RequirementChoice, list[PlacementWay]]
+
+
+@lru_cache(maxsize=CACHED_CLASSES)
+def _ways_of(demand: Demand) -> tuple[_ChoiceWays, ...]:
+    """Each alternative, with a way for each of its terms."""
+    found = []
+    for number, choice in enumerate(demand.choices):
+        shares = zip(choice.terms, tasks_of(choice, demand.slots), strict=True)
+        found.append((choice, [PlacementWay(number, place, *share) for place, share in enumerate(shares)]))
+    return tuple(found)
 
 
 class _Kind:
@@ -72,12 +86,7 @@ class _Kind:
         self.requirement = requirement
         self.demand = None if isinstance(demand, RequirementError) else demand
         self.error = demand.text if isinstance(demand, RequirementError) else ""
-        self.ways: list[tuple[RequirementChoice, list[PlacementWay]]] = []
-        if self.demand is not None:
-            for number, choice in enumerate(self.demand.choices):
-                shares = zip(choice.terms, tasks_of(choice, self.demand.slots), strict=True)
-                ways = [PlacementWay(number, place, term, tasks) for place, (term, tasks) in enumerate(shares)]
-                self.ways.append((choice, ways))
+        self.ways = () if self.demand is None else _ways_of(self.demand)
         self.is_plain = self._is_plain()
         """Whether its jobs run on one host and say nothing unusual."""
         self.ranking: Ranking | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from gsched.model.ledgers.allocation import (
@@ -28,6 +29,8 @@ from gsched.resreq.parsing.gpu import print_size
 PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""
 
+CACHED_CLASSES = 16_384
+"""Classes of which it is kept what they need: a workflow may ask for another amount of memory with each job."""
 _CLAIMS = {
     PROCESS_CLAIM: "mode=exclusive_process",
     ALONE_CLAIM: "j_exclusive=yes",
@@ -245,7 +248,13 @@ class Demand:
 
     def least_idle_devices(self) -> int:
         """So many devices that nobody holds are on one of its hosts at the least when it starts."""
-        return min(max(map(_alone_on_one, choice.terms, tasks_of(choice, self.slots))) for choice in self.choices)
+        return _least_idle_devices(self)
+
+
+@lru_cache(maxsize=CACHED_CLASSES)
+def _least_idle_devices(demand: Demand) -> int:
+    choices = demand.choices
+    return min(max(map(_alone_on_one, choice.terms, tasks_of(choice, demand.slots))) for choice in choices)
 
 
 def _alone_on_one(term: DemandTerm, tasks: int) -> int:

@@ -14,6 +14,7 @@ from gsched.model.hosts.resource import gpu_counter_claims
 from gsched.model.ledgers.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
 from gsched.model.scheduling.snapshot import RequirementClass
 from gsched.policy.requirement.demand import (
+    CACHED_CLASSES,
     PHYSICAL,
     Bound,
     Demand,
@@ -42,9 +43,6 @@ from gsched.resreq.parsing.gpu import GpuRequirement, gpu_of
 from gsched.resreq.parsing.names import canonical, select_names
 from gsched.resreq.parsing.printer import print_combined
 from gsched.resreq.parsing.simple import with_rusage
-
-CACHED_CLASSES = 16_384
-"""A workflow may ask for another amount of memory with each job."""
 
 
 @lru_cache(maxsize=CACHED_CLASSES)

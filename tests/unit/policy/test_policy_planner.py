@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, PlainTrial, kind
@@ -89,3 +90,38 @@ def test_search_finds_the_earliest_start(
                 future.book(found)
             if number < len(placed):
                 start(cluster, snapshot, future, placed[number])
+
+
+def test_what_was_sought_in_vain_is_sought_again_once_something_is_otherwise() -> None:
+    """Two hosts are held by one job each, until 50 and 80: who wants all of a host is planned for 50."""
+    cluster = Cluster(3, 4, 0, terminate_s=0.0)
+    first, second = cluster.run(kind(Ask(4)), "h0", 50.0), cluster.run(kind(Ask(4)), "h1", 80.0)
+    columns, bucket = HostColumns(cluster.hosts, cluster.ledger), kind(Ask(4))
+    cluster.hosts["h2"] = replace(cluster.hosts["h2"], closed="closed")
+
+    def planner_at(now: float) -> Planner:
+        snapshot = cluster.snapshot()
+        columns.show(snapshot.ledger, cluster.ledger.changed)
+        cluster.ledger.changed.clear()
+        snapshot = replace(snapshot, columns=columns)
+        return Planner(Future(snapshot, now), PlainTrial(snapshot))
+
+    def sought(planner: Planner, kept: Booking) -> tuple[float | None, int]:
+        found, _ = planner.search(9, bucket, Ask(4), kept)  # type: ignore[arg-type]
+        return None if found is None else found.start, planner.searches
+
+    kept, _ = planner_at(0.0).search(9, bucket, Ask(4), None)  # type: ignore[arg-type]
+    assert kept is not None and kept.start == 50.0
+    assert [sought(planner_at(now), kept) for now in (1.0, 2.0, 3.0)] == [(None, 1), (None, 0), (None, 0)]
+    later = replace(kept, start=60.0)
+    assert sought(planner_at(4.0), later) == (50.0, 1)
+    assert sought(planner_at(5.0), kept) == (None, 0)
+    beside = planner_at(6.0)
+    beside._future.book(replace(kept, job_id=8))
+    assert sought(beside, replace(kept, start=90.0)) == (80.0, 1)
+    cluster.hosts["h2"] = replace(cluster.hosts["h2"], closed="")
+    assert sought(planner_at(7.0), kept)[0] == pytest.approx(7.0)
+    cluster.hosts["h2"] = replace(cluster.hosts["h2"], closed="closed")
+    cluster.ledger.give(second.key, second.allocation)
+    del cluster.running[second.job_id]
+    assert sought(planner_at(8.0), kept)[0] == pytest.approx(8.0) and first.job_id in cluster.running
