@@ -28,6 +28,7 @@ from gsched.web.job_pages.job_output import download, job_output
 from gsched.web.job_pages.job_page import job_page
 from gsched.web.job_pages.jobs_page import jobs_page
 from gsched.web.job_pages.new_job import job_line, new_job, submit_job
+from gsched.web.job_pages.output_search import output_search
 from gsched.web.job_pages.start_outlook import start_outlook
 from gsched.web.pages.cluster_page import cluster_curves, cluster_page
 from gsched.web.pages.gpu_page import gpu_curves, gpu_page
@@ -50,6 +51,7 @@ READ: dict[str, WebPage] = {
     "/jobs/{job}/curves": job_curves,
     "/jobs/{job}/output": job_output,
     "/jobs/{job}/output/{stream}": download,
+    "/jobs/{job}/output/{stream}/search": output_search,
     "/gpus/{uuid}": gpu_page,
     "/gpus/{uuid}/curves": gpu_curves,
     "/queues": queues_page,

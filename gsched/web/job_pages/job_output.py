@@ -95,6 +95,16 @@ def _own_file(context: WebContext, job_id: int, stream: str, start: int | None =
     """TAIL bytes of the file that a finished job of this user has left, from `start` on; None: its end. This process
     may read what its user may.
     """
+    descriptor = _opened(context, job_id, stream)
+    if descriptor is None:
+        return None
+    with open(descriptor, "rb") as file:
+        begin = max(0, os.fstat(file.fileno()).st_size - TAIL) if start is None else start
+        return OutputPiece(begin, os.pread(file.fileno(), TAIL, begin))
+
+
+def _opened(context: WebContext, job_id: int, stream: str) -> int | None:
+    """Descriptor of the file that a finished job of this user has left; None where there is none to be read."""
     view = find_job(context, job_id)
     if view is None or view.state not in FINISHED or view.spec.user != context.me:
         return None
@@ -105,12 +115,10 @@ def _own_file(context: WebContext, job_id: int, stream: str, start: int | None =
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        begin = max(0, status.st_size - TAIL) if start is None else start
-        return OutputPiece(begin, os.pread(file.fileno(), TAIL, begin))
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def output_path(view: JobView, stream: str) -> str:
@@ -135,10 +143,10 @@ def download(context: WebContext, request: Request) -> Response:
     try:
         first = next(pieces, b"")  # what is refused is refused before anything is sent
     except Conflict:
-        own = _file_pieces(context, job_id, stream)
-        if own is None:
+        descriptor = _opened(context, job_id, stream)
+        if descriptor is None:
             raise
-        pieces, first = own, b""
+        pieces, first = _read_all(descriptor), b""
     headers = {"content-disposition": f'attachment; filename="{job_word(job_id)}.{stream}.txt"'}
     return StreamingResponse(_all(first, pieces), headers=headers, media_type="text/plain; charset=utf-8")
 
@@ -152,18 +160,22 @@ def _all(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         return  # what has come has come
 
 
-def _file_pieces(context: WebContext, job_id: int, stream: str) -> Iterator[bytes] | None:
-    view = find_job(context, job_id)
-    if view is None or view.state not in FINISHED or view.spec.user != context.me:
-        return None
+def end_pieces(context: WebContext, job_id: int, stream: str, most: int) -> tuple[int, Iterator[bytes]]:
+    """The last bytes of the stream, about `most` of them: where they begin, and they themselves. Raises GschedError."""
+    client = context.client
     try:
-        descriptor = os.open(output_path(view, stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    return _read_all(descriptor)
+        end = len(read_piece(client, job_id, stream, 0).data)
+        if end >= TAIL:
+            end = byte_behind(client, job_id, stream, end, TAIL)
+        start = max(0, end - most)
+        return start, output_pieces(client, job_id, stream, start)
+    except Conflict:
+        descriptor = _opened(context, job_id, stream)
+        if descriptor is None:
+            raise
+    start = max(0, os.fstat(descriptor).st_size - most)
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return start, _read_all(descriptor)
 
 
 def _read_all(descriptor: int) -> Iterator[bytes]:

@@ -23,6 +23,7 @@ from gsched.model.jobs.reason import NEVER
 from gsched.model.views.view import JobView
 from gsched.web.job_pages.job_questions import find_job, history_of, judged, texts_of
 from gsched.web.pages.page_context import WebContext, address, show
+from gsched.web.shown.dependency_graph import HEIGHT, WIDTH, graph_of
 from gsched.web.shown.gpu_tiles import GpuTile, tiles_of
 from gsched.web.shown.job_address import read_job
 from gsched.web.shown.job_story import story_of
@@ -65,6 +66,8 @@ def job_page(context: WebContext, request: Request) -> Response:
         "ending": _ending(view),
         "judged": judged(context, view, now) if view.state not in PENDING else None,
         **_told(context, view),
+        "graph": graph_of(job_id, view.spec.conditions, context.mirror.rows),
+        "node_size": (WIDTH, HEIGHT),
         "deeds": deeds_for(view),
         "plots": json_text([[plot.name, plot.pattern] for plot in view.spec.plots]),
         "shown_plots": shown_plots(view.spec.plots),

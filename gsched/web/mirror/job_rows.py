@@ -6,6 +6,7 @@ import msgspec
 
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.model.views.view import JobView
+from gsched.web.mirror.awaited_jobs import Awaited, awaited_by
 
 MOST_HOSTS = 3
 """Named in a row; of the others the number."""
@@ -26,6 +27,8 @@ class MirroredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slots: int = 1
     gpus: int = 0
     hosts: str = ""
+    waits_for: tuple[Awaited, ...] = ()
+    """By its conditions, whether they hold or not."""
 
     @property
     def array_id(self) -> int:
@@ -58,4 +61,5 @@ def row_of(view: JobView) -> MirroredJob:
         slots=sum(part.slots for part in parts) or spec.slots,
         gpus=sum(len(part.gpus) for part in parts),
         hosts=hosts,
+        waits_for=awaited_by(spec.conditions),
     )
