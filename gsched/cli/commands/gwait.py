@@ -9,6 +9,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.command_line import GENERAL, program, read_options
 from gsched.cli.session.session import Session, connected
+from gsched.cli.submit.progress_shown import progress_shown
 from gsched.dialect.options import Option, OptionTable
 from gsched.model.views.view import ConditionView
 
@@ -36,7 +37,7 @@ def main(call: Call) -> int:
     limit_s = _minutes(program(call), "t", options.last("t")) * 60.0 if options.has("t") else None
     with connected(call) as session, _Alarm(call, limit_s) as alarm:
         try:
-            answer = _wait(session, condition)
+            answer = _wait(call, session, condition)
         except (Cancelled, GschedError):
             if not alarm.has_rung:
                 raise
@@ -48,15 +49,16 @@ def main(call: Call) -> int:
     return LSF_FAILURE
 
 
-def _wait(session: Session, condition: str) -> ConditionView:
+def _wait(call: Call, session: Session, condition: str) -> ConditionView:
     """The answer that is final."""
     answer = session.client.condition(condition)
     if answer.holds or answer.is_final:
         return answer
-    for _ in session.follow(answer.seq, answer.job_ids):
-        answer = session.client.condition(condition)
-        if answer.holds or answer.is_final:
-            break
+    with progress_shown(call, session.client, answer.job_ids):
+        for _ in session.follow(answer.seq, answer.job_ids):
+            answer = session.client.condition(condition)
+            if answer.holds or answer.is_final:
+                break
     return answer
 
 

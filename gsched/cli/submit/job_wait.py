@@ -11,6 +11,7 @@ from gsched.base.errors import LSF_FAILURE, GschedError
 from gsched.cli.session.call import Call, Cancelled
 from gsched.cli.session.session import Session
 from gsched.cli.submit.idle_notice import idle_notice
+from gsched.cli.submit.progress_shown import progress_shown
 from gsched.model.event import (
     AnyEvent,
     JobDispatched,
@@ -100,7 +101,8 @@ class WaitForAll(Wait):
 
     def _follow(self) -> int:
         """0 when all elements are DONE, else the exit code of the first that is not."""
-        array = self.session.end_of(self.job_id)
+        with progress_shown(self.call, self.session.client, (self.job_id,)):
+            array = self.session.end_of(self.job_id)
         if not array.counts.get(JobState.EXIT):
             self.call.error("<<Job is finished>>\n")
             return 0

@@ -20,6 +20,7 @@ from gsched.base.errors import GschedError
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import hms, long_stamp
 from gsched.model.jobs.job import FINISHED
+from gsched.top.drawing.array_lines import array_lines
 from gsched.top.drawing.gpu_lines import counts_text, gpu_lines
 from gsched.top.drawing.job_list import Choice, SortBy, Which, chosen, heading
 from gsched.top.drawing.queue_lines import queue_lines
@@ -38,6 +39,7 @@ SAID_S = 6.0
 """How long the status line says what came of a key."""
 KEYS = "↑↓ move Enter look / filter s sort a all/mine t state k kill Tab GPUs q end"
 REPLAY_KEYS = "↑↓ move Enter look / filter s sort a all/mine t state Space pause ←→ step q end"
+FEW_ARRAYS = 2
 TALL = 30
 _Kind = TypeVar("_Kind", SortBy, Which)
 
@@ -83,6 +85,7 @@ class TopApp(App[None]):
         yield LineView(id="status")
         yield LineView(id="counts")
         yield LineView(id="gpus", can_focus=True)
+        yield LineView(id="arrays")
         yield LineView(id="choice")
         yield LineView(id="heading")
         yield JobListView(id="jobs")
@@ -139,6 +142,10 @@ class TopApp(App[None]):
         shown = gpu_lines(look, columns - 1)
         gpus.styles.height = min(len(shown), max(3, rows * 2 // 5))
         gpus.show_lines(shown)
+        arrays, progress = cluster.query_one("#arrays", LineView), array_lines(look, columns - 1, now, FEW_ARRAYS)
+        arrays.display = bool(progress)
+        arrays.styles.height = max(1, len(progress))
+        arrays.show_lines(progress)
         below = queue_lines(look, 3 if rows < TALL else 8)
         queues.styles.height = len(below)
         queues.show_lines(below)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +18,7 @@ def jobs_page(context: WebContext, request: Request) -> Response:
     """Answer `/jobs`."""
     mirror = context.mirror
     query = read_query(request.query_params)
-    page = page_of(mirror.rows, query, context.me)
+    page = page_of(mirror.rows, query, context.me, time.time())
     values = {
         "query": query,
         "page": page,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 
 from starlette.requests import Request
@@ -88,7 +89,7 @@ def _form_page(
 def _choices(context: WebContext, form: JobForm) -> Iterator[tuple[str, str]]:
     """Jobs that one may wait for, number and name: one's own that have not ended, the newest first; those chosen."""
     found = dict.fromkeys(form.after, "")
-    lines = page_of(context.mirror.rows, ListQuery(), context.me).lines
+    lines = page_of(context.mirror.rows, ListQuery(), context.me, time.time()).lines
     found |= {line.label: line.row.name for line in lines[:MOST_CHOICES]}
     yield from found.items()
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from gsched.base.ids import job_order
+from gsched.cli.render.text.array_progress import finished_in, time_left
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobState
 from gsched.web.mirror.job_rows import MirroredJob
 
@@ -78,6 +79,8 @@ class ListLine(msgspec.Struct, frozen=True, kw_only=True):
 
     row: MirroredJob
     counts: dict[str, int] = {}
+    left_s: float | None = None
+    """Of an array: seconds until all elements are over, as far as that can be estimated."""
 
     @property
     def number(self) -> int:
@@ -97,7 +100,7 @@ class ListLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def finished(self) -> int:
         """Elements of an array that are over."""
-        return sum(self.counts.get(state.value, 0) for state in FINISHED)
+        return finished_in(self.counts)
 
     @property
     def running(self) -> int:
@@ -119,9 +122,9 @@ class ListPage(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
 
 
-def page_of(rows: Iterable[MirroredJob], query: ListQuery, me: str) -> ListPage:
+def page_of(rows: Iterable[MirroredJob], query: ListQuery, me: str, now: float) -> ListPage:
     """The page that is asked for, or the last one where there are not so many."""
-    lines = _lines(rows, query, me)
+    lines = _lines(rows, query, me, now)
     lines.sort(key=lambda line: job_order(line.row.job_id), reverse=query.descending)
     if query.sort != "number":
         lines.sort(key=lambda line: _key(line, query.sort), reverse=query.descending)
@@ -146,7 +149,7 @@ def _has(row: MirroredJob, text: str) -> bool:
     return any(text in each.casefold() for each in (row.label, row.name, row.user, row.queue, row.project, row.hosts))
 
 
-def _lines(rows: Iterable[MirroredJob], query: ListQuery, me: str) -> list[ListLine]:
+def _lines(rows: Iterable[MirroredJob], query: ListQuery, me: str, now: float) -> list[ListLine]:
     """A line for each job, and one for all elements of an array of which one at least is in a state that is wanted."""
     states: Collection[str] = GROUPS.get(query.states) or (query.states,)
     lines, arrays = [], dict[int, list[MirroredJob]]()
@@ -158,14 +161,15 @@ def _lines(rows: Iterable[MirroredJob], query: ListQuery, me: str) -> list[ListL
         elif row.state in states:
             lines.append(ListLine(row=row))
     folded = (members for members in arrays.values() if any(row.state in states for row in members))
-    return [*lines, *map(_folded, folded)]
+    return [*lines, *(_folded(members, now) for members in folded)]
 
 
-def _folded(members: Sequence[MirroredJob]) -> ListLine:
+def _folded(members: Sequence[MirroredJob], now: float) -> ListLine:
     counts: dict[str, int] = {}
     for row in members:
         counts[row.state] = counts.get(row.state, 0) + 1
-    return ListLine(row=min(members, key=lambda row: row.job_id), counts=counts)
+    left_s = time_left(((row.state, row.started_at, row.finished_at) for row in members), now)
+    return ListLine(row=min(members, key=lambda row: row.job_id), counts=counts, left_s=left_s)
 
 
 def _key(line: ListLine, sort: str) -> str | float:

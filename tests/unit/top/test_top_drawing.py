@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gsched.base.ids import element_id
+from gsched.top.drawing.array_lines import array_lines
 from gsched.top.drawing.bars import bar, sparkline
 from gsched.top.drawing.job_list import Choice, SortBy, Which, chosen
 from gsched.top.drawing.plain_listing import plain_listing
+from gsched.top.drawing.styled_lines import text_of
 from gsched.top.watching.gpu_curves import MOST_POINTS, GpuCurves
 from gsched.top.watching.look import ClusterLook, GpuLook, HostLook, JobLook, Whose
 
@@ -70,3 +73,21 @@ def test_the_plain_listing() -> None:
     assert lines[0] == "c: GPUs: 1 mine"
     assert lines[2].split() == ["h?", "ok", "0", "50%", "25%", "mine", "1"]
     assert [line.split()[0] for line in lines[-3:]] == ["1", "2", "3"]
+
+
+def test_arrays_that_have_not_ended_have_bars() -> None:
+    def element(array: int, index: int, state: str, **times: float) -> JobLook:
+        job_id, name = element_id(array, index), "sweep\x1b"
+        return JobLook(job_id=job_id, name=name, user="ann", queue="q", state=state, submitted_at=0.0, **times)
+
+    jobs = [
+        element(5, 1, "DONE", started_at=0.0, finished_at=100.0),
+        element(5, 2, "RUN", started_at=100.0),
+        element(5, 3, "PEND"),
+        element(5, 4, "EXIT", started_at=0.0, finished_at=100.0),
+        element(6, 1, "DONE", started_at=0.0, finished_at=100.0),
+    ]
+    look = ClusterLook(at=0.0, me="ann", jobs=tuple(jobs))
+    (only,) = array_lines(look, 79, 140.0, 2)
+    assert text_of(only) == "5          ████████         2/4, 1 failed, 1 running, about 3 min sweep?"
+    assert max(len(text_of(each)) for each in array_lines(look, 30, 140.0, 2)) <= 79

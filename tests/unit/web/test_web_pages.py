@@ -182,7 +182,7 @@ def row(number: int, **changes: object) -> MirroredJob:
 
 
 def numbers(rows: list[MirroredJob], **query: object) -> list[str]:
-    return [line.label for line in page_of(rows, ListQuery(**query), "me").lines]  # type: ignore[arg-type]
+    return [line.label for line in page_of(rows, ListQuery(**query), "me", 0.0).lines]  # type: ignore[arg-type]
 
 
 def test_lists_are_filtered_sorted_and_searched() -> None:
@@ -197,7 +197,7 @@ def test_lists_are_filtered_sorted_and_searched() -> None:
 
 def test_arrays_are_one_line_that_counts_all_elements() -> None:
     rows = [row(7 | index << 32, state=state) for index, state in enumerate(("DONE", "EXIT", "RUN", "PEND"), 1)]
-    page = page_of([*rows, row(8)], ListQuery(), "me")
+    page = page_of([*rows, row(8)], ListQuery(), "me", 0.0)
     assert [line.label for line in page.lines] == ["8", "7"]
     array = page.lines[1]
     assert (array.total, array.finished, array.failed, array.number) == (4, 2, 1, 7)
@@ -207,10 +207,10 @@ def test_arrays_are_one_line_that_counts_all_elements() -> None:
 
 def test_lists_come_page_by_page() -> None:
     rows = [row(number) for number in range(1, 2 * PER_PAGE + 2)]
-    first, last = page_of(rows, ListQuery(), "me"), page_of(rows, ListQuery(page=99), "me")
+    first, last = page_of(rows, ListQuery(), "me", 0.0), page_of(rows, ListQuery(page=99), "me", 0.0)
     assert (len(first.lines), first.count, first.pages) == (PER_PAGE, 2 * PER_PAGE + 1, 3)
     assert last.page == 3 and [line.label for line in last.lines] == ["1"]
-    assert page_of([], ListQuery(), "me").pages == 1
+    assert page_of([], ListQuery(), "me", 0.0).pages == 1
 
 
 @pytest.mark.parametrize(
