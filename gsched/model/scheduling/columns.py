@@ -49,7 +49,7 @@ class HostColumns:
         """Rows of which more than the ledger has changed."""
         self.lasting: set[int] = set()
         """Rows whose ledgers have changed for good, not for trying, since whoever keeps what is expected
-        there (gsched.policy.backfill.releases) last emptied it."""
+        there (gsched.policy.future.releases) last emptied it."""
         self.tried: set[int] = set()
         """Rows that a cycle has used since `show`."""
         self._before: list[tuple[NDArray[Any], NDArray[Any]]] | None = None

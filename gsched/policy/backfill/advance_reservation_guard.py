@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from gsched.base.coded_text import coded
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.scheduling.snapshot import Bucket
-from gsched.policy.backfill.advance_reservation_windows import in_the_way
-from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.backfill.planned_reasons import show_time
+from gsched.policy.future.advance_reservation_windows import in_the_way
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.reasons import Reason
 
 INACTIVE = coded("pending.reservation_inactive")

@@ -15,10 +15,10 @@ from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.scheduling.snapshot import Bucket, Running
-from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
-from gsched.policy.backfill.future_limits import LimitsAhead
 from gsched.policy.backfill.planned_reasons import show_time
-from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all
+from gsched.policy.future.future_ledgers import CANDIDATE, Booking, Future
+from gsched.policy.future.future_limits import LimitsAhead
+from gsched.policy.future.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.requirement.reasons import Reason
 
 

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from gsched.model.scheduling.column_part import Flags
 from gsched.model.scheduling.snapshot import Bucket
-from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reserved_start import ReservedStart, start_of
-from gsched.policy.backfill.start_planner import AsksFit
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.order.queue_class import QueueClass, kind_of
 
 MOST_TOLD = 64

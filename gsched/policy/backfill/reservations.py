@@ -13,43 +13,31 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from msgspec import structs
 
-from gsched.base.coded_text import AnyText
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.scheduling.snapshot import Bucket, RequirementClass, Running, Snapshot
 from gsched.policy.backfill.advance_reservation_guard import AdvanceReservationGuard
+from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.backfill_check import BackfillCheck
-from gsched.policy.backfill.future_ledgers import CANDIDATE, Booking, Future
-from gsched.policy.backfill.future_limits import LimitsAhead
-from gsched.policy.backfill.planned_reasons import may_be_put_off
+from gsched.policy.backfill.plan_entry import PlanEntry
+from gsched.policy.backfill.plan_making import SEARCH_AGAIN_S, PlanMaking
 from gsched.policy.backfill.reservation_table import ReservationTable
-from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, Obstacle, ReservedStart, start_of
-from gsched.policy.backfill.start_planner import OTHERS_FIRST, AsksFit, Planner
-from gsched.policy.backfill.started_later import StartedLater
+from gsched.policy.backfill.reserved_start import ReservedStart
+from gsched.policy.backfill.start_planner import OTHERS_FIRST, Planner
+from gsched.policy.future.future_ledgers import CANDIDATE, Booking, Future
+from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.limits.job_limits import LimitUse
-from gsched.policy.match.host_conditions import closed_hosts
-from gsched.policy.order.queue_class import QueueClass, kind_of
+from gsched.policy.order.queue_class import kind_of
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
 
-MOST_SEARCHES = 32
-"""Searches over the whole cluster in one cycle."""
 MOST_LOOKS = 4
 """So many jobs in one cycle that are not planned are looked at, whether they can ever start."""
 MOST_IN_THE_WAY = 64
 """So often in one cycle it is tried in vain to plan somebody elsewhere."""
-SEARCH_AGAIN_S = 60.0
-"""After so long it is looked again at the latest, whether a plan holds or there is none: better may have come up."""
-MOST_TRIES_AGAIN = 32
-MOST_SEARCHES_AGAIN = 16
-"""Until another place was tried so often in one cycle, and so much was searched for, plans that hold are looked at
-again in each cycle, in serving order, and so are jobs that found no place beside others; the first one of a queue
-always is. The rest is left to those that were not looked at yet.
-"""
 
 
 class Reservations:
@@ -66,15 +54,13 @@ class Reservations:
         self.guard = AdvanceReservationGuard(self.future)
         self._table = ReservationTable(self.future, trial)
         self._backfill_check = BackfillCheck(self.future, self.ahead)
-        self._sought: dict[QueueClass, float] = {}
+        self._entry = PlanEntry(snapshot, self.future, self._planner, self._table)
+        self._making = PlanMaking(snapshot, self.future, self.ahead, self._planner, self._table, self._entry)
         self._looks = 0
-        self._tries_again = 0
         self._demands: dict[int, Demand] = {}
         """Of the jobs that were planned for in this cycle."""
         self._level = math.inf
         """Priority of the queue that is served."""
-        self._delays: dict[int, float | None] = {}
-        """Planned job that others may put off -> until when at the latest, if an earlier cycle has said so."""
         self._in_the_way: set[tuple[tuple[str, int, int], ...]] = set()
         """(host, slots, GPUs) of what could not be taken, on whichever hosts the planned jobs were planned."""
 
@@ -126,7 +112,7 @@ class Reservations:
         before any other is looked for, since those who come later are planned beside this one.
         """
         before = self._table.before(kind_of(bucket))
-        if before is None or before.allocation is None or not self._is_open(before.allocation):
+        if before is None or before.allocation is None or not self._making.is_open(before.allocation):
             return None
         host_ledger = self._snapshot.ledger.host
         parts = [self.future.refit(part, host_ledger(part.host)) for part in before.allocation.parts]
@@ -189,7 +175,7 @@ class Reservations:
     def _again(self, planned: Booking) -> bool:
         """Book a planned job where it is, or on other hosts at the same time; false where it cannot be."""
         demand, found = self._demands.get(planned.job_id), planned
-        if not self._planner.fits(planned):
+        if not self._planner.fit.fits(planned):
             if demand is None or math.isinf(planned.start):
                 return False
             other = self._planner.elsewhere(planned, demand)
@@ -197,7 +183,7 @@ class Reservations:
                 return False
             found = replace(other, later=planned.later, first_told=planned.first_told, latest=planned.latest)
             if planned.told is not None:
-                found = self._put_off(self._planner.earlier(found, demand) or found, planned.start)
+                found = self._entry.put_off(self._planner.earlier(found, demand) or found, planned.start)
         self.future.book(found)
         self._tell_place(found)
         return True
@@ -256,10 +242,10 @@ class Reservations:
         self._demands[job_id] = demand
         was_sought = before is not None and before.was_sought
         if self._table.is_room_for_all(queue):
-            said = self._said(job_id, bucket)
+            said = self._entry.said(job_id, bucket)
             known = None if said is None else said.latest
-            self._delays[job_id] = self._table.latest_of(queue, before) if known is None else known
-        reserved = self._plan(job_id, bucket, demand, before if was_sought else None)
+            self._entry.delays[job_id] = self._table.latest_of(queue, before) if known is None else known
+        reserved = self._making.plan(job_id, bucket, demand, before if was_sought else None)
         if reserved.allocation is None:
             if reserved.text == OTHERS_FIRST:  # the first of the queue all the same
                 self._table.count(queue, usable)
@@ -277,31 +263,30 @@ class Reservations:
         if job_id in self._table.reserved_starts:
             return
         before = self._table.take(job_id, bucket)
-        if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S and self._is_answered(before):
+        if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S and self._making.is_answered(before):
             self._table.confirm(job_id, before)
         elif self.may_look():
             self._looks += 1
             text = self._planner.never(bucket, demand)
-            answer = self._answer(job_id, bucket, text, self._now, self._open_hosts, frozenset())
+            answer = self._entry.answer(job_id, bucket, text, self._now, self._making.open_hosts, frozenset())
             self._table.confirm(job_id, structs.replace(answer, was_sought=False, first_told=math.inf))
 
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
-        booking = self._planner.booking(job_id, bucket, allocation, at)
-        if not self._planner.fits(booking):
+        booking = self._planner.fit.booking(job_id, bucket, allocation, at)
+        if not self._planner.fit.fits(booking):
             return None
         self._table.take(job_id, bucket)
         self._table.count(bucket.queue, None)
-        return self._enter(booking, at, "", self._now, frozenset(), self._now)
+        return self._entry.enter(booking, at, "", self._now, frozenset(), self._now)
 
     def victims_sought_at(self, job_id: int, bucket: Bucket) -> float:
         """When it was last looked in vain for jobs to displace for the job; before all time if it was not."""
-        planned = self._snapshot.planned.get(job_id)
-        return planned.victims_at if isinstance(planned, ReservedStart) and planned.bucket == bucket else -math.inf
+        return self._entry.victims_sought_at(job_id, bucket)
 
     def sought_victims(self, bucket: Bucket) -> None:
         """It was looked in vain in this cycle for jobs to displace."""
-        self._sought[kind_of(bucket)] = self._now
+        self._entry.sought[kind_of(bucket)] = self._now
 
     def planned(self, *, truncated: bool = False) -> dict[int, PlannedStart]:
         """Job id -> planned start, of all jobs that this cycle planned for.
@@ -313,10 +298,6 @@ class Reservations:
             later = self._later(job_id)
             found[job_id] = each if later == each.later else structs.replace(each, later=later)
         return found
-
-    def _beside(self, later: frozenset[int]) -> StartedLater:
-        """As the cycle comes to the planned job."""
-        return StartedLater(later, mark=len(self.future.turns))
 
     def _later(self, job_id: int) -> frozenset[int]:
         """Who has started, though he comes later, since something was reserved for the job."""
@@ -340,7 +321,7 @@ class Reservations:
     def _as_told(self, held: Booking) -> Booking:
         """The planned job as early as it starts if nobody puts it off any more."""
         strict = held.strict()
-        if self._planner.fits(strict):
+        if self._planner.fit.fits(strict):
             return strict
         demand, held = self._demands.get(held.job_id), replace(held, told=None, latest=None)
         return held if demand is None else self._planner.earlier(held, demand) or held
@@ -354,204 +335,8 @@ class Reservations:
         queue = self._snapshot.queues.get(before.bucket.queue)
         return queue is not None and queue.reserve_s is not None and self._now - before.since >= queue.reserve_s
 
-    def _plan(self, job_id: int, bucket: Bucket, demand: Demand, before: ReservedStart | None) -> ReservedStart:
-        """The plan of the cycle before while it holds, else (or now and then) what a search finds."""
-        kept = None if before is None else self._kept(job_id, bucket, demand, before)
-        is_first = self._table.is_untouched(bucket.queue)
-        if before is not None and self._now - before.searched_at < SEARCH_AGAIN_S:
-            is_answered = self._is_answered(before)
-            if is_answered and before.text != OTHERS_FIRST:
-                return self._again_nothing(job_id, bucket, before)
-            if not is_first and (kept is not None or is_answered):
-                return self._look_again(job_id, bucket, demand, kept, before)
-        return self._search(job_id, bucket, demand, kept, before)
-
-    def _again_nothing(self, job_id: int, bucket: Bucket, before: ReservedStart) -> ReservedStart:
-        """What was said of a job that nothing is reserved for is said again."""
-        return self._answer(job_id, bucket, before.text, before.searched_at, before.open_hosts, before.obstacles)
-
-    def _look_again(
-        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, before: ReservedStart
-    ) -> ReservedStart:
-        """A plan that holds, or what is better; or a plan where there was none: jobs may have ended early, or who comes
-        before starts elsewhere.
-        """
-        if self._tries_again >= MOST_TRIES_AGAIN or self._planner.searches >= MOST_SEARCHES_AGAIN:
-            if kept is None:
-                return self._again_nothing(job_id, bucket, before)
-            return self._keep(kept, before, before.text, before.searched_at)
-        tries = self._planner.tries
-        found = self._search(job_id, bucket, demand, kept, before)
-        self._tries_again += self._planner.tries - tries
-        return found
-
-    def _kept(self, job_id: int, bucket: Bucket, demand: Demand, before: ReservedStart) -> Booking | None:
-        """What was planned, as early as its hosts get free by now, if it still fits beside those who come before."""
-        allocation = before.allocation
-        if allocation is None or start_of(before) + SEARCH_AGAIN_S < self._now:
-            return None  # its time is long past, and it has not started: look elsewhere
-        if not self._is_open(allocation):
-            return None
-        start = max(start_of(before), self.future.soon)
-        booking = replace(self._planner.booking(job_id, bucket, allocation, start), later=self._beside(before.later))
-        found = self._planner.slipped(booking)
-        return None if found is None else self._planner.earlier(found, demand)
-
-    def _is_open(self, allocation: Allocation) -> bool:
-        """Whether its hosts are there and take jobs."""
-        hosts = self._snapshot.hosts
-        return all(part.host in hosts and not hosts[part.host].closed for part in allocation.hosts)
-
-    def _is_answered(self, before: ReservedStart) -> bool:
-        """Whether nothing was found by a search, and nothing has changed that it depended on."""
-        return (
-            before.allocation is None
-            and before.open_hosts == self._open_hosts
-            and all(self._is_unchanged(each) for each in before.obstacles)
-        )
-
-    def _is_unchanged(self, obstacle: Obstacle) -> bool:
-        planned = self.future.bookings.get(obstacle[0])
-        return planned is not None and _obstacle(planned) == obstacle
-
-    def _search(
-        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, before: ReservedStart | None
-    ) -> ReservedStart:
-        """What a search finds that is better than `kept`, if it may still be made."""
-        text: AnyText = ""
-        searched_at, open_hosts, obstacles = -math.inf, -1, frozenset[Obstacle]()
-        if before is not None and (before.allocation is None or kept is not None):
-            text, searched_at = before.text, before.searched_at
-            open_hosts, obstacles = before.open_hosts, before.obstacles
-        if self._planner.searches < MOST_SEARCHES:
-            found, text = self._planner.search(job_id, bucket, demand, kept)
-            is_lasting = not self.ahead.concerns(bucket)  # what limits leave to it changes by the cycle
-            searched_at, open_hosts = self._now, self._open_hosts if is_lasting else -1
-            obstacles = frozenset(_obstacle(each) for each in self.future.bookings.values())
-            if found is not None and math.isinf(found.start) and not _is_where(found, before):
-                before = None  # what was reserved is lost: nobody who started here since was held against it
-            kept = found or kept
-        if kept is not None:
-            return self._keep(kept, before, text, searched_at)
-        return self._answer(job_id, bucket, text or NOT_LOOKED_AT, searched_at, open_hosts, obstacles)
-
     def _still_fits(self, booking: Booking) -> bool:
         self.future.unbook(booking.job_id)
-        fits = self._planner.fits(booking)
+        fits = self._planner.fit.fits(booking)
         self.future.book(booking)
         return fits
-
-    def _answer(
-        self,
-        job_id: int,
-        bucket: Bucket,
-        text: AnyText,
-        searched_at: float,
-        open_hosts: int,
-        obstacles: frozenset[Obstacle],
-    ) -> ReservedStart:
-        """Why nothing is reserved."""
-        return ReservedStart(
-            text=text,
-            bucket=bucket,
-            allocation=None,
-            since=self._now,
-            first_told=self._first_told(job_id, bucket),
-            latest=self._delays.get(job_id),
-            searched_at=searched_at,
-            victims_at=self._victims_at(job_id, bucket),
-            open_hosts=open_hosts,
-            obstacles=obstacles,
-        )
-
-    def _keep(self, kept: Booking, before: ReservedStart | None, text: AnyText, searched_at: float) -> ReservedStart:
-        if before is None or before.allocation is None:
-            since, later = self._now, frozenset[int]()
-        else:
-            since, later = before.since, before.later
-        is_overdue = before is not None and start_of(before) <= self._now and kept.start <= self.future.soon
-        at = start_of(before) if before is not None and is_overdue else kept.start
-        return self._enter(kept, at, text, since, later, searched_at)
-
-    def _enter(
-        self, booking: Booking, at: float, text: AnyText, since: float, later: frozenset[int], searched_at: float
-    ) -> ReservedStart:
-        """`at`: the time that is told; it may have passed."""
-        first_told = min(booking.start, self._first_told(booking.job_id, booking.bucket))
-        rests_on, is_estimated = ("", False) if math.isinf(booking.start) else self._planner.rests_on(booking)
-        text = text if math.isinf(at) else rests_on
-        latest = self._latest(booking, is_estimated=is_estimated)
-        booking = replace(booking, later=self._beside(later), first_told=first_told, latest=latest)
-        held = booking if latest is None or not is_estimated else self._put_off(booking, latest)
-        self.future.book(held)
-        hosts = tuple(part.host for part in booking.allocation.hosts)
-        reserved = ReservedStart(
-            at=None if math.isinf(at) else at,
-            hosts=hosts,
-            text=text if held.told is None else may_be_put_off(text, held.start),
-            bucket=booking.bucket,
-            allocation=booking.allocation,
-            since=since,
-            later=later,
-            first_told=first_told,
-            latest=latest,
-            searched_at=searched_at,
-            victims_at=self._victims_at(booking.job_id, booking.bucket),
-        )
-        self._table.confirm(booking.job_id, reserved)
-        for part in booking.allocation.parts:
-            self._table.settle(part.host)
-        return reserved
-
-    def _latest(self, booking: Booking, *, is_estimated: bool) -> float | None:
-        """Until when others may put the planned job off; it is said once, when its time is known first and rests on
-        estimates, and stays.
-        """
-        if booking.job_id not in self._delays:
-            return None
-        latest = self._delays[booking.job_id]
-        more = self._snapshot.queues[booking.bucket.queue].max_plan_delay
-        if latest is None and is_estimated and more:
-            latest = booking.start + more * (booking.start - self._now)
-        return latest
-
-    def _put_off(self, booking: Booking, latest: float) -> Booking:
-        """The planned job as it is held for while others may put it off; as it is where that would not do."""
-        if latest <= booking.start or math.isinf(booking.start):
-            return booking
-        held = self._planner.booking(booking.job_id, booking.bucket, booking.allocation, latest)
-        if not self._planner.fits(held):
-            return booking
-        return replace(
-            held, later=booking.later, first_told=booking.first_told, told=booking.start, latest=booking.latest
-        )
-
-    def _first_told(self, job_id: int, bucket: Bucket) -> float:
-        """The earliest start that cycles before have told for the job as it is now."""
-        said = self._said(job_id, bucket)
-        return math.inf if said is None else said.first_told
-
-    def _said(self, job_id: int, bucket: Bucket) -> ReservedStart | None:
-        """What the cycle before said of the job as it is now, whoever has taken its place since."""
-        said = self._snapshot.planned.get(job_id)
-        return said if isinstance(said, ReservedStart) and said.bucket == bucket else None
-
-    @cached_property
-    def _open_hosts(self) -> int:
-        columns = self._snapshot.columns
-        if columns is None:
-            return sum(not host.closed for host in self._snapshot.hosts.values())
-        return columns.size - int(closed_hosts(columns).sum())
-
-    def _victims_at(self, job_id: int, bucket: Bucket) -> float:
-        kind = kind_of(bucket)
-        return self._sought[kind] if kind in self._sought else self.victims_sought_at(job_id, bucket)
-
-
-def _obstacle(planned: Booking) -> Obstacle:
-    return planned.job_id, tuple(part.host for part in planned.allocation.hosts), planned.start < math.inf
-
-
-def _is_where(found: Booking, before: ReservedStart | None) -> bool:
-    """Whether a job is planned on the very hosts where it was before."""
-    return before is not None and {part.host for part in found.allocation.hosts} == set(before.hosts)

@@ -7,35 +7,28 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.jobs.reason import NEVER, UNKNOWN
-from gsched.model.ledgers.allocation import Allocation
-from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.scheduling.snapshot import Bucket
-from gsched.policy.backfill.advance_reservation_windows import in_the_way
-from gsched.policy.backfill.future_ledgers import Booking, Future
-from gsched.policy.backfill.future_limits import LimitsAhead, LimitsThen
+from gsched.policy.backfill.asks_fit import AsksFit, HostMask
+from gsched.policy.backfill.planned_fit import PlannedFit
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, last_estimate
-from gsched.policy.backfill.release_table import Floats
-from gsched.policy.backfill.releases import Need, Releases, alone_of
-from gsched.policy.backfill.started_later import of_all
+from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.future_limits import LimitsAhead
+from gsched.policy.future.least_needs import Need, alone_of
+from gsched.policy.future.release_table import Floats
+from gsched.policy.future.releases import Releases
 from gsched.policy.match.value_conditions import UNSATISFIED
-from gsched.policy.order.dispatch_windows import DispatchWindows
 from gsched.policy.order.queue_class import kind_of
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.reasons import Reason
-
-LedgerOf = Callable[[str], HostLedger]
-"""Name of a host -> its ledger, as it stands now or at the time that is looked at."""
-HostMask = npt.NDArray[np.bool_]
 
 MOST_HOSTS = 256
 """Hosts that one search looks at: those where enough could be free first."""
@@ -52,55 +45,8 @@ _LASTING = frozenset(
     | {"maxmem", "maxswp", "maxtmp", "maxslots"}
 )
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
-MOST_DETOURS = 8
-"""So often other hosts are tried, in place of those that an advance reservation keeps, or planned jobs need, when the
-job has run a while."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
-
-
-class AsksFit(Protocol):
-    """Asks whether a job would fit, on any ledger. It takes nothing."""
-
-    def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
-        """Hosts that could ever give something to the job: open, in its queue, asked for."""
-        ...
-
-    def usable(self, bucket: Bucket, demand: Demand) -> HostMask | None:
-        """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
-        ...
-
-    def met(self, bucket: Bucket, demand: Demand) -> npt.NDArray[np.uint8] | None:
-        """For each host, in the same order: how many conditions it meets now before the first that it does not; None
-        where nobody knows.
-        """
-        ...
-
-    def open_to(self, queue: str) -> HostMask | None:
-        """Hosts that are open and that the queue uses, as flags; None where nobody knows."""
-        ...
-
-    def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
-        """Whether the host is none of the queue's, or not asked for, however it is now."""
-        ...
-
-    def place(
-        self,
-        bucket: Bucket,
-        demand: Demand,
-        hosts: Sequence[str],
-        host_ledger: LedgerOf,
-        then: LimitsThen | None = None,
-    ) -> Allocation | Reason:
-        """What one job would hold on some of `hosts` if they had these ledgers; earlier ones are preferred if alike.
-
-        `then`: what limits leave to it; None: all.
-        """
-        ...
-
-    def needs(self, bucket: Bucket, demand: Demand) -> Sequence[Need]:
-        """The least that the job takes, for each of its alternatives."""
-        ...
 
 
 class Planner:
@@ -111,17 +57,9 @@ class Planner:
         self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
         self._snapshot = future.snapshot
         self._trial = trial
-        self._hours = DispatchWindows(future.snapshot, future.now)
+        self.fit = PlannedFit(future, trial, self._ahead)
         self._known: Releases | None = None
         self.searches = 0
-        self.tries = 0
-        """Of a job at a time on some hosts."""
-
-    def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
-        """The job planned to start at `start`, which ends by its run limit or about when an estimate says."""
-        begin = self._future.now if start <= self._future.soon else start
-        end = begin + self._future.run_s(bucket)
-        return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
     def rests_on(self, booking: Booking) -> tuple[AnyText, bool]:
         """What its time, which is known, rests on besides run limits (empty when there is nothing), and whether nobody
@@ -130,63 +68,20 @@ class Planner:
         found = last_estimate(self._future, self._ahead, booking)
         return ("", False) if found is None else (found[1], found[0] >= booking.start)
 
-    def fits(self, booking: Booking) -> bool:
-        """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and
-        its queue is open until then.
-        """
-        if self._hours.closes(booking.bucket.queue) <= booking.start < math.inf:
-            return False
-        if not all(self._fits_on(part.host, booking) for part in booking.allocation.parts):
-            return False
-        return not self._barred(booking) and self._ahead.fits(booking)
-
-    def _fits_on(self, host: str, booking: Booking) -> bool:
-        """Whether the planned job fits on one of its hosts beside whatever else is planned there."""
-        planned = [*self._future.booked(host), booking]
-        return isinstance(self._future.settle(host, [*self._staying(host, planned), *planned]), list)
-
-    def _barred(self, booking: Booking) -> set[str]:
-        """Hosts of the planned job where it would take what an advance reservation keeps."""
-        windows = self._future.windows
-        return {
-            part.host
-            for part in booking.allocation.parts
-            for window in windows.get(part.host, ())
-            if booking.start < window.end
-            and booking.last_end > window.start
-            and in_the_way(self._future, window, part, booking.start)
-        }
-
-    def _staying(self, host: str, planned: Sequence[Booking]) -> list[Booking]:
-        """Who has started since and stays when a job may start of which nobody knows when: one that is planned for a
-        known time and stays too will be refused for their sake.
-        """
-        if all(each.start < math.inf for each in planned):
-            return []
-        if not any(each.start < math.inf and math.isinf(each.end) for each in planned):
-            return []
-        return self._future.staying(host, of_all(each.later for each in planned if math.isinf(each.start)))
-
-    def _is_allowed(self, booking: Booking) -> bool:
-        """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
-        return self.fits(booking) and (self._backfills(booking.bucket) or self.fits(replace(booking, end=math.inf)))
-
-    def _backfills(self, bucket: Bucket) -> bool:
-        queue = self._snapshot.queues.get(bucket.queue)
-        return queue is not None and queue.backfill
-
     # -- keeping a plan -------------------------------------------------------------------------------------------
 
     def slipped(self, booking: Booking) -> Booking | None:
         """A plan of the cycle before, if need be a little later: jobs that it waits for started a little late."""
-        if self.fits(booking):
+        if self.fit.fits(booking):
             return booking
         hosts = [part.host for part in booking.allocation.parts]
         last = booking.start + MOST_SLIP_S
         ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
         for end in sorted(ends)[:MOST_TRIALS]:
-            moved = replace(self.booking(booking.job_id, booking.bucket, booking.allocation, end), later=booking.later)
-            if self.fits(moved):
+            moved = replace(
+                self.fit.booking(booking.job_id, booking.bucket, booking.allocation, end), later=booking.later
+            )
+            if self.fit.fits(moved):
                 return moved
         return None
 
@@ -202,10 +97,10 @@ class Planner:
         ends = {end for end in free if self._future.now < end < kept.start}
         needs = self._trial.needs(kept.bucket, demand) if ends and len(held) == 1 else []
         for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
-            start, booked = self._start_after(end), self._future.booked(hosts[0])
+            start, booked = self.fit.start_after(end), self._future.booked(hosts[0])
             if needs and not _is_room(self._free_by(hosts[0], start), needs, start, hosts[0], booked):
                 break
-            found = self._try(kept.job_id, kept.bucket, demand, hosts, end)
+            found = self.fit.try_at(kept.job_id, kept.bucket, demand, hosts, end)
             if found is None or found.start >= kept.start:
                 break
             kept = found
@@ -224,36 +119,12 @@ class Planner:
                 gpus += len(part.gpus)
         return slots, gpus
 
-    def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
-        """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
-        future, at = self._future, self._start_after(end)
-        self.tries += 1
-        priority = future.priority(bucket)
-        then = self._ahead.then(bucket, at, job_id)
-        for _ in range(MOST_DETOURS):
-            found = self._trial.place(bucket, demand, hosts, lambda host: future.host_ledger(host, at, priority), then)
-            if isinstance(found, Reason):
-                break
-            booking = self.booking(job_id, bucket, found, at)
-            if self._is_allowed(booking):
-                return booking
-            unfit = self._barred(booking) or (self._crowded(booking) if len(hosts) > 1 else ())
-            hosts = [host for host in hosts if host not in unfit]
-            if not unfit or not hosts:
-                break
-        return None
-
-    def _crowded(self, booking: Booking) -> set[str]:
-        """Hosts of the planned job where those that are planned for later would not fit beside it."""
-        asked = booking if self._backfills(booking.bucket) else replace(booking, end=math.inf)
-        return {part.host for part in asked.allocation.parts if not self._fits_on(part.host, asked)}
-
     def elsewhere(self, planned: Booking, demand: Demand) -> Booking | None:
         """The job at the same time on other hosts; None if it cannot be. It must not be booked."""
         usable, needs = self._usable(planned.bucket, demand), self._trial.needs(planned.bucket, demand)
         self._releases()
         hosts = self._givers(needs, usable, planned.start)
-        found = self._try(planned.job_id, planned.bucket, demand, hosts, planned.start)
+        found = self.fit.try_at(planned.job_id, planned.bucket, demand, hosts, planned.start)
         return found if found is not None and found.start <= planned.start else None
 
     # -- searching ------------------------------------------------------------------------------------------------
@@ -276,13 +147,13 @@ class Planner:
         """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
         self._known = self._releases()
         usable = self._usable(bucket, demand)
-        closes = self._hours.closes(bucket.queue)
+        closes = self.fit.hours.closes(bucket.queue)
         before = min(closes, math.inf if kept is None else kept.start)
         basis = self._basis(bucket, usable, before) if before < math.inf else None
         if basis is not None and self._known.is_in_vain(kind_of(bucket), basis):
             return None, ""
         self.searches += 1
-        tries = self.tries
+        tries = self.fit.tries
         needs = self._trial.needs(bucket, demand)
         unknown = CLOSES_FIRST if closes < math.inf else OTHER_PLANNED
         on_one = all(need.on_one for need in needs)
@@ -297,7 +168,7 @@ class Planner:
         if found is not None:
             return found, ""
         if kept is not None:
-            if basis is not None and self.tries == tries:
+            if basis is not None and self.fit.tries == tries:
                 self._known.note_in_vain(kind_of(bucket), basis)
             return None, "" if kept.start < math.inf else blocker(self._future, kept, unknown)
         order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
@@ -337,7 +208,7 @@ class Planner:
         more = self._ahead.times(bucket)
         starts = bounds.copy()
         early = np.flatnonzero(bounds <= soon)
-        starts[early] = np.minimum(self._start_after(soon), self._known.next_ends(early, soon))
+        starts[early] = np.minimum(self.fit.start_after(soon), self._known.next_ends(early, soon))
         for host in self._future.booked_hosts():
             row = self._known.index.get(host)
             if row is not None and starts[row] < before:
@@ -348,16 +219,11 @@ class Planner:
             if starts[row] >= before:
                 break
             for _, end in islice(self._times(row, needs, float(bounds[row]), before, more), MOST_TIMES):
-                found = self._try(job_id, bucket, demand, [self._known.names[row]], end)
+                found = self.fit.try_at(job_id, bucket, demand, [self._known.names[row]], end)
                 if found is not None:
                     best, before = found, found.start
                     break
         return best
-
-    def _start_after(self, end: float) -> float:
-        """When a job could start that waits for what ends then: what is being ended takes a moment."""
-        future = self._future
-        return end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
 
     def _times(
         self, row: int, needs: Sequence[Need], first: float, before: float, more: Collection[float] = ()
@@ -371,7 +237,7 @@ class Planner:
         ends = {end for end in (first, *future.releases(host), *more) if first <= end < before}
         booked = future.booked(host)
         free = self._known.steps(row) if booked else None
-        for start, end in sorted((self._start_after(end), end) for end in ends):
+        for start, end in sorted((self.fit.start_after(end), end) for end in ends):
             if start >= before:
                 return
             if free is None or _is_room(free.by(start), needs, start, host, booked):
@@ -407,7 +273,7 @@ class Planner:
         trials = 0
         while at < len(times) and trials < MOST_TRIALS:
             trials += 1
-            found = self._try(job_id, bucket, demand, self._givers(needs, usable, times[at]), times[at])
+            found = self.fit.try_at(job_id, bucket, demand, self._givers(needs, usable, times[at]), times[at])
             if found is not None:
                 break
             low = at
@@ -417,7 +283,7 @@ class Planner:
         while found is not None and at - low > 1 and trials < 2 * MOST_TRIALS:
             trials += 1
             middle = (low + at) // 2
-            sooner = self._try(job_id, bucket, demand, self._givers(needs, usable, times[middle]), times[middle])
+            sooner = self.fit.try_at(job_id, bucket, demand, self._givers(needs, usable, times[middle]), times[middle])
             if sooner is None:
                 low = middle
             else:
@@ -431,7 +297,7 @@ class Planner:
         if not ends or ends[0] > self._future.soon:
             return ends
         first, *others = ends
-        start = self._start_after(first)
+        start = self.fit.start_after(first)
         if start >= before:
             return others
         place = bisect_left(others, start)
@@ -461,9 +327,9 @@ class Planner:
         order = order[np.lexsort((order, -self._known.idle(order), unknown[order]))]
         names = [self._known.names[number] for number in order[:MOST_HOSTS]]
         if not all(need.on_one for need in needs):
-            return self._try(job_id, bucket, demand, names, math.inf)
+            return self.fit.try_at(job_id, bucket, demand, names, math.inf)
         for host in names[:MOST_UNKNOWN]:
-            found = self._try(job_id, bucket, demand, [host], math.inf)
+            found = self.fit.try_at(job_id, bucket, demand, [host], math.inf)
             if found is not None:
                 return found
         return None

@@ -13,10 +13,10 @@ from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.column_part import Flags
 from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
-from gsched.policy.backfill.future_limits import LimitsThen
-from gsched.policy.backfill.releases import Need, needs_of
-from gsched.policy.backfill.start_planner import LedgerOf
+from gsched.policy.backfill.asks_fit import LedgerOf
 from gsched.policy.devices import cpu_affinity
+from gsched.policy.future.future_limits import LimitsThen
+from gsched.policy.future.least_needs import Need, needs_of
 from gsched.policy.match.columns import ReasonCodes
 from gsched.policy.match.columns_cycle import CycleColumns
 from gsched.policy.match.compute_units import Units

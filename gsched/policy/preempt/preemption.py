@@ -16,8 +16,8 @@ from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapshot
+from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reservations import Reservations
-from gsched.policy.backfill.start_planner import AsksFit
 from gsched.policy.match.room_conditions import slots_missing
 from gsched.policy.preempt.shared_victims import choose
 from gsched.policy.requirement.demand import Demand

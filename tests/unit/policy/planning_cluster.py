@@ -23,8 +23,8 @@ from gsched.model.scheduling.snapshot import (
     Running,
     Snapshot,
 )
-from gsched.policy.backfill.releases import Need
 from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.future.least_needs import Need
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.preempt.preemption import Preemptor

@@ -14,7 +14,7 @@ from gsched.base.coded_text import sentence
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.run_kind import run_kind
 from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket
-from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.place.placement import Placer
 
 QUEUES = [Queue(name="q", backfill=True, reserved_jobs=2), Queue(name="r", backfill=True, estimate_s=300)]

@@ -7,8 +7,8 @@ import pytest
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
 from gsched.model.ledgers.host_ledger import HostLedger
-from gsched.policy.backfill.future_ledgers import Future
 from gsched.policy.devices.gpu_choice import choose, choose_any, obtainable
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.demand import Devices
 from gsched.policy.requirement.demand_reader import kind_of
 from gsched.policy.requirement.reasons import Shortage

@@ -17,7 +17,7 @@ from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.scheduling.column_part import ColumnPart, Flags
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import Bucket, Running
-from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.match.fit_condition import HostCondition, HostsView, RoomCondition, ValueCondition
 from gsched.policy.match.host_conditions import HOST_CONDITIONS
 from gsched.policy.match.host_fit import misfit

@@ -13,8 +13,8 @@ from planning_cluster import Ask, Cluster, PlainTrial, kind
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import Bucket, Snapshot
-from gsched.policy.backfill.future_ledgers import Booking, Future
 from gsched.policy.backfill.start_planner import Planner
+from gsched.policy.future.future_ledgers import Booking, Future
 
 HOSTS = 5
 ENDS = st.one_of(st.none(), st.integers(-100, 12))
@@ -53,7 +53,7 @@ def plain(planner: Planner, future: Future, job_id: int, bucket: Bucket, ask: As
     for host in future.snapshot.hosts:
         for end in (future.soon, *future.releases(host)):
             if future.soon <= end < math.inf:
-                found = planner._try(job_id, bucket, ask, [host], end)  # type: ignore[arg-type]
+                found = planner.fit.try_at(job_id, bucket, ask, [host], end)  # type: ignore[arg-type]
                 best = best if found is None else min(best, found.start)
     return best
 
@@ -86,7 +86,7 @@ def test_search_finds_the_earliest_start(
             earliest = plain(planner, future, 1000 + number, bucket, ask)
             assert (math.inf if found is None else found.start) == earliest, text
             if isinstance(found, Booking):
-                assert planner.fits(found)
+                assert planner.fit.fits(found)
                 future.book(found)
             if number < len(placed):
                 start(cluster, snapshot, future, placed[number])

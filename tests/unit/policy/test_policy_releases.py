@@ -12,8 +12,9 @@ from planning_cluster import Ask, Cluster, PlainTrial, kind
 
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.scheduling.columns import HostColumns
-from gsched.policy.backfill.future_ledgers import Future
-from gsched.policy.backfill.releases import Need, Releases
+from gsched.policy.future.future_ledgers import Future
+from gsched.policy.future.least_needs import Need
+from gsched.policy.future.releases import Releases
 
 HOSTS = 12
 STARTS = st.lists(

@@ -9,8 +9,9 @@ from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, kind
 
 from gsched.base.coded_text import sentence
 from gsched.model.queues.queue import Queue
+from gsched.policy.backfill.plan_making import MOST_SEARCHES
 from gsched.policy.backfill.reservation_table import MOST_TOLD
-from gsched.policy.backfill.reservations import MOST_SEARCHES, Reservations
+from gsched.policy.backfill.reservations import Reservations
 
 ONE = Ask()
 BIG = Ask(slots=8)

@@ -14,47 +14,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gsched.model.ledgers.allocation import SHARING, HostAllocation
 from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.scheduling.snapshot import Running
-from gsched.policy.backfill.future_ledgers import Future
-from gsched.policy.backfill.release_table import SPARE, Floats, Ints, ReleaseRows, ReleaseTable
+from gsched.policy.future.future_ledgers import Future
+from gsched.policy.future.least_needs import NO_LIMIT, Need
+from gsched.policy.future.release_table import SPARE, Floats, Ints, ReleaseRows, ReleaseTable
 from gsched.policy.order.queue_class import QueueClass
-from gsched.policy.requirement.demand import Demand, HostNeed, RequirementChoice, amounts_of
 
-_NO_LIMIT = 1e9
 _KEPT_AS = "releases"
 _FEW = 8
 """Rows are read one by one while they are fewer than one in so many."""
 _MOST_IN_VAIN = 1024
 _MOST_NEEDS = 64
 """Different needs for which bounds are kept."""
-
-
-Amounts = tuple[tuple[str, float], ...]
-"""(resource, amount) pairs."""
-
-
-class Need(NamedTuple):
-    """The least that a job takes. `slots` and `gpus` on each of its hosts, `total` slots on all of them."""
-
-    slots: int
-    gpus: int
-    total: int
-    most: float = _NO_LIMIT
-    """Most slots on one host."""
-    whole_units: bool = False
-    """It takes compute units with all their hosts (cu[excl])."""
-    amounts: Amounts = ()
-    """What it reserves of other resources on each of its hosts."""
-    total_amounts: Amounts = ()
-    """The same on all of them together."""
-
-    @property
-    def on_one(self) -> bool:
-        """Whether it is enough to look at one host at a time."""
-        return self.total <= self.slots and not self.whole_units
 
 
 class FreeSteps(NamedTuple):
@@ -202,7 +175,7 @@ class Releases:
         owner = np.repeat(np.arange(len(rows)), counts)
         before = self._base.rows(rows)
         slots, gpus = (np.bincount(owner, held[:, column], len(rows)) for column in (1, 2))
-        free_slots = np.where(before.free_slots < _NO_LIMIT, before.free_slots - slots, before.free_slots)
+        free_slots = np.where(before.free_slots < NO_LIMIT, before.free_slots - slots, before.free_slots)
         self._write(self._now, rows, _Lines(free_slots, before.free_gpus - gpus, counts, held), before)
 
     def _write(self, table: ReleaseTable, rows: Ints, lines: _Lines, onto: ReleaseRows | None = None) -> None:
@@ -239,7 +212,7 @@ class Releases:
         """Read everything that runs. Written for many thousand jobs: no tuple and no call for each."""
         before = future.snapshot.ledger.origin or future.snapshot.ledger
         host_ledger = [before.hosts.get(name) for name in self.names]
-        free_slots = np.array([_NO_LIMIT if each is None else _free(each) for each in host_ledger], dtype=np.float64)
+        free_slots = np.array([NO_LIMIT if each is None else _free(each) for each in host_ledger], dtype=np.float64)
         free = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in host_ledger], np.float64)
         hosts, ends, slots, gpus = self._holdings(future, before)
         order = np.lexsort((ends, hosts))
@@ -372,7 +345,7 @@ def _together(lines: Sequence[_Line]) -> _Lines:
 
 
 def _free(host_ledger: HostLedger) -> float:
-    return _NO_LIMIT if host_ledger.free_slots is None else float(host_ledger.free_slots)
+    return NO_LIMIT if host_ledger.free_slots is None else float(host_ledger.free_slots)
 
 
 def _line_of(host_ledger: HostLedger, future: Future) -> _Line:
@@ -383,47 +356,3 @@ def _line_of(host_ledger: HostLedger, future: Future) -> _Line:
         for key, part in host_ledger.held.items()
     ]
     return _Line(_free(host_ledger), len(host_ledger.gpus) - len(host_ledger.holders), held)
-
-
-def needs_of(demand: Demand) -> list[Need]:
-    """The needs of a job's alternatives, as far as they can be told beforehand."""
-    needs = []
-    for choice in demand.choices:
-        need, term = _need_of(choice, demand.slots), choice.terms[0]
-        one = term.need(need.slots, first=need.total <= need.slots).amounts if len(choice.terms) == 1 else {}
-        needs.append(
-            need._replace(
-                whole_units=term.whole_units,
-                amounts=tuple(one.items()),
-                total_amounts=tuple(amounts_of(choice, demand.slots).items()),
-            )
-        )
-    return needs
-
-
-def _need_of(choice: RequirementChoice, slots: int) -> Need:
-    if len(choice.terms) > 1:
-        return Need(1, 0, slots)
-    term = choice.terms[0]
-    if term.one_host or slots == 1:
-        return Need(slots, _alone(term.need(slots)), slots)
-    if term.block > 1:
-        return Need(term.block, _alone(term.need(term.block)), slots)
-    if term.most_on_host is not None:
-        return Need(1, _alone(term.need(1)), slots, float(term.most_on_host))
-    tile = term.span.ptile if term.span is not None and not term.span.ptile_types else None
-    if tile:
-        # The last host may get fewer tasks than the others, and then fewer devices.
-        least = slots % tile or tile
-        return Need(least, _alone(term.need(least)), slots, float(tile))
-    return Need(1, _alone(term.need(1)), slots)
-
-
-def _alone(need: HostNeed) -> int:
-    """Devices that nobody else may hold."""
-    return sum(count for kind, count in need.devices if kind.claim not in SHARING)
-
-
-def alone_of(part: HostAllocation) -> int:
-    """Devices of a part that nobody else may hold."""
-    return sum(held.claim not in SHARING for held in part.gpus)

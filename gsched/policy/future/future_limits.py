@@ -18,9 +18,9 @@ from gsched.model.jobs.reason import NEVER, UNKNOWN
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.window import WEEK_MIN
 from gsched.model.scheduling.snapshot import Bucket, Running
-from gsched.policy.backfill.future_ledgers import Booking, Future
-from gsched.policy.backfill.releases import Need
-from gsched.policy.backfill.started_later import NOBODY, StartedLater, of_all
+from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.least_needs import Need
+from gsched.policy.future.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_claims import LimitClaim, LimitCounter
 from gsched.policy.requirement.reasons import Reason

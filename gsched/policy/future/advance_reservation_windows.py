@@ -1,5 +1,5 @@
 """Whether a job's part on one host would take what an advance reservation needs, and how much. It places nothing;
-several planned jobs are looked at together in gsched.policy.backfill.future_ledgers.
+several planned jobs are looked at together in gsched.policy.future.future_ledgers.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.scheduling.snapshot import AdvanceReservation
-from gsched.policy.backfill.future_ledgers import Future, idle_gpus
+from gsched.policy.future.future_ledgers import Future, idle_gpus
 
 
 def in_the_way(

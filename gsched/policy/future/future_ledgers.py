@@ -15,9 +15,9 @@ from gsched.model.ledgers.allocation import SHARING, Allocation, HeldGpu, HostAl
 from gsched.model.ledgers.devices import held_of
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket, Running, Snapshot
-from gsched.policy.backfill.run_estimates import RunEstimates
-from gsched.policy.backfill.started_later import NOBODY, StartedLater
 from gsched.policy.devices import cpu_affinity
+from gsched.policy.future.run_estimates import RunEstimates
+from gsched.policy.future.started_later import NOBODY, StartedLater
 from gsched.policy.match.fit_condition import RoomCondition, refusal
 from gsched.policy.match.host_now import FitRules, HostNow
 from gsched.policy.match.room_conditions import beside_devices
