@@ -86,6 +86,8 @@ def gpu_requirement(unit: str) -> Callable[[str], str]:
         asked = parse_gpu(text)
         if asked is None:
             raise BadRequest("'-' asks for what the levels below say and has no meaning here; leave the parameter out")
+        if asked.num == 0:
+            raise BadRequest(f"'{show(text)}' asks for no GPU and has no meaning here; leave the parameter out")
         missing = unsupported_by_agent(asked)
         if missing:
             raise BadRequest(f"'{show(text)}': {missing} is not supported yet")

@@ -60,6 +60,7 @@ from gsched.model.event import (
     StaleResultRecorded,
 )
 from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState
+from gsched.resreq.parsing.gpu import asks_for_none
 
 MOST_STALE = 10_000
 """Results of attempts of jobs that nobody remembers that one host may hand in."""
@@ -201,7 +202,13 @@ def note_hidden_gpus(job: JobRecord, seen: Observation, at: float, decision: Dec
     held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
     has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
     hidden = decision.config.params.gpu_unrequested is GpuUnrequested.HIDE
-    if hidden and has_gpus and not held and job.attempt == job.failed_starts + 1:
+    if (
+        hidden
+        and has_gpus
+        and not held
+        and not asks_for_none(job.spec.gpu_req)
+        and job.attempt == job.failed_starts + 1
+    ):
         decision.record(JobNoted(at=at, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
 
 

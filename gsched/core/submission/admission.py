@@ -116,7 +116,7 @@ def _admit_to(queue: Queue, spec: JobSpec, around: AdmissionContext) -> JobSpec:
         spec,
         combined_req=judged.text,
         combined_gpu_req=judged.gpu_text,
-        auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
+        auto_gpu=judged.takes_unasked and config.params.gpu_unrequested is GpuUnrequested.AUTO,
         warnings=tuple(dict.fromkeys((*own, *judged.warnings, *([note] if note else [])))),
     )
 

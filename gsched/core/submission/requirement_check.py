@@ -40,6 +40,7 @@ from gsched.resreq.combining.combine import NOTHING, Combined, combine
 from gsched.resreq.combining.stored import COMBINED, COMBINED_GPU
 from gsched.resreq.parsing.gpu import (
     GpuRequirement,
+    asks_for_none,
     gpu_of,
     merge_gpu,
     parse_gpu,
@@ -86,12 +87,19 @@ class CheckedRequirement:
     """Most slots that span[ptile] or span[stripe] puts on a host; None when that depends on the host or is not said."""
     tiling: str = ""
     """What says so, as it is written."""
+    refuses_gpus: bool = False
+    """It is to have none, though others get one unasked."""
     blocks: tuple[int, ...] = ()
     """Numbers of span[block], of the requirement or of each of its alternatives that has one."""
 
     @property
     def wants_gpus(self) -> bool:
         return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
+
+    @property
+    def takes_unasked(self) -> bool:
+        """Whether it gets a GPU where jobs get one unasked (GPU_UNREQUESTED)."""
+        return not self.wants_gpus and not self.refuses_gpus
 
 
 CheckRequirement = Callable[[str, str, str, int, str], CheckedRequirement]
@@ -132,7 +140,7 @@ def _judge(
     if gpu is not None:
         COMBINED_GPU.keep(gpu_text, gpu)
     try:
-        return _judged(combined, gpu, gpu_text, slots, config)
+        return replace(_judged(combined, gpu, gpu_text, slots, config), refuses_gpus=asks_for_none(gpu_req))
     except RequirementError:
         # What is refused there is shown in the combined text, at a place that only the text knows.
         _judged(replace(combined, whole=parse_combined_any(combined.text)), gpu, gpu_text, slots, config)
@@ -206,7 +214,7 @@ def _gpu(
     As in LSF a job whose -R claims GPUs itself (`claims`) is given none by GPU_REQ; with -gpu beside it, it has both.
     """
     params = config.params
-    if not job and (not any(below) or claims):
+    if (not job and (not any(below) or claims)) or asks_for_none(job):
         return None
     for item, source in claims:
         if canonical(item.name) == GPUS_OF_LSF:

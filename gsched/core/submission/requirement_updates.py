@@ -105,7 +105,7 @@ def _combined(spec: JobSpec, config: ClusterConfig, judge: CheckRequirement) -> 
 
 
 def _gets_unasked(judged: CheckedRequirement, config: ClusterConfig) -> bool:
-    return not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO
+    return judged.takes_unasked and config.params.gpu_unrequested is GpuUnrequested.AUTO
 
 
 def _told(old: JobSpec, new: JobSpec) -> Iterable[AnyText]:

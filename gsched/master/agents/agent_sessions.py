@@ -33,7 +33,7 @@ from gsched.master.agents.service_relay import ServiceRelay
 from gsched.master.agents.task_relay import TaskRelay
 from gsched.master.store_lineage import StoreLineage
 from gsched.master.views.board import Board
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.hosts.resource import ResourceType
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.notice import MAIL, WARNING, WEBHOOK, Notice
@@ -41,6 +41,7 @@ from gsched.model.jobs.notice_targets import read_targets
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobView, OutputChunk
+from gsched.resreq.parsing.gpu import asks_for_none
 from gsched.store.eventlog import EventLog
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2, terminal_pb2
@@ -336,7 +337,8 @@ class AgentSessions:
         fill(start.allocation, job.allocation)
         start.environment = self._blob(job.spec.environment)
         start.script = self._blob(job.spec.script)
-        start.gpu_unrequested = config.params.gpu_unrequested.value
+        unrequested = GpuUnrequested.HIDE if asks_for_none(job.spec.gpu_req) else config.params.gpu_unrequested
+        start.gpu_unrequested = unrequested.value
         start.effective_req = job.effective_req
         start.earlier_runs = job.requeues
         start.cluster = config.cluster

@@ -34,6 +34,8 @@ _MODEL = re.compile(r"[A-Za-z0-9_.#][A-Za-z0-9_./#-]*", re.ASCII)
 _SIZED_MODEL = re.compile(r"(.*)[-#]([0-9.]+[KMGT]B?)", re.ASCII | re.IGNORECASE)
 _BARE_MEMORY = re.compile(r"(?:^|:)\s*gmem\s*=\s*[0-9.]+(?=\s*(?::|$))", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_NONE = "0"
+"""num= of a job that is to have no GPU, whatever queue and cluster give to others."""
 _MIG = re.compile(r"([1-7])(?:/([1-7]))?", re.ASCII)
 _MIG_SIZES = (1, 2, 3, 4, 7)
 _NO_MIG = {(4, 3), (7, 5), (7, 6)}
@@ -45,7 +47,8 @@ _PRINTED = (*_ALWAYS, "gmodel", "gmem", "gtile", "glink", "mig", "aff", "block",
 
 @dataclass(frozen=True, slots=True)
 class GpuRequirement:
-    """What a job asks of GPUs. `num` GPUs per host, or per task where `per` says so; `gmem_mib` per GPU, in MiB.
+    """What a job asks of GPUs. `num` GPUs per host, or per task where `per` says so; `gmem_mib` per GPU, in MiB. With
+    `num` 0 it wants none, whatever others get unasked, and states nothing else.
 
     `mode` is "shared" or "exclusive_process", which implies `j_exclusive`. `mps` is "no" or as given, such as
     "per_gpu,shared". `gtile` is GPUs per socket, "!" for evenly. `mig` is "GI" or "GI/CI". `share` is the part of one
@@ -81,8 +84,8 @@ def _fault(text: str) -> NoReturn:
 
 def _number(value: str) -> dict[str, Any]:
     count, slash, per = value.partition("/")
-    if not _WHOLE.fullmatch(count):
-        _fault("num= takes a whole number of at least 1, with /task or /host behind it if need be")
+    if value != _NONE and not _WHOLE.fullmatch(count):
+        _fault("num= takes a whole number of at least 1, or 0 for none, with /task or /host behind it if need be")
     if slash and per not in ("task", "host"):
         _fault(f"GPUs are counted per task or host, not per '{per}'")
     return {"num": int(count), "per": per or "host"}
@@ -167,6 +170,15 @@ _READERS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
+NONE_ALONE = "num=0 asks for no GPU, and stands alone"
+
+
+def asks_for_none(text: str) -> bool:
+    """Whether that is `num=0`. Raises RequirementError."""
+    asked = parse_gpu(text) if text else None
+    return asked is not None and asked.num == 0
+
+
 def check_option(key: str, value: str) -> str:
     """What is wrong with `value` for the option `key`, one of RUSAGE_OPTIONS; empty if nothing is."""
     try:
@@ -236,6 +248,7 @@ def _checked(values: dict[str, Any], positions: dict[str, int], text: str) -> Gp
     asked = GpuRequirement(**values, given=frozenset(given))
     exclusive = asked.mode == "exclusive_process"
     conflicts = [
+        (asked.num == 0 and len(positions) > 1, "num", max(positions, key=positions.__getitem__), NONE_ALONE),
         (exclusive and not asked.j_exclusive, "mode", "j_exclusive", "exclusive_process implies j_exclusive=yes"),
         (exclusive and asked.gpack, "mode", "gpack", "gpack=yes is for mode=shared"),
         (exclusive and asked.gvendor == "amd", "mode", "gvendor", "AMD GPUs have no exclusive_process mode"),
@@ -328,6 +341,8 @@ def gpu_of(item: Reservation) -> GpuRequirement:
     amount = f"{most:.0f}" if most.is_integer() else item.text
     per = "/task" if item.method == "task" else ""
     asked = parse_gpu(":".join([f"num={amount}{per}", *(f"{key}={value}" for key, value in item.gpu_options)]))
+    if asked is not None and asked.num == 0:
+        _refuse("GPUs in rusage[] are a whole number of at least 1, not '0'", f"num={amount}", 0)
     return asked or GpuRequirement()
 
 

@@ -403,7 +403,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("RESOURCE_RESERVE = MAX_RESERVE_TIME[0]", "RESOURCE_RESERVE: 'MAX_RESERVE_TIME[0]' is not of the form"),
         ("NEW_JOB_SCHED_DELAY = -1", "NEW_JOB_SCHED_DELAY: '-1' is not a number of seconds"),
         ("JOB_ACCEPT_INTERVAL = x", "JOB_ACCEPT_INTERVAL: 'x' is not a number"),
-        ("GPU_REQ = num=0", "GPU_REQ: Bad GPU requirement: "),
+        ("GPU_REQ = num=0", "GPU_REQ: 'num=0' asks for no GPU and has no meaning here"),
         ("GPU_REQ = -", "GPU_REQ: '-' asks for what the levels below say"),
         ("GPU_REQ = num=2:mps=per_gpu", "GPU_REQ: 'num=2:mps=per_gpu': mps=per_gpu is not supported yet"),
         ("RES_REQ = 2*{select[nosuch]} + 1*{order[ut]}", "RES_REQ: Bad resource name: nosuch"),
