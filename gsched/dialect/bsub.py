@@ -20,7 +20,7 @@ from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
-from gsched.dialect.service_options import NOTEBOOK, check_service
+from gsched.dialect.service_options import NOTEBOOK, NOTEBOOK_NAME, check_service
 from gsched.dialect.spec_values import (
     ValueContext,
     check_interactive,
@@ -308,6 +308,8 @@ def _submission(
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
     values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
+    if options.has("-notebook") and "name" not in values:
+        values["name"] = NOTEBOOK_NAME
     if "slots" not in values:
         values["defaulted"] = ("slots",)  # TASKLIMIT of the queue may say how many
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)

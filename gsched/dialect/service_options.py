@@ -9,10 +9,15 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.options import Parsed, told_of
 from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST_USERS, PORT, TOKEN, is_service
 
+NOTEBOOK_NAME = "notebook"
+"""Of a job without -J: its command says little."""
 NOTEBOOK = (
-    f'JUPYTER_TOKEN="${TOKEN}" exec jupyter lab --no-browser --ip=127.0.0.1 --port="${PORT}" --ServerApp.port_retries=0'
+    f'JUPYTER_TOKEN="${TOKEN}" exec jupyter lab --no-browser --ip=127.0.0.1 --port="${PORT}" '
+    "--ServerApp.port_retries=0 --allow-root"
 )
-"""The command of --notebook. JupyterLab takes its token from its environment, which only its user can read."""
+"""The command of --notebook. JupyterLab takes its token from its environment, which only its user can read; who may run
+jobs as root may run this one too.
+"""
 
 
 def read_service(text: str) -> str:

@@ -29,6 +29,7 @@ def test_a_notebook_is_a_service_with_a_command_that_holds_no_secret() -> None:
     asked = submit("--notebook", "-gpu", "num=1", "-J", "explore")
     assert (asked.spec.service, asked.spec.command, asked.spec.gpu_req) == ("auto", NOTEBOOK, "num=1")
     assert asked.script is None and not asked.from_stdin
+    assert (asked.spec.name, submit("--notebook").spec.name) == ("explore", "notebook")
     assert "$GSCHED_SERVICE_TOKEN" in NOTEBOOK and '--port="$GSCHED_SERVICE_PORT"' in NOTEBOOK
 
 

@@ -51,7 +51,11 @@ MOST_CALLS = 250_000
 ENGINE_IS_NOT_ASKED = frozenset(
     {f"Scheduler.{name}" for name in ("Jobs", "Hosts", "Queues", "Cluster", "History", "Events", "Output", "Texts")}
     | {f"Administration.{name}" for name in ("Groups", "Reservations", "Limits", "Arrays", "Pending", "Fragmentation")}
-    | {method for method in RULES if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past")}
+    | {
+        method
+        for method in RULES
+        if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past", "JobServices")
+    }
     | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums", "Administration.Metrics"}
 )
 """What is answered from the board, the store or by agents; a configuration is checked beside the engine."""

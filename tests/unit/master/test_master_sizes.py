@@ -15,9 +15,17 @@ from google.protobuf.message_factory import GetMessageClass
 from gsched.base.errors import BadRequest
 from gsched.master.access.method_policy import RULES, Who
 from gsched.master.access.request_sizes import COUNTED_ELSEWHERE, LENGTHS, LISTS, MOST_BYTES, check_sizes
-from gsched.wire.v1 import catalogue_pb2, fleet_pb2, past_pb2, scheduler_pb2, terminal_pb2, waiting_pb2
+from gsched.wire.v1 import (
+    catalogue_pb2,
+    fleet_pb2,
+    job_service_pb2,
+    past_pb2,
+    scheduler_pb2,
+    terminal_pb2,
+    waiting_pb2,
+)
 
-MODULES = (scheduler_pb2, catalogue_pb2, fleet_pb2, past_pb2, terminal_pb2, waiting_pb2)
+MODULES = (scheduler_pb2, catalogue_pb2, fleet_pb2, job_service_pb2, past_pb2, terminal_pb2, waiting_pb2)
 SERVICES = {name: service for module in MODULES for name, service in module.DESCRIPTOR.services_by_name.items()}
 ASKED = sorted(method for method, rule in RULES.items() if rule.who is not Who.AGENT)
 OPEN = 5_000

@@ -349,7 +349,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("gpu_idle_warned", 26, _as_second(_idle_warned)),
     Field("gpu_idle_ok", 20, _plain(lambda job: job.spec.gpu_idle_ok or None)),
     Field("plots", 30, _plain(lambda job: shown_plots(job.spec.plots) or None)),
-    Field("service_port", 12, _plain(lambda job: job.view.service_port)),
+    Field("service_port", 12, _plain(lambda job: str(job.view.service_port or "") or None)),
     Field("service_since", 26, _as_second(lambda job: job.view.service_at)),
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
