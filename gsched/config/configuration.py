@@ -91,6 +91,7 @@ def load(
     meant_for: str = "",
     minute: int | None = None,
     run_egroup: bool = False,
+    instead: Mapping[str, bytes] | None = None,
 ) -> Loaded:
     """Read and check the files of `conf_dir`; problems come in file order, then by line.
 
@@ -98,11 +99,12 @@ def load(
     `has_account` says whether there is such a user; when given, names that it does not know are noted.
     `meant_for` is the folder in which the files will lie, where that is another one. `minute` of the week is that
     for which #if time(...) is answered; None: now. `run_egroup`: the program egroup is asked for the members of
-    groups that it lists; otherwise their members are left open.
+    groups that it lists; otherwise their members are left open. `instead`: what files of the folder are to hold, by
+    name; they are not looked at.
     """
     findings = Findings()
     folder = str(Path(conf_dir).absolute())
-    contents = _read_folder(folder, findings)
+    contents = {**_read_folder(folder, findings), **(instead or {})}
     return _build(
         _Folder(meant_for or folder, contents, findings, minute, runs_egroup=run_egroup), hostname, has_account
     )
@@ -121,6 +123,11 @@ def check_texts(
     return _build(_Folder(conf_dir, contents, Findings(), minute, reads=False), hostname, has_account)
 
 
+def files_of(conf_dir: str) -> list[str]:
+    """Names of the files of the folder that count as its configuration. Raises OSError."""
+    return [name for name in sorted(os.listdir(conf_dir)) if _is_read(name)]
+
+
 def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
     """Contents of the files that matter, by name; None for one that is there but cannot be read (reported)."""
     try:
@@ -128,9 +135,12 @@ def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
     except OSError as error:
         findings.error(SourcePlace(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
         return {}
-    wanted = {"lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES, *_NOT_READ}
-    wanted |= {name for name in names if _is_cluster_file(name)}
-    return {name: _read_file(os.path.join(folder, name), findings) for name in names if name in wanted}
+    return {name: _read_file(os.path.join(folder, name), findings) for name in names if _is_read(name)}
+
+
+def _is_read(name: str) -> bool:
+    known = ("lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES, *_NOT_READ)
+    return name in known or _is_cluster_file(name)
 
 
 def _is_cluster_file(name: str) -> bool:

@@ -180,6 +180,7 @@ class Master:
                 self._attendance,
                 self._leave,
                 self._page,
+                audit.path,
             ),
             audit,
         )

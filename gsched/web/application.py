@@ -21,6 +21,10 @@ from gsched.web.access.form_reading import Fields, read_form
 from gsched.web.access.gate import FindSession, Gate, by_cookie
 from gsched.web.access.sessions import WebSessions
 from gsched.web.access.web_place import OWN_PLACE, WebPlace
+from gsched.web.administration.administrators import by_administrators, for_administrators
+from gsched.web.administration.audit_page import audit_page
+from gsched.web.administration.configuration_page import FILES, apply_files, change_file, file_page, files_page
+from gsched.web.administration.hosts_and_queues import PAGE, administration_page, control_hosts, control_queues
 from gsched.web.job_pages.compare_page import compare_page
 from gsched.web.job_pages.job_curves import job_curves
 from gsched.web.job_pages.job_deeds import do_deed
@@ -55,8 +59,19 @@ READ: dict[str, WebPage] = {
     "/gpus/{uuid}": gpu_page,
     "/gpus/{uuid}/curves": gpu_curves,
     "/queues": queues_page,
+    PAGE: for_administrators(administration_page),
+    FILES: for_administrators(files_page),
+    f"{FILES}/{{file}}": for_administrators(file_page),
+    f"{PAGE}/log": for_administrators(audit_page),
 }
-WRITTEN: dict[str, Deed] = {"/deeds": do_deed, "/new": submit_job}
+WRITTEN: dict[str, Deed] = {
+    "/deeds": do_deed,
+    "/new": submit_job,
+    f"{PAGE}/hosts": by_administrators(control_hosts),
+    f"{PAGE}/queues": by_administrators(control_queues),
+    f"{PAGE}/apply": by_administrators(apply_files),
+    f"{FILES}/{{file}}": by_administrators(change_file),
+}
 BEFORE_WRITING: dict[str, WebPage] = {"/new": new_job, "/new/line": job_line, "/new/when": start_outlook}
 """Pages that change nothing, and are of no use where nothing can be changed."""
 

@@ -169,6 +169,32 @@ def test_tricks_with_paths_find_nothing(shared: SharedCluster, browser: NewBrows
     assert answer.status == 404 and "root:" not in answer.text
 
 
+def test_the_administration_is_for_administrators(shared: SharedCluster, browser: NewBrowser) -> None:
+    file = shared.hosts[0].path("/etc/gsched/lsf.cluster.lab")
+    file.write_text(file.read_text().replace("ADMINISTRATORS = gsched", "ADMINISTRATORS = gsched carol"))
+    shared.run("gadmin", "reconfig", user="gsched")
+    carol, bob = browser(shared.hosts[0]).entered("carol"), browser().entered("bob")
+    for path in ("", "/files", "/files/lsf.conf", "/log"):
+        assert bob.ask("GET", f"/administration{path}").status == 403
+        assert carol.ask("GET", f"/administration{path}").status == 200
+    assert bob.ask("POST", "/administration/hosts", f"csrf={bob.csrf}&action=close&host=h2").status == 403
+    assert carol.send("/administration/hosts", action="close", host="h2", comment="a fan").status == 303
+    assert "closed" in shared.states()["h2"]
+    assert carol.send("/administration/hosts", action="open", host="h2").status == 303
+    log = carol.page("/administration/log?text=fan")
+    assert "host close" in log and "carol" in log
+    text = carol.page("/administration/files/lsf.conf")
+    assert "You may not write this file: it belongs to root" in text
+    tried = carol.send("/administration/files/lsf.conf", action="try", text="LSB_MBD_PORT=x", mark="x")
+    assert tried.status == 400 and "There are errors in this text" in tried.text
+    before = shared.hosts[0].path("/etc/gsched/lsb.params").read_text()
+    mark = re.search(r'name="mark" value="(\w+)"', carol.page("/administration/files/lsb.params"))
+    assert mark is not None
+    written = carol.send("/administration/files/lsb.params", action="apply", text=before + "# more\n", mark=mark[1])
+    assert written.status == 403 and "cannot be written" in written.text
+    assert shared.hosts[0].path("/etc/gsched/lsb.params").read_text() == before
+
+
 @pytest.fixture
 def behind_proxy(shared: SharedCluster) -> Iterator[Host]:
     """The service, started again for proxies: h2, and members of alice's group on h1 itself."""

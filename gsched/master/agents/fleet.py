@@ -14,6 +14,7 @@ from typing import Any
 
 from gsched import __version__
 from gsched.base.errors import BadRequest
+from gsched.master.access.audit_reading import last_lines
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.rpc.replies import filled
 from gsched.model.hosts.fleet import CONNECTED, RESTART, STOP, DaemonView
@@ -30,9 +31,10 @@ _DONE = {STOP: "stopped", RESTART: "restarted"}
 class FleetServicer(fleet_pb2_grpc.FleetServicer):
     """`leave(restart)` has the master end, and start again where `restart`."""
 
-    def __init__(self, sessions: AgentSessions, leave: Callable[[bool], None]) -> None:
+    def __init__(self, sessions: AgentSessions, leave: Callable[[bool], None], audit_path: str) -> None:
         self._sessions = sessions
         self._leave = leave
+        self._audit_path = audit_path
         self._began = time.time()
 
     @answers
@@ -67,6 +69,11 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
             # Once this call has been answered: nobody is to wait for an answer that is lost.
             context.add_done_callback(lambda _: self._leave(action == RESTART))
         return filled(fleet_pb2.DaemonsReply(), "answers", found)
+
+    @answers
+    async def AuditLog(self, request: Any, context: Any) -> Any:
+        lines = await asyncio.to_thread(last_lines, self._audit_path, request.text)
+        return fleet_pb2.AuditLogReply(lines=lines)
 
     async def _order(self, host: str, action: str) -> Answer:
         roster = self._sessions.roster

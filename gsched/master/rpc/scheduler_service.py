@@ -277,6 +277,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             quarantined=self._board.quarantined,
             administrators=config.administrators,
             parameters=effective_parameters(config, self._board.shared.gpu_hosts) if request.parameters else (),
+            may_administer=self._auth.caller(context).is_admin,
         )
         return to_proto(view, model_pb2.ClusterView)
 

@@ -48,6 +48,7 @@ class Services:
     leave: Callable[[bool], None]
     """Ends the master; True: it is to begin anew."""
     page: Page
+    audit_path: str
 
     def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
         """The server, with all services."""
@@ -65,7 +66,7 @@ class Services:
         relay = self.sessions.services
         connections = JobServicesServicer(services.board, relay, services.auth)
         job_service_pb2_grpc.add_JobServicesServicer_to_server(connections, server)
-        fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
+        fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave, self.audit_path), server)
         agents = AgentServicer(services.loop, self.sessions, services.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
         return server

@@ -327,6 +327,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     administrators: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     """lsb.params as it counts, defaults included; only when they were asked for."""
+    may_administer: bool = False
+    """Whether who asks is an administrator of the cluster."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -51,11 +51,11 @@ def _without(line: bytes, cookie: str) -> bytes:
 
 
 def brought_back(headers: Iterable[Header], cookie: str) -> list[Header]:
-    """What a browser is told of the answer's headers: no page sets the front's cookie."""
+    """What a browser is told of the answer's headers: no page sets the front's cookie, or the date."""
     return [
         (name, value)
         for name, value in headers
-        if name.lower() not in _HOP_BY_HOP and not (name.lower() == b"set-cookie" and _sets(value, cookie))
+        if name.lower() not in (*_HOP_BY_HOP, b"date") and not (name.lower() == b"set-cookie" and _sets(value, cookie))
     ]
 
 

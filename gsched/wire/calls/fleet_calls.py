@@ -1,4 +1,4 @@
-"""The client's side of the Fleet service: versions of daemons, orders to them."""
+"""The client's side of the Fleet service: versions of daemons, orders to them, and the audit log."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ class FleetCalls:
         """The master, then the agents of all hosts that run jobs."""
         reply = self._call(self._stub.Versions, fleet_pb2.VersionsRequest())
         return [from_proto(daemon, DaemonView) for daemon in reply.daemons]
+
+    def audit_log(self, text: str = "") -> list[str]:
+        """The last lines of the audit log that hold the text, the newest one last.
+
+        Raises PermissionDenied for others than administrators, Unavailable when it cannot be read.
+        """
+        return list(self._call(self._stub.AuditLog, fleet_pb2.AuditLogRequest(text=text)).lines)
 
     def daemons(self, action: str, hosts: Iterable[str], *, master: bool = False) -> list[Answer]:
         """`stop` or `restart` agents (`all`: of every host), then the master itself; answers when that is done.

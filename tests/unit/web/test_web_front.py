@@ -152,6 +152,7 @@ def test_no_page_sets_the_cookie_of_the_front() -> None:
         (b"set-cookie", b"__Host-gsched=other; Path=/; Secure"),
         (b"set-cookie", b" __Host-gsched = other"),
         (b"connection", b"close"),
+        (b"date", b"Sat, 28 Nov 2026 01:25:01 GMT"),
     ]
     assert brought_back(headers, COOKIE) == headers[:2]
 

@@ -12,6 +12,7 @@ from served_pages import Pages
 
 import gsched.web
 from gsched.model.jobs.notice import EVENTS
+from gsched.web.administration.hosts_and_queues import DONE
 from gsched.web.job_pages.job_deeds import ACTIONS
 from gsched.web.shown.gpu_tiles import TileKind
 from gsched.web.shown.job_form import AFTER
@@ -48,6 +49,7 @@ def test_templates_use_all_texts_and_no_others() -> None:
     }
     used |= {f"after.{condition}" for condition in AFTER} | {f"event.{event}" for event in EVENTS}
     used |= {"load.use", "load.held"}  # names of lines in charts
+    used |= {f"admin.said.{what}" for what in DONE} | {"config.error", "config.note"}
     assert used <= ENGLISH.keys()
     assert {key for key in ENGLISH if key not in used and not key.endswith(".one")} == set()
 
