@@ -14,6 +14,7 @@ from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
 from gsched.base.ids import element_id
 from gsched.core.command import (
+    AttemptEnded,
     AttemptStarted,
     ControlHosts,
     HostDisconnected,
@@ -29,9 +30,9 @@ from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.event import JobFinished, JobSubmitted
+from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
 from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
-from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
 from gsched.policy.cycle import schedule_in_turns
@@ -118,6 +119,10 @@ class Master:
 
     def submit(self, name: str) -> None:
         self.ask(name, Submit("u", "", (JobSpec(command=name, user="", queue=""),)))
+
+    def kinds(self, kind: type) -> int:
+        """How many events of the kind have been delivered."""
+        return sum(isinstance(event, kind) for event in self.delivered)
 
     def until(self, is_true: Callable[[], object]) -> None:
         with self.changed:
@@ -284,6 +289,26 @@ def test_reasons_are_renewed_that_do_not_count_what_their_own_cycle_started(
     master.ask("jobs", Submit("u", "", (impossible, JobSpec(command="run", user="", queue=""))))
     master.until(lambda: any(misses for _, misses in cycles) and not cycles[-1][1])
     assert master.engine.reason_times.last_cycle == cycles[-1][0]
+
+
+def test_an_end_and_what_starts_in_its_place_are_stored_together(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit less between the two; who waits for an answer has it before the cycle, and a cycle that takes long
+    holds up no news of an end.
+    """
+    master.ask("hello", HostHello("a", 1, "boot", "1"))
+    master.ask("load", HostReported("a", 1, LoadReport(ncpus=4), GpuReport()))
+    whole = JobSpec(command="run", user="", queue="", slots=4)
+    master.ask("jobs", Submit("u", "", (whole, whole, whole)))
+    for place, short_s in ((1, 60.0), (2, 0.0)):
+        master.until(lambda place=place: (master.kinds(JobDispatched), "jobs" in master.answers) == (place, True))
+        monkeypatch.setattr("gsched.master.engine_thread.SHORT_CYCLE_S", short_s)
+        master.loop.put(InboxItem(AttemptEnded(place, 1, "a", AttemptResult(exit_code=0, ended_at=time.time()))))
+    master.until(lambda: master.kinds(JobDispatched) == 3)
+    found = [{type(event) for event in batch} for batch in master.store.batches]
+    assert [JobDispatched in kinds for kinds in found if JobFinished in kinds] == [True, False]
+    assert [JobDispatched in kinds for kinds in found if JobSubmitted in kinds] == [False]
 
 
 def counted(master: Master, cycles: list[tuple[float, bool]]) -> Callable[..., Any]:
