@@ -23,9 +23,9 @@ ROOT_DENIED = "Root may not do this: LSF_ROOT_USER=Y in lsf.conf lets root act a
 ACTS_FOR_OWNER = frozenset(
     {"command", "pre_exec", "post_exec", "login_shell", "specified_cwd", "output_dir", "input_file", "output_file"}
     | {"output_overwrite", "error_file", "error_overwrite", "file_copies", "mail_user", "application"}
-    | {"notices", "notice_targets"}
+    | {"notices", "notice_targets", "service_users"}
 )
-"""Fields of a job that say what is run, read or written with its owner's rights."""
+"""Fields of a job that say what is run, read or written with its owner's rights, and by whom."""
 
 
 MOST_NAMED = 5

@@ -72,6 +72,15 @@ def test_who_controls_a_job_does_not_run_his_own_commands_as_its_owner() -> None
     assert frozenset(JobSpec.__struct_fields__) >= ACTS_FOR_OWNER
 
 
+def test_who_may_use_a_service_is_its_owners_to_say() -> None:
+    world = World(CONFIG)
+    (mine,) = world.run(spec(service="auto"), user="ann")
+    for user in ("gwen", "quentin", "bob"):
+        assert modified(world, user, mine, service_users=(user,)) == DENIED
+    assert modified(world, "ann", mine, service_users=("bob",)) == ""
+    assert world.job(mine).spec.service_users == ("bob",)
+
+
 def test_strangers_do_nothing_to_a_job_whatever_it_is() -> None:
     world = World(CONFIG)
     (mine,) = world.run(spec(), user="ann")
