@@ -1,4 +1,4 @@
-"""`gsched web` of a private cluster: makes the application, listens, says where, and serves until it is told to end.
+"""`gsched web` of one user: makes the application, listens, says where, and serves until it is told to end.
 
 Whoever reaches it with the printed token is the user of this process. That of a shared cluster is `gsched.web.front`.
 """
@@ -29,7 +29,7 @@ from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.mirror.cluster_mirror import ClusterMirror
 from gsched.web.pages.asset_files import AssetFiles
 from gsched.web.pages.page_context import WebContext, new_templates
-from gsched.wire.address import MAX_SOCKET_PATH
+from gsched.wire.address import MAX_SOCKET_PATH, is_shared
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.transports import way_to_master
 from gsched.wire.identity.caller_identity import user_name
@@ -67,7 +67,7 @@ def run(options: WebOptions, say: TellUser) -> int:
         )
         sessions = WebSessions()
         told = _Told(options, sessions, sockets, say, stack)
-        if told.place and not options.is_read_only:
+        if told.place and not options.is_read_only and not is_shared(options.conf_dir):
             stack.enter_context(published_web(options.conf_dir, told.place))
         application = new_application(context, sessions, f"gsched_{secrets.token_hex(4)}", told.again)
         WebServer(application, context.hub, told.first).run(sockets)

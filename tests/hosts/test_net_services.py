@@ -22,6 +22,31 @@ print(found.host, found.port, b"".join(connection).decode().partition("\\r\\n\\r
 """Finds the job's service, and prints what it answers."""
 
 
+BROWSE = """
+import http.client, re, socket, subprocess, sys
+job = sys.argv[1]
+command = ["gsched", "web", "--socket", "web.sock"]
+web = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def ask(name, path, cookie=""):
+    talk = http.client.HTTPConnection("localhost")
+    talk.sock = socket.socket(socket.AF_UNIX)
+    talk.sock.connect("web.sock")
+    talk.request("GET", path, headers={"host": name + ":8080", "cookie": cookie})
+    answer = talk.getresponse()
+    return answer.read().decode(), answer.headers["location"], (answer.headers["set-cookie"] or "").partition(";")[0]
+for line in web.stdout:
+    if found := re.search("/enter[?]token=[\\w-]+", line):
+        break
+_, _, pages = ask("localhost", found[0])
+_, where, _ = ask("localhost", f"/jobs/{job}/service", pages)
+name, _, path = where.removeprefix("http://").partition(":8080")
+_, _, own = ask(name, path, "")
+print(name, ask(name, "/mine", own)[0])
+web.terminate()
+"""
+"""Runs `gsched web`, opens the job's service by it, and prints its name and what it answers."""
+
+
 def ask(host: Host, user: str, job: int) -> subprocess.CompletedProcess[str]:
     return host.run([f"{BIN}/python", "-c", ASK, str(job)], user=user)
 
@@ -39,6 +64,8 @@ def test_it_is_reached_from_another_host_by_its_owner_and_whom_he_names_alone(la
     port = port_of(cluster, job)
     done = ask(a, "alice", job)
     assert (done.returncode, done.stdout) == (0, f"h2 {port} the page\n\n"), done.stderr
+    seen = a.run([f"{BIN}/python", "-c", BROWSE, str(job)], user="alice")
+    assert (seen.returncode, seen.stdout) == (0, f"job-{job}.localhost the page\n\n"), seen.stderr
     for user in ("bob", "carol", "root"):
         denied = ask(a, user, job)
         assert denied.returncode and "PermissionDenied" in denied.stderr and not denied.stdout, user

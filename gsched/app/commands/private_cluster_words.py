@@ -18,7 +18,7 @@ from gsched.config.configuration import load
 from gsched.probe.simulated.inventory import change
 from gsched.wire.address import is_shared
 
-NEEDED_FOR_WEB = ("starlette", "uvicorn", "jinja2", "h11", "pamela")
+NEEDED_FOR_WEB = ("starlette", "uvicorn", "jinja2", "h11", "pamela", "httpcore", "websockets")
 """They come with the extra `web` of the package."""
 HIGHEST_PORT = 65_535
 
@@ -108,19 +108,15 @@ def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: s
 def web(envdir: str | None, port: int | None, socket: str, print_url: bool, read_only: bool) -> None:
     """Show the cluster as pages for a browser.
 
-    In a private cluster for a browser of this machine, until ^C; the address that it prints works once. In a shared
-    cluster it is a service of root (gsched-web.service), which listens as GSCHED_WEB_PORT of lsf.conf says: users log
-    in with their passwords, or are named by a reverse proxy.
+    For a browser of this machine, until ^C; the address that it prints works once. In a shared cluster it is that with
+    --socket, --port or --print-url; without them it is a service of root (gsched-web.service), which listens as
+    GSCHED_WEB_PORT of lsf.conf says: users log in with their passwords, or are named by a reverse proxy.
     """
     missing = [name for name in NEEDED_FOR_WEB if find_spec(name) is None]
     if missing:
         raise BadRequest(f"this needs {', '.join(missing)}: pip install 'gsched[web]'")
     folder = conf_of(envdir)
-    if is_shared(folder):
-        if port is not None or socket or print_url:
-            raise BadRequest(
-                "--port, --socket and --print-url are for a private cluster; see GSCHED_WEB_PORT of lsf.conf"
-            )
+    if is_shared(folder) and port is None and not socket and not print_url:
         serve("web", folder, lambda conf, manager: _run_shared(conf, manager, is_read_only=read_only))
     # Not at the top: who has not installed the extra can use all other words.
     serving = import_module("gsched.web.serving")

@@ -17,6 +17,7 @@ from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
 from gsched.web.access.gate import POLICY
 from gsched.web.access.sessions import IDLE_S, MOST_SESSIONS, WebSessions
+from gsched.web.serving import WebOptions
 
 PATHS = ("/", "/jobs", "/jobs/17", "/jobs/17/curves", "/jobs/17/output", "/jobs/17/output/stdout", "/live?watch=jobs")
 
@@ -184,11 +185,14 @@ def test_a_request_with_two_hosts_is_refused(pages: Pages) -> None:
 
 
 @pytest.mark.parametrize("words", [["--port", "8080"], ["--socket", "/tmp/s"], ["--print-url"]])
-def test_options_of_a_private_cluster_are_refused_in_a_shared_one(tmp_path: Path, words: list[str]) -> None:
+def test_in_a_shared_cluster_too_a_user_may_have_pages_of_his_own(
+    tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "lsf.conf").write_text("LSB_MBD_PORT=6881\n")
-    told = CliRunner().invoke(private_cluster_words.web, ["--envdir", str(tmp_path), *words])
-    assert isinstance(told.exception, BadRequest)
-    assert told.exception.text.endswith("are for a private cluster; see GSCHED_WEB_PORT of lsf.conf")
+    asked: list[WebOptions] = []
+    monkeypatch.setattr("gsched.web.serving.run", lambda options, say: asked.append(options) or 0)
+    assert CliRunner().invoke(private_cluster_words.web, ["--envdir", str(tmp_path), *words]).exit_code == 0
+    assert [options.conf_dir for options in asked] == [str(tmp_path)]
 
 
 def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
