@@ -12,7 +12,9 @@ from typing import Any
 
 MOST_OF_ADDRESS = 256
 """Behind one address there may be the people of a building; a proxy has MOST."""
-MOST = 8192
+MOST = 4096
+CROWDED_SHARE = 16
+"""What an address has when half of all connections are there: many addresses together keep nobody else out."""
 
 
 class ConnectionShares:
@@ -25,7 +27,8 @@ class ConnectionShares:
 
     def enter(self, address: str) -> bool:
         """Whether one more may come; `leave` must follow then."""
-        most = MOST if address in self._unlimited else MOST_OF_ADDRESS
+        crowded = self._total >= MOST // 2
+        most = MOST if address in self._unlimited else CROWDED_SHARE if crowded else MOST_OF_ADDRESS
         if self._total >= MOST or self._of_address[address] >= most:
             return False
         self._of_address[address] += 1

@@ -16,6 +16,7 @@ import socket
 import ssl
 import stat
 import sys
+from asyncio import sslproto
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -46,6 +47,10 @@ PROXY_SOCKET = "proxy.sock"
 USERS_FOLDER = "users"
 SCHEME = "https"
 BACKLOG = 512
+TLS_BUFFER = 32 * 1024
+"""Bytes that asyncio reads of a connection at a time, and keeps for each; its own 256 KiB would be a gigabyte for four
+thousand silent ones. A record of TLS has 16 KiB.
+"""
 END_S = 3.0
 FAILED = 1
 
@@ -231,6 +236,7 @@ def _be_front(
     """All that the other process does; returns its exit code."""
     try:
         give_up_root(account)
+        sslproto.SSLProtocol.max_size = TLS_BUFFER
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         web = config.web
         link = KeeperLink(lambda: server.handle_exit(signal.SIGTERM, None))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import uvicorn
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.web.front import connection_shares
+from gsched.web.front.careful_protocol import CarefulProtocol
 from gsched.web.front.connection_shares import ConnectionShares, CountedListener
 from gsched.web.front.front_application import own_path
 from gsched.web.front.keeper_messages import KeeperQuestion, KeeperTask
@@ -67,6 +72,16 @@ def test_an_address_has_its_share_and_a_proxy_more(monkeypatch: pytest.MonkeyPat
     assert not shares.enter("b"), "there is an end for all together"
 
 
+def test_many_addresses_together_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_shares, "MOST", 1000)
+    monkeypatch.setattr(connection_shares, "MOST_OF_ADDRESS", 100)
+    monkeypatch.setattr(connection_shares, "CROWDED_SHARE", 4)
+    shares = ConnectionShares()
+    taken = sum(shares.enter(f"10.0.0.{number}") for number in range(50) for _ in range(200))
+    assert taken == 500 + 45 * 4
+    assert all(shares.enter("somebody") for _ in range(4))
+
+
 def test_a_listener_hangs_up_on_who_has_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_shares, "MOST_OF_ADDRESS", 2)
     plain = socket.create_server(("127.0.0.1", 0))
@@ -84,6 +99,50 @@ def test_a_listener_hangs_up_on_who_has_too_many(monkeypatch: pytest.MonkeyPatch
         taken.append(listening.accept()[0])
         for each in (*callers, *taken):
             each.close()
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """Where a server listens that gives a request's head a moment; it answers everything."""
+    monkeypatch.setattr("gsched.web.front.careful_protocol.HEAD_S", 0.3)
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(application, http=CarefulProtocol, loop="asyncio", log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    yield listening.getsockname()
+    server.should_exit = True
+    thread.join(30)
+    listening.close()
+
+
+@pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"])
+def test_who_does_not_finish_a_request_is_hung_up_on(hurried: tuple[str, int], first: bytes) -> None:
+    with socket.create_connection(hurried, timeout=30) as silent:
+        silent.sendall(first)
+        with contextlib.suppress(ConnectionResetError):
+            assert silent.recv(100) == b""
+
+
+def test_who_goes_on_is_answered_and_may_not_stop_in_the_middle(hurried: tuple[str, int]) -> None:
+    with socket.create_connection(hurried, timeout=30) as talking:
+        for _ in range(3):
+            talking.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = b""
+            while not said.endswith(b"ok"):
+                said += talking.recv(1000)
+            assert said.startswith(b"HTTP/1.1 200")
+        talking.sendall(b"GET / HT")
+        with contextlib.suppress(ConnectionResetError):
+            assert talking.recv(100) == b""
 
 
 # -- a proxy's word ---------------------------------------------------------------------------------------------------
