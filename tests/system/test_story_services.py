@@ -17,6 +17,9 @@ from test_story_web import WebProcess
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.browser import browser as chromium
+from tests.support.browser import missing
+
 pytestmark = pytest.mark.system
 
 SERVICE = Path(__file__).parents[1] / "support" / "small_service.py"
@@ -214,6 +217,46 @@ def test_who_reads_slowly_keeps_nothing_in_memory_and_holds_up_nobody(
     for connection in connections:
         connection.close()
     assert held < 400_000, "KiB"
+
+
+ECHO = """
+return new Promise((found, failed) => {
+  const talk = new WebSocket(`ws://${location.host}/echo`);
+  talk.onopen = () => talk.send("from a page");
+  talk.onmessage = (message) => found(message.data);
+  talk.onerror = () => failed("no websocket");
+})
+"""
+FETCH = """
+return fetch(arguments[0], {credentials: "include", mode: arguments[1], method: arguments[2]}).then(
+  (answer) => `${answer.type} ${answer.status}`, () => "refused")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}")
+def test_in_a_real_browser_it_is_an_origin_of_its_own(cluster: Cluster, job: int) -> None:
+    web = WebProcess(cluster, port=True)
+    with chromium() as window:
+        address = web.address()
+        window.open(web.place + address)
+        window.until(lambda: window.url == f"{web.place}/", "the page behind the address is not left")
+        window.open(f"{web.place}/jobs/{job}")
+        window.open(str(window.run("return document.querySelector('#service a.button').href")))
+        own = f"http://job-{job}.localhost:{web.place.rpartition(':')[2]}"
+        window.until(lambda: window.url == f"{own}/", "it is not led to the service")
+        assert '"method":"GET"' in window.text() and "gsched_" not in window.text()
+        window.run("document.cookie = 'gsched_evil=1; path=/'; document.cookie = 'wide=1; domain=localhost; path=/'")
+        assert window.run("return document.cookie") == "gsched_evil=1", "its session's cookie is not for scripts"
+        assert window.run(ECHO) == "from a page"
+        assert window.run(FETCH, "/told", "cors", "GET") == "basic 200"
+        for path in ("/", f"/jobs/{job}"):
+            assert window.run(FETCH, web.place + path, "cors", "GET") == "refused"
+        assert window.run(FETCH, f"{web.place}/deeds", "cors", "POST") == "refused"
+        window.open(f"{web.place}/jobs/{job}")
+        assert f"Job {job}" in window.text("h1"), "gsched's own session goes on"
+        assert window.run(FETCH, f"{own}/told", "cors", "GET") == "refused"
+    web.end()
 
 
 def test_gsched_web_may_be_restarted_and_shows_nothing_where_nothing_may_be_changed(
