@@ -65,6 +65,27 @@ def test_requeue_requeues_a_rerunnable_job_for_slots_too_and_says_why_it_suspend
     world.check_replay()
 
 
+@pytest.mark.parametrize(("urgent", "slots"), [(20, 1), (4, 5), (1, 20)])
+def test_requeue_requeues_all_of_several_rerunnable_jobs(urgent: int, slots: int) -> None:
+    """For one that waits after the other, while those that were told to end are still there: nobody is suspended."""
+    params = Params(preempt_requeue=True, min_run_before_preempt_s=10.0)
+    world = World(make_config([HostConfig(name="a", max_slots=20)], QUEUES, params=params))
+    lows = world.run(*[spec(rerunnable=True)] * 20)
+    world.wait(20)
+    highs = world.submit(*[spec(queue="high", slots=slots)] * urgent)
+    for _ in range(25):
+        world.settle()
+        assert all(world.state(low) in ("RUN", "PEND") for low in lows)
+        told = [low for low in lows if world.job(low).requeue_by and world.state(low) == "RUN"]
+        for low in told[:7]:
+            world.ended(low, exit_code=None, signal=15)
+        world.wait(1)
+    assert [world.state(low) for low in lows] == ["PEND"] * 20
+    assert [world.job(low).requeues for low in lows] == [1] * 20
+    assert [world.state(high) for high in highs] == ["RUN"] * urgent
+    world.check_replay()
+
+
 def test_a_rerunnable_job_that_is_suspended_beside_one_that_is_not_says_so() -> None:
     params = Params(preempt_requeue=True, min_run_before_preempt_s=10.0)
     world = World(make_config([HostConfig(name="a", max_slots=2)], QUEUES, params=params))
