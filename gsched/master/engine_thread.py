@@ -58,7 +58,7 @@ GROUPED = 3
 COMMAND_STEPS = 20
 """Of these, what any command costs."""
 GATHER_S = 0.003
-"""How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
+"""How long reports of agents may wait for others while many come and the engine is busy anyway, in seconds."""
 RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
 """A checkpoint is written after so many events at the earliest, and after half as many as there are jobs in memory: it
@@ -148,6 +148,8 @@ class EngineLoop:
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
+        self._is_wave = False
+        """Whether what was taken last had come together with others."""
         self._planning_s = 0.0
         """What the cycle that is under way has taken so far."""
         self._last_cycle_s = 0.0
@@ -289,7 +291,8 @@ class EngineLoop:
         items = [first] if first is not None else []
         # A wave of reports shares a commit; who waits for an answer, or comes to an idle master, is not delayed.
         arrived = time.monotonic()
-        until = arrived + GATHER_S if arrived - self._worked_at < GATHER_S and not is_busy else 0.0
+        is_near = self._is_wave and arrived - self._worked_at < GATHER_S
+        until = arrived + GATHER_S if is_near and not is_busy else 0.0
         while len(items) < BATCH:
             patience = until - time.monotonic() if items and items[-1].reply is None else 0.0
             try:
@@ -298,6 +301,7 @@ class EngineLoop:
                 break
             if item is not None:
                 items.append(item)
+        self._is_wave = len(items) > 1
         return items
 
     def _handle_all(self, items: list[InboxItem], now: float, batch: _Batch) -> int:
