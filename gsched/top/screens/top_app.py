@@ -38,7 +38,7 @@ SECOND_S = 1.0
 SAID_S = 6.0
 """How long the status line says what came of a key."""
 KEYS = "↑↓ move Enter look / filter s sort a all/mine t state k kill Tab GPUs q end"
-REPLAY_KEYS = "↑↓ move Enter look / filter s sort a all/mine t state Space pause ←→ step q end"
+REPLAY_KEYS = "↑↓ move Enter look / filter s sort a all/mine t state Space pause ←→ step +- speed q end"
 FEW_ARRAYS = 2
 TALL = 30
 _Kind = TypeVar("_Kind", SortBy, Which)
@@ -58,6 +58,8 @@ class TopApp(App[None]):
         ("t", "state"),
         ("k", "kill"),
         ("space", "pause"),
+        ("plus", "speed(1)"),
+        ("minus", "speed(-1)"),
         ("left", "step(-1)"),
         ("right", "step(1)"),
     ]
@@ -253,6 +255,10 @@ class TopApp(App[None]):
     def action_step(self, by: int) -> None:
         """Of a recording: so many looks on."""
         self._replay(lambda source: source.step(by))
+
+    def action_speed(self, by: int) -> None:
+        """Of a recording: more looks a second, or fewer."""
+        self._replay(lambda source: source.change_speed(by))
 
     def _replay(self, do: Callable[[ReplaySource], None]) -> None:
         if isinstance(self._source, ReplaySource):
