@@ -6,8 +6,9 @@ there. Goals: 300 kB, and 300 ms for the page.
 
     python bench/web.py [--jobs 10000] [--hosts 200] [--pages 200]
 
-Then so many pages are kept open while jobs end and start, and the processor time of the master for a second is compared
-with that before. The last line is JSON.
+Then so many pages are kept open while jobs end and start, each of which asks for itself anew whenever it is told to, as
+a browser does. The master's processor time, the durations of its scheduling cycles and the memory of `gsched web` are
+compared with those before. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import argparse
 import contextlib
 import gzip
 import http.client
+import math
 import os
 import re
 import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 
 import msgspec
@@ -46,6 +50,8 @@ class Reader:
 
     def __init__(self, path: str, address: str) -> None:
         self._path = path
+        self.pid = 0
+        """Of gsched web."""
         self.cookie = ""
         self.cookie = self._connect("GET", address)[1].headers["set-cookie"].partition(";")[0]
 
@@ -67,9 +73,16 @@ class Reader:
         size = len(data) + sum(len(name) + len(value) + 4 for name, value in answer.getheaders())
         return took, size, gzip.decompress(data) if answer.headers["content-encoding"] == "gzip" else data
 
-    def open_page(self) -> http.client.HTTPConnection:
-        """A page that is kept up to date."""
-        return self._connect("GET", "/live?watch=cluster")[0]
+    def open_page(self, ending: threading.Event) -> int:
+        """A page that is kept up to date, until the end; so often it has asked for itself anew."""
+        connection, stream = self._connect("GET", "/live?watch=cluster")
+        count = 0
+        while not ending.is_set() and (line := stream.readline()):
+            if line.startswith(b"event: changed"):
+                self.get("/")
+                count += 1
+        connection.close()
+        return count
 
 
 def main() -> int:
@@ -148,7 +161,9 @@ def web(environment: dict[str, str]) -> Iterator[Reader]:
         while found is None:
             found = re.search(r"/enter\?token=\S+", line := process.stdout.readline())
             assert line, "gsched web has ended"
-        yield Reader(path, found[0])
+        reader = Reader(path, found[0])
+        reader.pid = process.pid
+        yield reader
     finally:
         process.terminate()
         process.wait()
@@ -172,13 +187,63 @@ def open_pages(reader: Reader, client: Client, conf: Path, count: int) -> dict[s
     """What so many open pages cost the master, while jobs end and others start."""
     pid = daemons.running_pid(load(str(conf)).required().locations.run_dir, "master")
     assert pid
-    before = _load_of(pid, client)
-    pages = [reader.open_page() for _ in range(count)]
-    during = _load_of(pid, client)
-    for page in pages:
-        page.close()
-    print(f"the master's processor time: {before:.3f} s a second, with {count} open pages {during:.3f}")
-    return {"master_cpu_before": before, "master_cpu_with_pages": during}
+    quiet, rss = _watched(pid, client), _rss_mib(reader.pid)
+    ending = threading.Event()
+    with futures.ThreadPoolExecutor(count) as pool:
+        pages = [pool.submit(reader.open_page, ending) for _ in range(count)]
+        busy = _watched(pid, client)
+        ending.set()
+    asked = sum(page.result() for page in pages)
+    grown = _rss_mib(reader.pid) - rss
+    print(f"without pages: {quiet}")
+    print(f"with {count} pages, which asked {asked} times for themselves: {busy}")
+    print(f"the memory of gsched web has grown by {grown:.1f} MiB")
+    return {
+        "refetched": float(asked),
+        "web_grown_mib": grown,
+        **{f"{name}_before": value for name, value in quiet.items()},
+        **{f"{name}_with_pages": value for name, value in busy.items()},
+    }
+
+
+def _watched(pid: int, client: Client) -> dict[str, float]:
+    """The master's processor time a second, and its cycles, for WATCHED_S."""
+    before = _cycles(client)
+    cpu = _load_of(pid, client)
+    after = _cycles(client)
+    counts = {bound: after[bound] - before.get(bound, 0) for bound in after}
+    total = counts.pop("sum")
+    number = counts["+Inf"]
+    p99 = _quantile({float(bound): count for bound, count in counts.items()}, 0.99)
+    return {
+        "master_cpu": cpu,
+        "cycles": number,
+        "cycle_mean_ms": 1000 * total / max(1, number),
+        "cycle_p99_ms": 1000 * p99,
+    }
+
+
+def _cycles(client: Client) -> dict[str, float]:
+    """Upper bound in seconds -> cycles that were no longer; `sum`: seconds of all of them."""
+    text = client.metrics(older=True).decode()
+    found = dict(re.findall(r'(?m)^gsched_cycle_duration_seconds_bucket\{le="([^"]+)"\} (\S+)', text))
+    found["sum"] = re.findall(r"(?m)^gsched_cycle_duration_seconds_sum (\S+)", text)[0]
+    return {bound: float(count) for bound, count in found.items()}
+
+
+def _quantile(counts: dict[float, float], part: float) -> float:
+    """As Prometheus estimates it, from cumulative counts by upper bound."""
+    wanted = part * counts[math.inf]
+    low, before = 0.0, 0.0
+    for bound, count in sorted(counts.items()):
+        if count >= wanted and count > before:
+            return low if bound == math.inf else low + (bound - low) * (wanted - before) / (count - before)
+        low, before = bound, count
+    return low
+
+
+def _rss_mib(pid: int) -> float:
+    return float(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) / 1024
 
 
 def _load_of(pid: int, client: Client) -> float:
