@@ -21,6 +21,7 @@ MPIS := openmpi mpich impi
 
 # What writes requirements.lock.
 PIP_TOOLS := pip-tools==7.6.2
+PIN := .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux
@@ -91,6 +92,7 @@ test-smoke: $(DEV_STAMP) .venv-psij/.installed
 
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
+	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
@@ -101,6 +103,7 @@ test-slow: $(DEV_STAMP)
 
 test-stories: $(DEV_STAMP)
 	@tests/install-tools $(BROWSER_TOOLS)
+	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
 
@@ -140,10 +143,11 @@ bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/web.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 # With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.
-lock:  ## pin what gsched needs, with hashes, in requirements.lock (asks the package index; needs python3.11)
+lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its extras (asks the package index; needs python3.11)
 	@python3.11 -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_TOOLS)
-	@CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --output-file requirements.lock pyproject.toml
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra top --extra web --no-annotate \
+		--output-file requirements-all.lock pyproject.toml
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .tools .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*

@@ -52,6 +52,10 @@ class Browser:
         """What the script returns."""
         return self._ask("POST", "/execute/sync", script=script, args=list(arguments))
 
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """What the script tells the function that is its last argument."""
+        return self._ask("POST", "/execute/async", script=script, args=list(arguments))
+
     def text(self, selector: str = "body") -> str:
         """What is to be read there; empty when there is no such element."""
         return str(self.run("const e = document.querySelector(arguments[0]); return e ? e.innerText : ''", selector))

@@ -62,10 +62,19 @@
     if (words.size) location.href = compare.dataset.compare + "?" + words;
   });
 
-  const events = new EventSource("/live?watch=" + encodeURIComponent(watch));
-  events.addEventListener("open", () => { say("on"); });
-  events.addEventListener("changed", () => { say("on"); load(); });
-  events.addEventListener("error", () => say("off"));
+  const AGAIN_MS = 5000;
+  let events = null;
+  // A browser gives a stream up that is refused: by a server that is a new one and does not know it, or is full.
+  const follow = () => {
+    events = new EventSource("/live?watch=" + encodeURIComponent(watch));
+    events.addEventListener("open", () => { say("on"); });
+    events.addEventListener("changed", () => { say("on"); load(); });
+    events.addEventListener("error", () => {
+      say("off");
+      if (events.readyState === EventSource.CLOSED) setTimeout(() => { load(); follow(); }, AGAIN_MS);
+    });
+  };
+  follow();
   document.addEventListener("visibilitychange", () => { if (!document.hidden && isDue) load(); });
   window.addEventListener("pagehide", () => events.close());
 })();

@@ -1,0 +1,218 @@
+"""Pages for everybody: axe-core finds no serious fault in light and dark, and keys reach all that can be used. A page
+that is open says so when its server or the master is gone, and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+from test_story_web import WebProcess
+
+from tests.support.browser import Browser, browser, missing
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}"),
+]
+
+TAB, ENTER = "\ue004", "\ue007"
+AXE = next(iter(sorted((Path(__file__).parents[2] / ".tools").glob("axe-*/axe.min.js"))), None)
+RUN_AXE = """
+const done = arguments[arguments.length - 1];
+const told = (node) => node.target.join(" ") + " " + node.failureSummary;
+axe.run(document, {resultTypes: ["violations"]}).then((found) => done(found.violations
+  .filter((each) => ["serious", "critical"].includes(each.impact))
+  .map((each) => each.id + ": " + each.nodes.map(told).join("; "))));
+"""
+FOCUSABLE = """
+const found = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+const isUsable = (each) => each.tabIndex >= 0 && !each.disabled && each.type !== "hidden";
+return found.filter((each) => isUsable(each) && each.checkVisibility({visibilityProperty: true})).length;
+"""
+NEXT = """
+const e = document.activeElement;
+if (!e || e === document.body) return null;
+if (e.dataset.walked) return "again";
+e.dataset.walked = "1";
+const style = getComputedStyle(e);
+const isSeen = style.outlineStyle !== "none" || e.className === "skip" || e.matches("input, select, textarea");
+return (isSeen ? "seen " : "unseen ") + e.outerHTML.slice(0, 120);
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(driver_folder: Path) -> Path:
+    uuid = f"GPU-{os.getpid():08x}-0000-4000-8000-000000000077"
+    set_gpu(driver_folder, uuid, used_mib=0)
+    return driver_folder
+
+
+def set_gpu(folder: Path, uuid: str, **values: int) -> None:
+    """What the fake NVML tells from now on."""
+    lines = [
+        "count=1",
+        f"gpu.0.uuid={uuid}",
+        "gpu.0.mode=3",
+        *(f"gpu.0.{name}={value}" for name, value in values.items()),
+    ]
+    new = folder / "state.new"
+    new.write_text("\n".join(lines) + "\n")
+    new.replace(folder / "state")
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster], driver: Path) -> Cluster:
+    return module_cluster(LD_LIBRARY_PATH=str(driver), GSCHED_FAKE_NVML=str(driver / "state"))
+
+
+@pytest.fixture
+def web(cluster: Cluster) -> Iterator[WebProcess]:
+    found = WebProcess(cluster, port=True)
+    yield found
+    if found.process.poll() is None:
+        found.end()
+
+
+@pytest.fixture
+def window(web: WebProcess) -> Iterator[Browser]:
+    with browser() as found:
+        address = web.address()
+        found.open(web.place + address)
+        found.until(lambda: found.url == f"{web.place}/", "the page behind the address is not left")
+        yield found
+
+
+@pytest.fixture
+def jobs(cluster: Cluster) -> Iterator[tuple[int, int]]:
+    """One that runs with a GPU and prints numbers, and one that waits for it."""
+    script = "for i in 1 2 3; do echo step $i loss = 0.$i; done; sleep 3000"
+    first = cluster.submit("-J", "train", "-R", "rusage[ngpus_excl_p=1]", "--plot", "x=step ([0-9]+)", script)
+    cluster.starts(first)
+    second = cluster.submit("-J", "eval", "-w", f"done({first})", "sleep", "1")
+    yield first, second
+    cluster.end_jobs()
+
+
+def pages(window: Browser, web: WebProcess, jobs: tuple[int, int]) -> dict[str, str]:
+    """Name -> path, of all pages."""
+    gpu = window.run("return document.querySelector('.tile b a').getAttribute('href')")
+    first, second = jobs
+    return {
+        "cluster": "/",
+        "jobs": "/jobs?whose=all&states=any",
+        "a job": f"/jobs/{first}",
+        "a job that waits": f"/jobs/{second}",
+        "curves": f"/compare?job={first}&job={second}",
+        "queues": "/queues",
+        "a GPU": str(gpu),
+        "new job": f"/new?from={first}",
+        "an error": "/jobs/999999",
+    }
+
+
+@pytest.mark.skipif(AXE is None, reason="needs axe-core (tests/install-axe)")
+def test_axe_finds_no_serious_fault(web: WebProcess, window: Browser, jobs: tuple[int, int]) -> None:
+    assert AXE is not None
+    faults = []
+    for name, path in pages(window, web, jobs).items():
+        window.open(web.place + path)
+        if name in ("a job", "curves"):
+            window.until(lambda: window.run("return document.querySelectorAll('canvas').length") >= 1, "no curves")
+        window.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        for dark in (False, True):
+            window.shape(1280, 900, dark=dark)
+            window.run(AXE.read_text())
+            found = window.run_async(RUN_AXE)
+            faults += [f"{name}, {'dark' if dark else 'light'}: {each}" for each in found]
+    assert not faults, "\n".join(faults)
+
+
+def test_keys_reach_all_that_can_be_used(web: WebProcess, window: Browser, jobs: tuple[int, int]) -> None:
+    for name, path in pages(window, web, jobs).items():
+        window.open(web.place + path)
+        wanted, walked = window.run(FOCUSABLE), []
+        for _ in range(wanted + 40):
+            window.press(TAB)
+            here = window.run(NEXT)
+            if here == "again":
+                break
+            if here is not None:  # behind the last one it begins anew: a field may have had the focus from the start
+                walked.append(here)
+        assert len(walked) >= wanted, f"{name}: {len(walked)} of {wanted}: {walked}"
+        assert not [each for each in walked if each.startswith("unseen")], name
+
+
+def test_a_job_by_keys_alone(cluster: Cluster, web: WebProcess, window: Browser) -> None:
+    window.open(f"{web.place}/new")
+    for part in ("echo typed; sleep 3000", TAB, TAB, "by-keys"):
+        window.press(part)
+    window.until(lambda: "-J by-keys" in window.text("#line"), "the line is not shown")
+    window.until(lambda: "At once" in window.text("#when"), "nobody says when it could start")
+    window.press(ENTER)
+    window.until(lambda: "is submitted" in window.text(".notice.good"), "the job's page is not shown")
+    window.run("window.confirm = () => true")
+    for _ in range(60):
+        window.press(TAB)
+        if window.run("return document.activeElement.value") == "kill":
+            break
+    window.press(ENTER)
+    window.until(lambda: "being ended" in window.text(".notice.good"), "it was not killed")
+    cluster.end_jobs()
+
+
+def test_live_curves_are_the_drivers_numbers(
+    cluster: Cluster, driver: Path, web: WebProcess, window: Browser, jobs: tuple[int, int]
+) -> None:
+    uuid = (driver / "state").read_text().partition("uuid=")[2].split()[0]
+    window.open(f"{web.place}/jobs/{jobs[0]}")
+    fetched = f"""const done = arguments[0];
+        fetch("/jobs/{jobs[0]}/curves").then((answer) => answer.json()).then((told) => done(told.gpus));"""
+    for util, used, power, temp in ((35, 3000, 120, 50), (91, 7777, 233, 71)):
+        set_gpu(driver, uuid, util=util, used_mib=used, power_mw=power * 1000, temp=temp)
+        wanted = [util, used, power, temp]
+
+        def last(wanted: list[int] = wanted) -> bool:
+            gpus = window.run_async(fetched)
+            return bool(gpus) and [gpus[0][name][-1] for name in ("sm", "mem", "power", "temperature")] == wanted
+
+        window.until(last, f"the curves do not end with {wanted}")
+    curve = "return document.querySelector('#curves [role=img]')?.ariaLabel ?? ''"
+    window.until(lambda: window.run(curve).endswith("– 91"), "the chart does not show the driver's numbers")
+    set_gpu(driver, uuid, used_mib=0)  # nothing is started on a GPU that is not clean
+
+
+def test_an_open_page_says_when_its_server_is_gone_and_what_to_do(cluster: Cluster) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    first = WebProcess(cluster, "--port", str(port), port=True)
+    with browser() as window:
+        window.open(first.place + first.address() if first.place else f"http://127.0.0.1:{port}{first.address()}")
+        window.until(lambda: window.text("#liveness") == "kept up to date", "it is not kept up to date")
+        first.end()
+        window.until(lambda: "not kept up to date now" in window.text("#liveness"), "nobody says that it is gone")
+        second = WebProcess(cluster, "--port", str(port), port=True)
+        address = second.address()
+        window.until(lambda: "come in with a new address" in window.text(), "it does not say what to do")
+        window.open(second.place + address)
+        window.until(lambda: window.text("#liveness") == "kept up to date", "it does not go on")
+        second.end()
+
+
+def test_a_page_goes_on_with_a_new_master_and_misses_nothing(
+    cluster: Cluster, web: WebProcess, window: Browser
+) -> None:
+    window.open(f"{web.place}/jobs")
+    cluster.kill("master")
+    window.until(lambda: "The master has not answered since" in window.text("#away"), "nobody says that it is away")
+    cluster.up()
+    job = cluster.submit("-H", "-J", "afterwards", "sleep", "3000")
+    window.until(lambda: window.text("#away") == "" and "afterwards" in window.text("#jobs"), "the page has stopped")
+    cluster.run("gkill", str(job))
+    window.until(lambda: "afterwards" not in window.text("#jobs"), "the page does not go on")
