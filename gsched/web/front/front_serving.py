@@ -140,7 +140,8 @@ def _listen(config: ClusterConfig, stack: contextlib.ExitStack) -> Iterator[sock
     """The port, with TLS, and the socket of a proxy on this host, without. Raises Conflict."""
     web = config.web
     if web.port is not None:
-        listening = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_STREAM))
+        # The protocol named, so that asyncio sends at once (see serving.new_tcp_socket).
+        listening = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP))
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         try:

@@ -16,11 +16,11 @@ from starlette.types import Receive, Scope, Send
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.model.jobs.job_service import HOST
 from gsched.web.services.service_headers import RawHeader, from_service, to_service
-from gsched.web.services.service_pool import ServicePool, ServiceWay
+from gsched.web.services.service_pool import MOST_OF_ONE, ServicePool, ServiceWay
 from gsched.wire.calls.client import Client
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_TIMEOUTS = {"write": 60.0, "pool": 30.0}
+_TIMEOUTS = {"write": 60.0, "pool": 10.0}
 _FAILURES = (
     httpcore.NetworkError,
     httpcore.ProtocolError,
@@ -103,6 +103,8 @@ class ServiceRequest:
             way = await self._pool.way(self._client, self._job_id)
             try:
                 return way, await self._ask(scope, headers, body, way)
+            except httpcore.PoolTimeout:
+                raise Unavailable(f"{MOST_OF_ONE} requests to the service are under way: it takes no more") from None
             except _FAILURES as failure:
                 if isinstance(failure, httpcore.ConnectError):
                     await self._pool.forget(self._client, self._job_id)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
 from gsched.web.access.gate import POLICY
 from gsched.web.access.sessions import IDLE_S, MOST_SESSIONS, WebSessions
-from gsched.web.serving import WebOptions
+from gsched.web.serving import WebOptions, new_tcp_socket
 
 PATHS = ("/", "/jobs", "/jobs/17", "/jobs/17/curves", "/jobs/17/output", "/jobs/17/output/stdout", "/live?watch=jobs")
 
@@ -200,3 +202,24 @@ def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.Monkey
     told = CliRunner().invoke(private_cluster_words.web, [])
     assert isinstance(told.exception, BadRequest)
     assert told.exception.text == "this needs no_such_package: pip install 'gsched[web]'"
+
+
+def test_what_is_written_is_sent_at_once() -> None:
+    """asyncio looks at the protocol of a socket; without it answers took 40 ms longer on a connection used again."""
+
+    async def has_no_delay() -> bool:
+        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            own = writer.get_extra_info("socket")
+            found.set_result(bool(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+            writer.close()
+
+        with new_tcp_socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            async with await asyncio.start_server(served, sock=listening):
+                _, writer = await asyncio.open_connection(*listening.getsockname())
+                writer.close()
+                return await found
+
+    assert asyncio.run(has_no_delay())
