@@ -16,7 +16,8 @@ from gsched.base.ids import show_job
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.scheduling.snapshot import Bucket, Running
 from gsched.policy.backfill.planned_reasons import show_time
-from gsched.policy.future.future_ledgers import CANDIDATE, Booking, Future
+from gsched.policy.future.bookings import CANDIDATE, Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.future.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.requirement.reasons import Reason

@@ -13,7 +13,8 @@ from gsched.policy.backfill.planned_reasons import may_be_put_off
 from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.backfill.reserved_start import Obstacle, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import Planner
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.started_later import StartedLater
 from gsched.policy.order.queue_class import QueueClass, kind_of
 

@@ -16,7 +16,8 @@ from gsched.policy.backfill.plan_entry import PlanEntry
 from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, Obstacle, ReservedStart, start_of
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, Planner
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.match.host_conditions import closed_hosts
 from gsched.policy.requirement.demand import Demand

@@ -13,7 +13,8 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.future.advance_reservation_windows import in_the_way
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.future.started_later import of_all
 from gsched.policy.order.dispatch_windows import DispatchWindows

@@ -10,7 +10,8 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.model.jobs.reason import UNKNOWN
 from gsched.model.scheduling.snapshot import Bucket
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 
 OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))

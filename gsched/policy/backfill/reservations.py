@@ -27,7 +27,8 @@ from gsched.policy.backfill.plan_making import SEARCH_AGAIN_S, PlanMaking
 from gsched.policy.backfill.reservation_table import ReservationTable
 from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, Planner
-from gsched.policy.future.future_ledgers import CANDIDATE, Booking, Future
+from gsched.policy.future.bookings import CANDIDATE, Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.order.queue_class import kind_of

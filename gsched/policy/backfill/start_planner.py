@@ -20,7 +20,8 @@ from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.backfill.asks_fit import AsksFit, HostMask
 from gsched.policy.backfill.planned_fit import PlannedFit
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker, last_estimate
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
 from gsched.policy.future.least_needs import Need, alone_of
 from gsched.policy.future.release_table import Floats

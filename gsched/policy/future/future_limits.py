@@ -18,7 +18,8 @@ from gsched.model.jobs.reason import NEVER, UNKNOWN
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.window import WEEK_MIN
 from gsched.model.scheduling.snapshot import Bucket, Running
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.least_needs import Need
 from gsched.policy.future.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.limits.job_limits import LimitUse

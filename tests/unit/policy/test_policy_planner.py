@@ -14,7 +14,8 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.start_planner import Planner
-from gsched.policy.future.future_ledgers import Booking, Future
+from gsched.policy.future.bookings import Booking
+from gsched.policy.future.future_ledgers import Future
 
 HOSTS = 5
 ENDS = st.one_of(st.none(), st.integers(-100, 12))
