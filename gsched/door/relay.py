@@ -22,7 +22,18 @@ from gsched.base.errors import GschedError
 from gsched.door import address
 from gsched.door.address import Listener
 from gsched.door.complaints import Complaints
-from gsched.wire.calls.door_relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
+from gsched.wire.calls.door_relay import (
+    DONE,
+    END,
+    OPEN,
+    PIECE,
+    PROGRAM_KEY,
+    PROGRAMS,
+    STATUS,
+    VERSION,
+    ending,
+    in_frames,
+)
 from gsched.wire.channel import MESSAGE_LIMIT
 from gsched.wire.identity.identity_assertion import LOOK_S, IdentityAssertion
 from gsched.wire.identity.socket_peer import peer_of
@@ -54,6 +65,7 @@ class RelayOpening(NamedTuple):
     method: str
     timeout_s: float | None
     waits: bool
+    program: str = ""
 
 
 class CallRelay:
@@ -139,7 +151,8 @@ class CallRelay:
             first = await _next_frame(reader)
         opening = read_opening(first)
         try:
-            metadata = self._assertion.metadata_of(uid)
+            said = ((PROGRAM_KEY, opening.program),) if opening.program else ()
+            metadata = self._assertion.metadata_of(uid) + said
             channel = await self._assertion.aio_channel()
         except GschedError as error:
             raise RelayRefused(grpc.StatusCode[error.status], error.text) from None
@@ -215,9 +228,12 @@ def read_opening(found: tuple[bytes, bytes]) -> RelayOpening:
     """What OPEN says. Raises Refused, ProtocolError, ValueError."""
     kind, payload = found
     words = payload.decode("ascii").split("\0") if kind == OPEN else []
-    if len(words) != 4:
+    if len(words) not in (4, 5):
         raise ProtocolError("something else than the opening of a call")
-    version, method, timeout, waits = words
+    version, method, timeout, waits = words[:4]
+    program = words[4] if len(words) > 4 else ""
+    if program and program not in PROGRAMS:
+        raise ProtocolError("a program that is none")
     if version != VERSION:
         raise RelayRefused(
             grpc.StatusCode.FAILED_PRECONDITION, f"the door is of another version ({VERSION}): restart it"
@@ -227,7 +243,7 @@ def read_opening(found: tuple[bytes, bytes]) -> RelayOpening:
     timeout_s = float(timeout) if timeout else None
     if timeout_s is not None and not 0 <= timeout_s <= LONGEST_S:
         raise ProtocolError("a time limit that is none")
-    return RelayOpening(method, timeout_s, waits == "1")
+    return RelayOpening(method, timeout_s, waits == "1", program)
 
 
 def open_relay(path: str, assertion: IdentityAssertion) -> CallRelay:

@@ -31,6 +31,7 @@ from gsched.web.pages.asset_files import AssetFiles
 from gsched.web.pages.page_context import WebContext, new_templates
 from gsched.wire.address import MAX_SOCKET_PATH, is_shared
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.door_relay import WEB
 from gsched.wire.calls.transports import way_to_master
 from gsched.wire.identity.caller_identity import user_name
 from gsched.wire.web_address import published_web
@@ -115,7 +116,7 @@ def new_context(
 def _client(conf_dir: str) -> Client:
     way = way_to_master(conf_dir)
     # Without a channel of ours it makes one, and closes it; the relay of a shared cluster keeps none open.
-    channel = way.channel() if way.make != "plain" else None
+    channel = way.channel(WEB) if way.make != "plain" else None
     return Client(way.address, wait_s=MASTER_WAIT_S, channel=channel)
 
 

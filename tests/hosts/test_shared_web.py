@@ -75,7 +75,7 @@ def test_each_user_has_pages_of_their_own(shared: SharedCluster, browser: NewBro
     assert alice.send("/deeds", action="kill", job=str(job), back="job").status == 303
     shared.becomes(job, "EXIT")
     lines = [line for line in audit(shared).splitlines() if f"action=kill on={job}" in line]
-    assert [re.findall(r"user=(\w+) host=(\w+) way=(\w+)", line)[0] for line in lines] == [
+    assert [re.findall(r"user=(\w+) host=(\w+) way=(\w+) program=web", line)[0] for line in lines] == [
         ("bob", "h1", "door"),
         ("alice", "h1", "door"),
     ]

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
@@ -29,6 +30,7 @@ from gsched.master.agents.connected_agents import Refusals
 from gsched.master.metrics.measurements import Measurements
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
+from gsched.wire.calls.door_relay import PROGRAM_KEY, PROGRAMS
 from gsched.wire.identity.caller_identity import Authenticator, Proven, ProvenCaller
 from gsched.wire.messages.protocol import RETRY_AFTER_MS
 from gsched.wire.server import refuse
@@ -238,6 +240,8 @@ class RequestGate(grpc.aio.ServerInterceptor):
         caller, name = _nobody(context), _name(method)
         try:
             caller = await self._auth.prove(context, method, body)
+            if program := _program_of(context):
+                caller = replace(caller, program=program)
             _check_form(request)
             _check(rule, caller, self._config())
         except GschedError as error:
@@ -301,6 +305,8 @@ class RequestGate(grpc.aio.ServerInterceptor):
 
     def _write(self, name: str, caller: ProvenCaller, request: Any, came_of_it: dict[str, str]) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
+        if caller.program:
+            who["program"] = caller.program
         about = {} if isinstance(request, _Unreadable) else wanted(name, request)
         self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
 
@@ -368,6 +374,12 @@ def _code(context: Any) -> str:
 def _nobody(context: Any) -> ProvenCaller:
     """Somebody who has proven nothing: all that is known is the address he connected from."""
     return ProvenCaller(user="", is_admin=False, host=address_of(context.peer()), way="unproven")
+
+
+def _program_of(context: Any) -> str:
+    """Which of the programs that are known a process says to be."""
+    said = [value for key, value in context.invocation_metadata() or () if key == PROGRAM_KEY]
+    return said[0] if len(said) == 1 and said[0] in PROGRAMS else ""
 
 
 def _name(method: str) -> str:

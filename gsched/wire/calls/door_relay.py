@@ -3,7 +3,8 @@
 The door's relay takes one call per connection and carries it on under the name of the user who connected, which it has
 from the kernel: so a process needs no secret, and can speak for nobody but its user. All pieces are frames.
 
-    process: OPEN                       version, method, seconds it may take, whether to wait for the master
+    process: OPEN                       version, method, seconds it may take, whether to wait for the master, and
+                                        which of PROGRAMS it is, if it says so
     process: PIECE ... END, ..., DONE   messages, each in pieces; after the last one DONE
     door:    PIECE ... END, ...         answers
     door:    STATUS                     how it ended: gRPC's number of it, the text, what the master says besides
@@ -35,13 +36,18 @@ SOCKET_NAME = "relay.sock"
 CONNECT_S = 5.0
 LATE_S = 2.0
 """How much later than asked for this side gives a call up: the door says it first."""
+PROGRAM_KEY = "gsched-program"
+"""Metadata in which the relay passes on what a process says that it is."""
+WEB = "web"
+PROGRAMS = frozenset({WEB})
 _RECEIVE = 1 << 18
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-def opening(method: str, timeout_s: float | None, waits: bool) -> bytes:
+def opening(method: str, timeout_s: float | None, waits: bool, program: str = "") -> bytes:
     """The payload of OPEN."""
-    return "\0".join((VERSION, method, "" if timeout_s is None else f"{timeout_s:.3f}", "01"[waits])).encode()
+    words = [VERSION, method, "" if timeout_s is None else f"{timeout_s:.3f}", "01"[waits]]
+    return "\0".join([*words, program] if program else words).encode()
 
 
 def ending(code: int, text: str, besides: Iterable[tuple[str, str]] = ()) -> bytes:
@@ -85,10 +91,12 @@ class DoorAway(RelayedError):
 
 class RelayChannel(grpc.Channel):
     """The way through the relay at `path`. `trusts_any`: root has named it, so it may belong to any user. `tried`:
-    which other way has failed; said where nobody answers here either.
+    which other way has failed; said where nobody answers here either. `program`: which of PROGRAMS this is, for the
+    audit log.
     """
 
-    def __init__(self, path: str, *, trusts_any: bool = False, tried: str = "") -> None:
+    def __init__(self, path: str, *, trusts_any: bool = False, tried: str = "", program: str = "") -> None:
+        self._program = program
         self._path = path
         self._trusts_any = trusts_any
         self._tried = tried
@@ -137,6 +145,7 @@ class RelayChannel(grpc.Channel):
             read,
             timeout,
             waits,
+            self._program,
         )
 
     def subscribe(self, callback: Any, try_to_connect: bool | None = False) -> None:
@@ -198,6 +207,7 @@ class RelayedCall:
         read: Callable[[bytes], Any],
         timeout_s: float | None,
         waits: bool,
+        program: str = "",
     ) -> None:
         self._write, self._read = write, read
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s + LATE_S
@@ -215,7 +225,7 @@ class RelayedCall:
             self._error = error
         except OSError:
             self._error = _broken()
-        self._send(frame(OPEN, opening(method, timeout_s, waits)))
+        self._send(frame(OPEN, opening(method, timeout_s, waits, program)))
 
     def send_all(self, requests: Iterable[Any]) -> None:
         """Send the messages; what cannot be sent the answer will explain."""

@@ -41,10 +41,10 @@ class MasterWay(NamedTuple):
     tried: str = ""
     """What has been tried before, and why in vain: said with the failure of this one."""
 
-    def channel(self) -> grpc.Channel:
-        """A new connection. Raises Unavailable, BadCertificate."""
+    def channel(self, program: str = "") -> grpc.Channel:
+        """A new connection; `program` as of the relay. Raises Unavailable, BadCertificate."""
         if self.make == "relay":
-            return RelayChannel(self.address, trusts_any=self.trusts_any, tried=self.tried)
+            return RelayChannel(self.address, trusts_any=self.trusts_any, tried=self.tried, program=program)
         if self.make == "munge":
             return _stamping(self.folder, self.address, self.tried)
         return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)

@@ -31,6 +31,8 @@ class ProvenCaller:
     way: str = "owner"
     """How the user was proven: owner (on the master's own socket), door or munge; agent: the host speaks, for itself,
     and `user` is empty."""
+    program: str = ""
+    """Which program asks, by the word of the user's own process; for the audit log alone."""
 
 
 class Authenticator(Protocol):

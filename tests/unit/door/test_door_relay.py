@@ -204,6 +204,8 @@ def test_only_calls_of_users_are_carried(path: str, method: str) -> None:
         (frame(OPEN, b"\xff\xfe\0\0"),),
         (frame(OPEN, opening(CLUSTER, float("nan"), False)),),
         (frame(OPEN, opening(CLUSTER, -1.0, False)),),
+        (frame(OPEN, opening(CLUSTER, 60.0, False, "gsub")),),
+        (frame(OPEN, opening(CLUSTER, 60.0, False, "web\0x")),),
         (b"O\xff\xff\xff\xff",),
     ],
 )
