@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Run `make test` (and with --all `make test-all`) in fresh clones under conditions that have broken tests before.
+"""Run `make test` (--all: and `make test-all`; --rest: that alone) in fresh clones under conditions that broke tests.
 
-    tests/anywhere.py [--all] [--keep] [CONDITION ...]      tests/anywhere.py --list
+    tests/anywhere.py [--all | --rest] [--keep] [CONDITION ...]      tests/anywhere.py --list
 
 Each condition gets a clone of what is committed. What needs another user, or a Python below a closed home, is made in a
 mount namespace of its own, so that the machine is left as it was; without root only the caller's own conditions are
@@ -59,6 +59,7 @@ def main() -> int:
     """Try the conditions one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="also make test-all")
+    parser.add_argument("--rest", action="store_true", help="only make test-all, where make test has passed before")
     parser.add_argument("--keep", action="store_true", help="keep clones and logs of conditions that passed")
     parser.add_argument("--list", action="store_true", help="name the conditions")
     parser.add_argument("condition", nargs="*", help="those to try; all by default")
@@ -69,6 +70,7 @@ def main() -> int:
     unknown = set(options.condition) - {each.name for each in CONDITIONS}
     if unknown:
         parser.error(f"no such condition: {', '.join(sorted(unknown))}")
+    targets = ["test-all"] if options.rest else ["test", "test-all"] if options.all else ["test"]
     failed = []
     for condition in CONDITIONS:
         if options.condition and condition.name not in options.condition:
@@ -76,7 +78,7 @@ def main() -> int:
         why = unavailable(condition)
         if why:
             print(f"{condition.name}: not tried: {why}", flush=True)
-        elif not attempt(condition, ["test", "test-all"] if options.all else ["test"], options.keep):
+        elif not attempt(condition, targets, options.keep):
             failed.append(condition.name)
     print(f"failed: {', '.join(failed)}" if failed else "passed under all conditions that were tried")
     return 1 if failed else 0
