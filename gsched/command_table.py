@@ -68,10 +68,21 @@ COMMANDS = (
 )
 """(name, LSF's name or "", how the launcher runs it)."""
 
+SLURM_COMMANDS = (
+    ("sbatch", SUBMITS),
+    ("squeue", READS),
+    ("scancel", CHANGES),
+    ("sinfo", READS),
+)
+"""(Slurm's name, how the launcher runs it): `gsched names slurm` writes them, no installation does."""
+
 
 def run_mode(name: str) -> str:
     """How the launcher runs the command that is called by this name, LSF's or ours; CHANGES for an unknown one."""
     for ours, theirs, mode in COMMANDS:
         if name in (ours, theirs):
+            return mode
+    for theirs, mode in SLURM_COMMANDS:
+        if name == theirs:
             return mode
     return CHANGES

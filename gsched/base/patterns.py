@@ -1,4 +1,4 @@
-"""File names with %J and %I, as bsub(1) takes them in -o, -e and -i."""
+"""File names with %J and %I, as bsub(1) takes them in -o, -e and -i, and %i for arrays that count from 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from gsched.base.ids import array_of, index_of
 
 
 def expand_job_id(path: str, job_id: int, *, extension: str = "") -> str:
-    """`path` with %J as the job's number and %I as its array index (0 for a job that is no array element).
+    """`path` with %J as the job's number and %I as its array index (0 for a job that is no array element), %i as the
+    index less one.
 
     A path that ends in `/` is a directory: the file in it is named `NUMBER.extension` (`.out` for output, `.err`), that
     of an array's element `NUMBER.INDEX.extension`.
@@ -23,4 +24,6 @@ def expand_job_id(path: str, job_id: int, *, extension: str = "") -> str:
 def _filled(part: str, number: int, index: int) -> str:
     if part.startswith("J"):
         return f"{number}{part[1:]}"
+    if part.startswith("i") and index:
+        return f"{index - 1}{part[1:]}"
     return f"{index}{part[1:]}" if part.startswith("I") else "%" + part

@@ -25,6 +25,9 @@ COMMANDS: dict[str, str] = {
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
+SLURM_COMMANDS: dict[str, str] = {name: f"gsched.cli.slurm.{name}:main" for name, _ in command_table.SLURM_COMMANDS}
+"""The same of Slurm's names."""
+
 ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}
 """LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
 
@@ -47,7 +50,7 @@ def table_of(name: str) -> OptionTable:
 
 
 def _target(name: str) -> str:
-    target = COMMANDS.get(ALIASES.get(name, name))
+    target = COMMANDS.get(ALIASES.get(name, name)) or SLURM_COMMANDS.get(name)
     if target is None:
         raise BadRequest(f"{name}: no such command of gsched")
     return target

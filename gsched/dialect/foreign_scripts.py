@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gsched.base.errors import BadRequest
 
 _MARKS = {b"#SBATCH": "#SBATCH", b"#PBS": "#PBS"}
+_OWN = {"#SBATCH": ", and sbatch obeys the lines (gsched names slurm DIR)"}
 _MOST_NAMED = 300
 """Characters of the suggestion: a line that is read, not a script."""
 
@@ -50,7 +51,7 @@ def refuse_foreign(script: bytes) -> None:
     lacking = f" (nothing stands for {', '.join(without)})" if without else ""
     raise BadRequest(
         f"line {first.number} of the script: {first.mark} lines are not obeyed, and there is no #BSUB line: "
-        f"{_cut(instead)}{_cut(lacking)}; a line '#BSUB' alone has it run as it is"
+        f"{_cut(instead)}{_cut(lacking)}; a line '#BSUB' alone has it run as it is{_OWN.get(first.mark, '')}"
     )
 
 

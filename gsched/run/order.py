@@ -74,6 +74,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Whom the site's own steps run as; None: as the job."""
     site_environment: dict[str, str] = {}
     """All that they are told then, but for how the job ended."""
+    script_words: tuple[str, ...] = ()
+    """Arguments of the script."""
     script: str | None = None
     """The text of a script, executed by the interpreter of its `#!` line, by /bin/sh without one.
 

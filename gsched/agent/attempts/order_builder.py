@@ -25,6 +25,7 @@ from gsched.agent.attempts.job_environment import (
     output_path,
 )
 from gsched.agent.attempts.path_expansion import copies, settled
+from gsched.agent.attempts.slurm_environment import SlurmFacts, slurm_variables
 from gsched.agent.services.service_ports import service_variables
 from gsched.agent.tasks.launch_environment import launch_variables
 from gsched.base.clock import Clock
@@ -33,7 +34,7 @@ from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
-from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job import SLURM, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
@@ -199,6 +200,7 @@ class OrderBuilder:
             generation=message.store.generation,
             command=spec.command,
             script=script.decode("utf8", "surrogateescape") if script else None,
+            script_words=spec.script_words,
             environment=environment,
             cwd=spec.run_dir,
             home=environment.get("HOME", ""),
@@ -229,7 +231,7 @@ class OrderBuilder:
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
             mail=self._mail(start) if message.mail_to else None,
-            report=self._report_facts(start) if message.report and spec.output_file else None,
+            report=self._report_facts(start) if message.report and spec.output_file and not spec.front_end else None,
             holding=part,
             account=login.account,
             granted=login.granted,
@@ -259,6 +261,8 @@ class OrderBuilder:
     def _environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
         """`block`: what was submitted."""
         environment = self._own_environment(start, block, fenced=fenced)
+        if start.spec.front_end == SLURM:
+            environment |= slurm_variables(self._slurm_facts(start, environment))
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
@@ -290,6 +294,21 @@ class OrderBuilder:
                 fenced=fenced,
                 cuda_numbers=self._host_context.cuda_numbers(),
             ),
+        )
+
+    def _slurm_facts(self, start: Start, environment: Mapping[str, str]) -> SlurmFacts:
+        message, account = start.message, start.login.account
+        return SlurmFacts(
+            job_id=message.job_id,
+            spec=start.spec,
+            allocation=start.allocation,
+            part=start.part,
+            cluster=message.cluster,
+            user=self._user_of(start.login),
+            uid=account.uid if account is not None else os.getuid(),
+            restarts=message.earlier_runs,
+            now=self._clock.now(),
+            submitted=environment,
         )
 
     def _mail(self, start: Start) -> Mail:

@@ -8,6 +8,7 @@ import click
 
 from gsched.app.commands.command_options import OPTION_CONF
 from gsched.app.installation.lsf_names import write_lsf_names
+from gsched.app.installation.slurm_names import write_slurm_names
 from gsched.app.manual.entries import entries
 from gsched.app.manual.roff import write_pages
 from gsched.app.manual.shells import completion as script_of
@@ -24,6 +25,14 @@ def names() -> None:
 def names_lsf(folder: str, conf: str | None) -> None:
     """Write bsub, bjobs, bkill ... and profile.lsf into DIR; they work from anywhere."""
     write_lsf_names(folder, conf, os.environ, click.echo)
+
+
+@names.command("slurm")
+@click.argument("folder", metavar="DIR")
+@OPTION_CONF
+def names_slurm(folder: str, conf: str | None) -> None:
+    """Write sbatch, squeue, scancel, sinfo and profile.slurm into DIR; they work from anywhere."""
+    write_slurm_names(folder, conf, os.environ, click.echo)
 
 
 @click.command()

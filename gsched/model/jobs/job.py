@@ -193,6 +193,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """--service-users: who may use that page besides its owner."""
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
+    front_end: str = ""
+    """Whose commands it was submitted with: SLURM, or empty for LSF's. It says what the job is told and finds."""
+    script_words: tuple[str, ...] = ()
+    """Arguments of its script."""
+    index_shift: int = 0
+    """How far its indices are from those that its front end names: 1 of an array that begins with 0."""
     defaulted: tuple[str, ...] = ()
     """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
     Of a submission: `slots`, when no -n was given.
@@ -212,6 +218,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         """JOB_NAME of the job with this number: that of an array's element ends in its index, `train[3]`."""
         index = index_of(job_id)
         return f"{self.name}[{index}]" if index else self.display_name
+
+
+SLURM = "slurm"
+"""A front end."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -249,7 +249,9 @@ class AttemptOpening:
         """Argument lists to try one after the other."""
         order = self._order
         starter, login = order.job_starter, order.login_shell
-        script = None if order.script is None else interpreter(order.script, f"{self._folder}/{SCRIPT}")
+        script = None
+        if order.script is not None:
+            script = [*interpreter(order.script, f"{self._folder}/{SCRIPT}"), *order.script_words]
         if starter:
             line = steps.started_by(starter, steps.quoted(script) if script else order.command)
             programs = [["/bin/sh", "-c", line]]

@@ -151,7 +151,8 @@ PBS = """#!/bin/bash
 SLURM_SAID = (
     "line 2 of the script: #SBATCH lines are not obeyed, and there is no #BSUB line: say #BSUB -J train -q gpu "
     '-W 264:00 -gpu "num=2:gmodel=a100" -R "rusage[mem=16GB]" -o name.%J.out instead '
-    "(nothing stands for --mail-type, -c); a line '#BSUB' alone has it run as it is. Job not submitted."
+    "(nothing stands for --mail-type, -c); a line '#BSUB' alone has it run as it is, and sbatch obeys the "
+    "lines (gsched names slurm DIR). Job not submitted."
 )
 PBS_SAID = (
     "line 2 of the script: #PBS lines are not obeyed, and there is no #BSUB line: say #BSUB -J job -q long -n 32 "

@@ -1,0 +1,66 @@
+"""What Slurm's commands do alike: options, --help and --version, errors in their form, and their exit code 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from gsched.base.errors import GschedError
+from gsched.base.ids import array_of
+from gsched.base.indices import parse_indices
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.session import Session
+from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
+from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
+from gsched.model.views.view import JobFilter
+
+FAILURE = 1
+GENERAL = (
+    GnuOption("help", help="this text"),
+    GnuOption("usage", help="the same"),
+    GnuOption("version", "V", help="version"),
+)
+
+
+def fails_as_slurm(command: Callable[[Call], int]) -> Callable[[Call], int]:
+    """The command, whose errors are told as `NAME: error: TEXT`, with exit code 1."""
+
+    @wraps(command)
+    def main(call: Call) -> int:
+        try:
+            return command(call)
+        except GschedError as problem:
+            call.error(f"{program(call)}: error: {problem.text}\n")
+            return FAILURE
+
+    return main
+
+
+def read_words(call: Call, table: GnuOptions) -> GnuWords:
+    """The command's options. --help and --version are answered here and end the command (SystemExit 0).
+
+    Raises BadRequest that names the option that is wrong.
+    """
+    words = table.read(call.argv[1:])
+    if words.has("help", "usage"):
+        call.write(table.help(program(call)))
+        raise SystemExit(0)
+    if words.has("version"):
+        call.write(version_line())
+        raise SystemExit(0)
+    return words
+
+
+def elements_of(session: Session, number: int, indices: str) -> list[int]:
+    """Our indices of an array's elements that are named by Slurm's. Raises BadRequest."""
+    text, _ = shifted(indices, shift_of(session, number))
+    return list(parse_indices(text, MAX_INDEX, most=100_000))
+
+
+def shift_of(session: Session, number: int) -> int:
+    """How far the indices of the array lie from those that Slurm's users name; 0 for one that nobody knows."""
+    for job in session.client.jobs(JobFilter(ids=(number,), user="all", finished=True)):
+        if array_of(job.job_id) == number:
+            return job.spec.index_shift
+    return 0

@@ -1,0 +1,47 @@
+"""--dependency of sbatch as a condition of gsched: `afterok:1:2,afterany:3` is `done(1) && done(2) && ended(3)`.
+
+Source: sbatch(1) of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gsched.base.errors import BadRequest
+from gsched.dialect.slurm.slurm_values import parse_job
+
+_KINDS = {"after": "started", "afterany": "ended", "afterok": "done", "afternotok": "exit"}
+_REFUSED = {
+    "singleton": "say afterany:JOB of the job before",
+    "aftercorr": "gsub -w 'done(JOB[*])' makes elements wait for those of another array",
+    "afterburstbuffer": "there are no burst buffers",
+    "expand": "a job that runs cannot be made larger",
+}
+
+ElementOf = Callable[[int, str], str]
+"""(number of an array, list of Slurm's indices) -> the list of gsched's."""
+
+
+def condition_of(text: str, element_of: ElementOf) -> str:
+    """Raises BadRequest."""
+    if "," in text and "?" in text:
+        raise BadRequest(f"Invalid dependency '{text[:60]}': either , or ? stands between all of them")
+    joined = " || " if "?" in text else " && "
+    return joined.join(_one(part, element_of) for part in re.split("[,?]", text))
+
+
+def _one(text: str, element_of: ElementOf) -> str:
+    kind, *jobs = text.split(":")
+    if kind in _REFUSED:
+        raise BadRequest(f"dependency {kind} is not supported: {_REFUSED[kind]}")
+    if kind not in _KINDS or not jobs:
+        raise BadRequest(f"Invalid dependency '{text[:60]}': {', '.join(_KINDS)} take :JOB behind them")
+    return " && ".join(f"{_KINDS[kind]}({_job(job, element_of)})" for job in jobs)
+
+
+def _job(text: str, element_of: ElementOf) -> str:
+    if "+" in text:
+        raise BadRequest(f"Invalid dependency '{text[:60]}': a time behind the start of a job is not supported")
+    number, indices = parse_job(text)
+    return str(number) if indices is None else f"{number}[{element_of(number, indices)}]"

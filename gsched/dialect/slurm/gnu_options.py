@@ -1,0 +1,184 @@
+"""Options as getopt_long(3) reads them, for commands of batch systems that are no LSF: --name=value, --name value, -n5.
+
+A long name may be cut to what only one option begins with. Reading ends at the first word that is no option, where a
+command follows, else options and operands mix. Nothing here knows what an option means.
+
+Source: getopt(3) of glibc, which Slurm's commands use.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gsched.base.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GnuOption:
+    """One option of a command."""
+
+    name: str
+    """Without its dashes: `job-name`."""
+    letter: str = ""
+    """`J`; empty: it has none."""
+    value: str = ""
+    """What its value is called in help texts; empty for a flag."""
+    help: str = ""
+    is_optional: bool = False
+    """The value may be left out, and then stands joined or not at all."""
+    refused: str = ""
+    """Not empty: the option is known and not taken; the text says why, or what to say instead."""
+    variable: str = ""
+    """Name of the variable in the environment that gives it, where nobody else does."""
+
+
+def refused(*names: str, because: str = "") -> tuple[GnuOption, ...]:
+    """Options that are refused by name: `name` or `name/letter`."""
+    text = because or "it is not supported yet"
+    parts = [name.partition("/") for name in names]
+    return tuple(GnuOption(name, letter, refused=text) for name, _, letter in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOption:
+    """An option as somebody has given it."""
+
+    name: str
+    value: str = ""
+    written: str = ""
+    """As it stands there: `--time`, `-t`, `SBATCH_TIMELIMIT`."""
+    line: int = 0
+    """In which line of a script, from 1; 0: in none."""
+
+    @property
+    def place(self) -> str:
+        """How it is named to whoever gave it."""
+        return f"line {self.line} of the script: {self.written}" if self.line else self.written
+
+
+@dataclass(frozen=True, slots=True)
+class GnuWords:
+    """What was read: options in the order given, and the words that are no options."""
+
+    given: tuple[GivenOption, ...] = ()
+    rest: tuple[str, ...] = ()
+
+    def has(self, *names: str) -> bool:
+        """Was any of these given?"""
+        return any(each.name in names for each in self.given)
+
+    def last(self, name: str) -> GivenOption | None:
+        """The one that counts when an option was repeated: its last."""
+        return next((each for each in reversed(self.given) if each.name == name), None)
+
+    def value(self, name: str, default: str = "") -> str:
+        """The value that counts."""
+        found = self.last(name)
+        return found.value if found is not None else default
+
+
+@dataclass(frozen=True, slots=True)
+class GnuOptions:
+    """The options of one command. `interspersed`: options may also follow operands (not where a command follows)."""
+
+    summary: str
+    operands: str
+    options: tuple[GnuOption, ...]
+    interspersed: bool = False
+    examples: tuple[str, ...] = field(default=())
+
+    def read(self, words: Sequence[str], line: int = 0) -> GnuWords:
+        """Raises BadRequest naming the option that is unknown, refused, ambiguous, or lacks its value."""
+        given: list[GivenOption] = []
+        operands: list[str] = []
+        left = list(reversed(words))
+        while left:
+            word = left.pop()
+            if word == "--":
+                break
+            if word.startswith("--"):
+                given.append(self._long(word, left, line))
+            elif word.startswith("-") and word != "-":
+                given += self._letters(word, left, line)
+            else:
+                operands.append(word)
+                if not self.interspersed:
+                    break
+        return GnuWords(tuple(given), (*operands, *reversed(left)))
+
+    def in_environment(self, environment: Mapping[str, str]) -> GnuWords:
+        """What variables give. Raises BadRequest for one that is not taken."""
+        found = [
+            self._checked(option, GivenOption(option.name, environment[option.variable], option.variable))
+            for option in self.options
+            if option.variable and environment.get(option.variable)
+        ]
+        return GnuWords(tuple(found))
+
+    def help(self, program: str) -> str:
+        """The text of --help."""
+        lines = [f"{program}: {self.summary}", "", f"usage: {program} [options] {self.operands}".rstrip(), ""]
+        for option in self.options:
+            if not option.refused:
+                letter = f"-{option.letter}, " if option.letter else "    "
+                value = f"[={option.value}]" if option.is_optional else f"={option.value}" if option.value else ""
+                lines.append(f"  {letter}--{option.name}{value}".ljust(36) + f" {option.help}".rstrip())
+        if self.examples:
+            lines += ["", "examples:", *(f"  {example.replace('PROGRAM', program)}" for example in self.examples)]
+        return "\n".join(lines) + "\n"
+
+    def _long(self, word: str, left: list[str], line: int) -> GivenOption:
+        name, equals, value = word[2:].partition("=")
+        option = self._named(name, line)
+        written = f"--{option.name}"
+        if equals and not option.value and not option.refused:
+            raise BadRequest(_told(line, f"option '{written}' takes no value"))
+        if not equals and option.value and not option.is_optional:
+            value = _next(left, written, option, line)
+        return self._checked(option, GivenOption(option.name, value, written, line))
+
+    def _named(self, name: str, line: int) -> GnuOption:
+        exact = [option for option in self.options if option.name == name]
+        close = exact or [option for option in self.options if name and option.name.startswith(name)]
+        if len(close) == 1:
+            return close[0]
+        if close:
+            ways = " or ".join(f"--{option.name}" for option in close[:3])
+            raise BadRequest(_told(line, f"option '--{name[:40]}' can mean {ways}"))
+        known = [option.name for option in self.options if not option.refused]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean --{near[0]}?" if near else ""
+        raise BadRequest(_told(line, f"unrecognized option '--{name[:40]}'{hint}"))
+
+    def _letters(self, word: str, left: list[str], line: int) -> Iterator[GivenOption]:
+        """The options of a word with one dash: flags may share it, and a value may be joined to the last of them."""
+        text = word[1:]
+        while text:
+            letter, text = text[0], text[1:]
+            option = next((option for option in self.options if option.letter == letter), None)
+            if option is None:
+                raise BadRequest(_told(line, f"invalid option -- '{letter}'"))
+            written, value = f"-{letter}", ""
+            if option.value:
+                value, text = text.removeprefix("="), ""
+                if not value and not option.is_optional:
+                    value = _next(left, written, option, line)
+            yield self._checked(option, GivenOption(option.name, value, written, line))
+
+    @staticmethod
+    def _checked(option: GnuOption, given: GivenOption) -> GivenOption:
+        if option.refused:
+            raise BadRequest(f"{given.place}: {option.refused}")
+        return given
+
+
+def _next(left: list[str], written: str, option: GnuOption, line: int) -> str:
+    if not left:
+        raise BadRequest(_told(line, f"option '{written}' needs a value ({option.value})"))
+    return left.pop()
+
+
+def _told(line: int, text: str) -> str:
+    return f"line {line} of the script: {text}" if line else text

@@ -1,0 +1,256 @@
+"""What sbatch's options mean for a job: their values, read and checked, as fields of a JobSpec.
+
+Whether a queue, node, reservation or job of that name exists is not known here. Source: sbatch(1) of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gsched.base.errors import BadRequest
+from gsched.base.node_lists import expand_nodes
+from gsched.dialect.slurm.array_lists import ArrayList, parse_array
+from gsched.dialect.slurm.dependencies import ElementOf, condition_of
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
+from gsched.dialect.slurm.job_shape import JobShape
+from gsched.dialect.slurm.slurm_values import parse_count, parse_duration, parse_moment
+from gsched.dialect.spec_values import MAX_TEXT, SpecValues, ValueContext, check_text
+from gsched.resreq.parsing.gpu import parse_gpu
+from gsched.resreq.parsing.syntax import merge
+
+_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[&|][A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*", re.ASCII)
+_SIGNAL = re.compile(r"(?:[RB]+:)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?", re.ASCII)
+_SIGNAL_S = 60
+_MAILS: Mapping[str, SpecValues] = {
+    "NONE": {},
+    "BEGIN": {"notify_begin": True},
+    "END": {"notify_end": True},
+    "FAIL": {"notify_error": True},
+    "ALL": {"notify_begin": True, "notify_end": True},
+}
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "res_req": ("constraint", "exclude", "mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks-per-node"),
+    "slots": ("ntasks", "cpus-per-task", "nodes"),
+    "gpu_req": ("gres", "gpus", "gpus-per-node", "gpus-per-task"),
+    "queue": ("partition",),
+    "hosts": ("nodelist",),
+    "dependency": ("dependency",),
+    "begin_at": ("begin",),
+    "terminate_at": ("deadline",),
+    "run_limit_s": ("time",),
+    "priority": ("priority",),
+    "reservation": ("reservation",),
+    "project": ("account",),
+    "exclusive": ("exclusive",),
+    "indices": ("array",),
+    "array_limit": ("array",),
+    "name": ("job-name",),
+    "description": ("comment",),
+    "output_file": ("output",),
+    "error_file": ("error",),
+    "input_file": ("input",),
+    "mail_user": ("mail-user",),
+}
+"""Which options set the fields that the master may find wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the meaning of a value may hang on."""
+
+    around: ValueContext
+    user: str
+    default_name: str
+    element_of: ElementOf
+
+
+def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
+    """The fields that the options set; of an option given twice the later counts. Raises BadRequest."""
+    values: SpecValues = {"slots": shape.slots, "name": reading.default_name, "queue": ""}
+    if not words.has("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "tasks-per-node"):
+        values["defaulted"] = ("slots",)
+    for given in {each.name: each for each in words.given}.values():
+        try:
+            check_text(given.value, "the value")
+            values |= _READERS[given.name](given.value, reading) if given.name in _READERS else {}
+        except BadRequest as error:
+            text = error.text if error.text.startswith(given.place) else f"{given.place}: {error.text}"
+            raise BadRequest(text) from None
+    values |= _array(words.last("array")) | _requirement(words, shape) | _rerun(words)
+    if "hosts" in values and shape.nodes > len(values["hosts"]):
+        raise BadRequest(f"--nodelist: {len(values['hosts'])} nodes are named, and {shape.nodes} are asked for")
+    return values | _files(words, values, reading)
+
+
+def _array(given: GivenOption | None) -> SpecValues:
+    if given is None:
+        return {}
+    try:
+        array: ArrayList = parse_array(given.value)
+    except BadRequest as error:
+        raise BadRequest(f"{given.place}: {error.text}") from None
+    return {"indices": array.indices, "array_limit": array.limit, "index_shift": array.shift}
+
+
+def _requirement(words: GnuWords, shape: JobShape) -> SpecValues:
+    """-R and -gpu."""
+    parts = list(shape.requirement)
+    feature = words.last("constraint")
+    if feature is not None:
+        if not _FEATURE.fullmatch(feature.value):
+            raise BadRequest(f"{feature.place}: '{feature.value[:40]}': names of resources with & or | between them")
+        parts.append(f"select[{feature.value.replace('&', ' && ').replace('|', ' || ')}]")
+    excluded = words.last("exclude")
+    if excluded is not None:
+        parts.append("select[" + " && ".join(f"hname!={name}" for name in _nodes(excluded)) + "]")
+    values: SpecValues = {"res_req": merge(parts)} if parts else {}
+    if shape.gpu_requirement:
+        parse_gpu(shape.gpu_requirement)
+        values["gpu_req"] = shape.gpu_requirement
+    return values
+
+
+def _nodes(given: GivenOption) -> list[str]:
+    names = expand_nodes(given.value)
+    wrong = next((name for name in names if not _NODE.fullmatch(name)), "")
+    if wrong or not names:
+        raise BadRequest(f"{given.place}: Invalid node name specified '{wrong[:40]}'")
+    return names
+
+
+def _rerun(words: GnuWords) -> SpecValues:
+    """Of --requeue and --no-requeue the last."""
+    last = next((each.name for each in reversed(words.given) if each.name in ("requeue", "no-requeue")), "")
+    return {"rerunnable": last == "requeue"} if last else {}
+
+
+def _files(words: GnuWords, values: SpecValues, reading: Reading) -> SpecValues:
+    """Output, error and input: Slurm's patterns become gsched's."""
+    mode = words.value("open-mode", "truncate")
+    if mode not in ("append", "truncate"):
+        raise BadRequest(f"--open-mode: '{mode[:40]}' is neither append nor truncate")
+    default = "slurm-%A_%a.out" if values.get("indices") else "slurm-%j.out"
+    found: SpecValues = {}
+    for field, text in (("output", words.value("output", default)), ("error", words.value("error"))):
+        if text:
+            found[f"{field}_file"] = _pattern(f"--{field}", text, values, reading)
+            found[f"{field}_overwrite"] = mode == "truncate"
+    if words.has("input"):
+        found["input_file"] = _pattern("--input", words.value("input"), values, reading)
+    return found
+
+
+def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> str:
+    """%j and %A are the number, %a is the index, %x the name, %u the user; others are refused."""
+    if len(text) > MAX_TEXT:
+        raise BadRequest(f"{option}: the path is longer than {MAX_TEXT} characters")
+    index = "%i" if values.get("index_shift") else "%I"
+    known = {"j": "%J", "A": "%J", "a": index, "x": str(values["name"]), "u": reading.user, "%": "%"}
+
+    def filled(found: re.Match[str]) -> str:
+        letter = found[1]
+        if letter not in known:
+            raise BadRequest(f"{option}: %{letter} is not supported: %j, %A, %a, %x, %u are filled in")
+        if letter == "j" and values.get("indices"):
+            return f"%J_{index}"  # an element's own number
+        return known[letter]
+
+    return re.sub("%[0-9]*(.)", filled, text)
+
+
+def _time(text: str, reading: Reading) -> SpecValues:
+    return {"run_limit_s": parse_duration(text)}
+
+
+def _begin(text: str, reading: Reading) -> SpecValues:
+    return {"begin_at": parse_moment(text, reading.around.now, reading.around.zone)}
+
+
+def _deadline(text: str, reading: Reading) -> SpecValues:
+    at = parse_moment(text, reading.around.now, reading.around.zone)
+    if at <= reading.around.now:
+        raise BadRequest(f"'{text[:40]}' is over already")
+    return {"terminate_at": at}
+
+
+def _directory(text: str, reading: Reading) -> SpecValues:
+    if not text.strip() or len(text) > MAX_TEXT:
+        raise BadRequest(f"a path of 1 to {MAX_TEXT} characters is needed")
+    return {"specified_cwd": posixpath.normpath(posixpath.join(reading.around.cwd, text))}
+
+
+def _hosts(text: str, reading: Reading) -> SpecValues:
+    return {"hosts": tuple(dict.fromkeys(_nodes(GivenOption("nodelist", text, "--nodelist"))))}
+
+
+def _dependency(text: str, reading: Reading) -> SpecValues:
+    return {"dependency": condition_of(text, reading.element_of)}
+
+
+def _invalid(text: str, reading: Reading) -> SpecValues:
+    if text not in ("yes", "no"):
+        raise BadRequest(f"'{text[:40]}' is neither yes nor no")
+    return {"end_orphan": text == "yes"}
+
+
+def _signal(text: str, reading: Reading) -> SpecValues:
+    found = _SIGNAL.fullmatch(text)
+    try:
+        name = found[1].upper().removeprefix("SIG") if found is not None else ""
+        number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
+    except (KeyError, ValueError):
+        raise BadRequest(f"Invalid signal '{text[:40]}'") from None
+    assert found is not None
+    return {"warning_signal": number.name.removeprefix("SIG"), "warning_s": int(found[2] or _SIGNAL_S) or _SIGNAL_S}
+
+
+def _mail(text: str, reading: Reading) -> SpecValues:
+    found: SpecValues = {}
+    for word in text.upper().split(","):
+        if word not in _MAILS:
+            raise BadRequest(f"'{word[:40]}' is not supported: NONE, BEGIN, END, FAIL and ALL are")
+        found |= _MAILS[word]
+    return found
+
+
+def _exclusive(text: str, reading: Reading) -> SpecValues:
+    if text:
+        raise BadRequest(f"'{text[:40]}': a job is alone on its nodes, or it is not")
+    return {"exclusive": True}
+
+
+def _plain(field: str) -> Callable[[str, Reading], SpecValues]:
+    def read(text: str, reading: Reading) -> SpecValues:
+        if not text.strip() or len(text) > MAX_TEXT:
+            raise BadRequest(f"a value of 1 to {MAX_TEXT} characters is needed")
+        return {field: text.strip()}
+
+    return read
+
+
+_READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
+    "job-name": _plain("name"),
+    "partition": lambda text, reading: {"queue": " ".join(text.replace(",", " ").split())},
+    "time": _time,
+    "chdir": _directory,
+    "account": _plain("project"),
+    "comment": _plain("description"),
+    "exclusive": _exclusive,
+    "nodelist": _hosts,
+    "dependency": _dependency,
+    "kill-on-invalid-dep": _invalid,
+    "begin": _begin,
+    "deadline": _deadline,
+    "hold": lambda text, reading: {"hold": True},
+    "priority": lambda text, reading: {"priority": parse_count(text)},
+    "reservation": _plain("reservation"),
+    "signal": _signal,
+    "mail-type": _mail,
+    "mail-user": _plain("mail_user"),
+}

@@ -1,0 +1,126 @@
+"""A day with Slurm's commands on a real cluster: `gsched names slurm`, sbatch, squeue, scancel, sinfo."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_cluster import PATIENCE_S, Cluster
+
+pytestmark = pytest.mark.system
+
+SEED = """\
+#!/bin/bash
+#SBATCH -J LSTM
+#SBATCH -o LSTM.%j.out
+#SBATCH -p normal
+#SBATCH -t 264:00:00
+#SBATCH --gres=gpu:2
+#SBATCH --ntasks=2
+#SBATCH --tasks-per-node=2
+#SBATCH --cpus-per-task=1
+
+cd $SLURM_SUBMIT_DIR
+
+echo "SLURM_SUBMIT_DIR=$SLURM_SUBMIT_DIR"
+echo "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS"
+echo "$SLURM_NNODES $SLURM_TASKS_PER_NODE $SLURM_JOB_NAME $SLURM_JOB_PARTITION $#"
+squeue --noheader --format '%i %t %j' --job $SLURM_JOBID
+"""
+"""What people of a site with Slurm submit, with its own queue in its place: partition, GPUs, tasks, squeue within."""
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    made = module_cluster("--sim-gpus", "4:exclusive_process")
+    made.run("gsched", "names", "slurm", str(made.folder / "bin"))
+    return made
+
+
+@pytest.fixture
+def slurm(cluster: Cluster, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """One of the commands, in a directory of its own, with nothing of gsched in its environment."""
+
+    def run(*words: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        path = f"{cluster.folder}/bin:/usr/local/bin:/usr/bin:/bin"
+        return subprocess.run(
+            words,
+            executable=str(cluster.folder / "bin" / words[0]),
+            env={"PATH": path, "HOME": str(tmp_path), **env},
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    return run
+
+
+Slurm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_script_written_for_slurm_runs_as_it_is(slurm: Slurm, tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "bash_batch.sh").write_text(SEED)
+    told = slurm("sbatch", "--wait", "bash_batch.sh", "an", "argument")
+    assert told.returncode == 0, told.stderr
+    number = told.stdout.removeprefix("Submitted batch job ").strip()
+    said = (tmp_path / f"LSTM.{number}.out").read_text().splitlines()
+    assert said == [
+        f"SLURM_SUBMIT_DIR={tmp_path}",
+        f"CUDA_VISIBLE_DEVICES={said[1].split('=')[1].split()[0]} {said[1].split()[1]}",
+        "1 2 LSTM normal 2",
+        f"{number} R LSTM",
+    ]
+    assert len(said[1].split()[1].split(",")) == 2
+    # The same job by LSF's commands, and no report of theirs in its output.
+    seen = cluster.run("gjobs", "-a", "-noheader", "-o", "stat slots job_name", number)
+    assert seen.stdout.split() == ["DONE", "2", "LSTM"]
+
+
+def test_an_array_from_zero(slurm: Slurm, tmp_path: Path) -> None:
+    line = "echo $SLURM_ARRAY_JOB_ID/$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX"
+    told = slurm("sbatch", "--wait", "--parsable", "--array=0-2", "--wrap", line)
+    assert told.returncode == 0, told.stderr
+    number = told.stdout.strip()
+    for index in range(3):
+        assert (tmp_path / f"slurm-{number}_{index}.out").read_text() == f"{number}/{index} of 0-2\n"
+    listed = slurm("squeue", "-t", "all", "-h", "-j", f"{number}_[0,2]", "-o", "%i %T")
+    assert listed.stdout == f"{number}_0 COMPLETED\n{number}_2 COMPLETED\n"
+    after = slurm("sbatch", "--wait", "--parsable", "-d", f"afterok:{number}_0", "--wrap", "exit 3")
+    assert after.returncode == 3
+
+
+def test_what_waits_is_held_seen_and_cancelled(slurm: Slurm) -> None:
+    told = slurm("sbatch", "--hold", "--parsable", "--comment=night", "-J", "held", "--wrap", "true")
+    number = told.stdout.strip()
+    seen = slurm("squeue", "--me", "-h", "-n", "held", "-o", "%i %t %r %k", "-S", "-i")
+    assert seen.stdout == f"{number} PD JobHeldUser night\n"
+    assert slurm("scancel", "-n", "held").returncode == 0
+    assert slurm("squeue", "-h", "-t", "CA", "-j", number, "-o", "%T").stdout == "CANCELLED\n"
+    gone = slurm("scancel", "999999")
+    assert gone.returncode == 1
+    assert gone.stderr == "scancel: error: Kill job error on job id 999999: Invalid job id specified\n"
+
+
+def test_partitions_and_nodes(slurm: Slurm) -> None:
+    told = slurm("sinfo", "-h", "-p", "normal", "-o", "%P %a %D %G")
+    assert told.stdout.startswith("normal* up 1 gpu:") and told.stdout.endswith(":4\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-p", "nope", "--wrap", "true"), "sbatch: error: Batch job submission failed: -p: nope: No such queue\n"),
+        (("--gres=gpu:9", "--wrap", "true"), "sbatch: error: Batch job submission failed: --gres: No host can ever"),
+        (("nothing.sh",), "sbatch: error: Unable to open file nothing.sh: No such file or directory\n"),
+        (("--qos=high", "--wrap", "true"), "sbatch: error: --qos: there is no QOS"),
+    ],
+)
+def test_refused_in_one_line(slurm: Slurm, words: tuple[str, ...], said: str) -> None:
+    told = slurm("sbatch", *words)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr.startswith(said) and told.stderr.count("\n") == 1
