@@ -17,6 +17,7 @@ from gsched.core.command import ModifyJobs
 from gsched.core.submission.modify import FIXED
 from gsched.core.submission.spec_sizes import MOST_WORDS, SHORT
 from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.job_plot import JobPlot
 from gsched.model.jobs.notice import NoticeWish
 
 HINTS = typing.get_type_hints(JobSpec)
@@ -43,6 +44,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if hint is NoticeWish:
         words = st.sampled_from(["mail", "webhook", "end", "fail", "", "x"])
         return st.builds(NoticeWish, way=words, events=st.lists(words, max_size=2).map(tuple))
+    if hint is JobPlot:
+        patterns = st.sampled_from(["loss = ([0-9.]+)", "(", "x", "([0-9]+)([0-9]+)", "(a+)+$"])
+        return st.builds(JobPlot, name=st.sampled_from(TEXTS), pattern=patterns)
     kinds = typing.get_args(hint) or (hint,)
     kind = kinds[0]
     some: st.SearchStrategy[Any] = st.just(None)

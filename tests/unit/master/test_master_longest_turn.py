@@ -197,6 +197,12 @@ def submission(**changes: Any) -> tuple[str, Any]:
     return "Scheduler.Submit", request
 
 
+def forecast(**changes: Any) -> Any:
+    request = pb.ForecastRequest()
+    fill(request.spec, JobSpec(**{"command": "run", "user": "", "queue": ""} | changes))
+    return request
+
+
 def many_jobs() -> tuple[str, Any]:
     request = scheduler_pb2.SubmitRequest(token="t")
     specs = [JobSpec(command=f"run {number}", user="", queue="") for number in range(2_000)]
@@ -241,6 +247,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
     "modify all": lambda: modification(run_limit_s=60),
     "switch all": lambda: modification(queue="night"),
     "a condition": lambda: of("Administration.Condition", pb.ConditionRequest(text="&&".join(["array"] * 500))),
+    "a forecast": lambda: of("Administration.Forecast", forecast(hosts=("a",) * 10_000)),
     "close queues": lambda: of("Administration.QueueControl", pb.QueueControlRequest(action="close", queues=NAMES)),
     "make groups": lambda: of(
         "Administration.GroupControl",
