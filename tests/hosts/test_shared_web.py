@@ -169,6 +169,19 @@ def test_tricks_with_paths_find_nothing(shared: SharedCluster, browser: NewBrows
     assert answer.status == 404 and "root:" not in answer.text
 
 
+def test_pages_begin_when_the_master_is_back(shared: SharedCluster, browser: NewBrowser) -> None:
+    h1 = shared.hosts[0]
+    bob = browser().entered("bob")
+    shared.kill(h1, "master")
+    try:
+        away = bob.ask("GET", "/")
+        assert away.status == 503 and "That did not work" in away.text
+    finally:
+        shared.start_daemon(h1, "master")
+    shared.until(lambda: bob.ask("GET", "/").status == 200, "the pages do not begin")
+    shared.until(lambda: set(shared.states().values()) == {"ok"}, "the hosts do not become ok")
+
+
 def test_the_administration_is_for_administrators(shared: SharedCluster, browser: NewBrowser) -> None:
     file = shared.hosts[0].path("/etc/gsched/lsf.cluster.lab")
     file.write_text(file.read_text().replace("ADMINISTRATORS = gsched", "ADMINISTRATORS = gsched carol"))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gsched.base.errors import GschedError, PermissionDenied
+from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.web.front.keeper_messages import (
     MOST_BYTES,
     READY,
@@ -115,10 +115,12 @@ class Keeper:
         try:
             answer = await self._answered(question)
         except GschedError as error:
-            answer = KeeperAnswer(number=question.number, why=error.text)
+            for_now = isinstance(error, Unavailable)
+            answer = KeeperAnswer(number=question.number, why=error.text, is_for_now=for_now)
         except OSError as error:
             log.error("%s of %s: %s", question.task, question.user, error)
-            answer = KeeperAnswer(number=question.number, why="the host cannot do it now: the service's log says why")
+            why = "the host cannot do it now: the service's log says why"
+            answer = KeeperAnswer(number=question.number, why=why, is_for_now=True)
         with contextlib.suppress(OSError):
             writer.write(line_of(answer))
             await writer.drain()
@@ -161,7 +163,7 @@ class Keeper:
         if not service or "\0" in user or "\0" in password:
             raise PermissionDenied(REFUSED)
         if self._waiting >= MOST_WAITING:
-            raise PermissionDenied(BUSY)
+            raise Unavailable(BUSY)
         account = None
         with contextlib.suppress(PermissionDenied):
             account = await self._found(user)
@@ -188,7 +190,7 @@ class Keeper:
         starting = self._starting.get(account.name)
         if starting is None:
             if len(self._kept) + len(self._starting) >= MOST_USERS:
-                raise PermissionDenied(f"{MOST_USERS} people have pages open: try again later")
+                raise Unavailable(f"{MOST_USERS} people have pages open: try again later")
             starting = self._starting[account.name] = asyncio.create_task(self._start(account))
             starting.add_done_callback(lambda _: self._starting.pop(account.name, None))
         return await asyncio.shield(starting)
@@ -204,7 +206,7 @@ class Keeper:
         if said != READY:
             log.error("the process of %s has not begun: %s", account.name, json.dumps(said))
             await self._end(account.name)
-            raise PermissionDenied(said or "the pages did not begin: the service's log says why")
+            raise Unavailable(said or "the pages did not begin: the service's log says why")
         log.info("pages of %s: process %d", account.name, process.pid)
         return kept
 

@@ -31,7 +31,7 @@ class KeeperLink:
         self._hearing = asyncio.create_task(self._hear(reader))
 
     async def ask(self, task: KeeperTask, user: str = "", password: str = "") -> KeeperAnswer:
-        """The answer. Raises PermissionDenied with the keeper's words when it was not done, Unavailable."""
+        """The answer. Raises PermissionDenied with the keeper's words when it was not done, Unavailable for now."""
         if self._writer is None or self._hearing is None or self._hearing.done():
             raise Unavailable(GONE)
         number = next(self._numbers)
@@ -43,7 +43,7 @@ class KeeperLink:
         finally:
             del self._asked[number]
         if answer.why:
-            raise PermissionDenied(answer.why)
+            raise Unavailable(answer.why) if answer.is_for_now else PermissionDenied(answer.why)
         return answer
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:

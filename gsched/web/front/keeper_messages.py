@@ -52,6 +52,8 @@ class KeeperAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The user as the host writes the name."""
     path: str = ""
     why: str = ""
+    is_for_now: bool = False
+    """It may be done when it is asked for again."""
 
 
 def line_of(message: KeeperQuestion | KeeperAnswer) -> bytes:
