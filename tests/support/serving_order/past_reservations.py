@@ -41,8 +41,17 @@ class PastReservations:
             self._said_before[each.job.number] = Remembered(frozenset(), frozenset(), False, *told)
 
     def _may_be_planned(self, job: PastJob) -> bool:
-        """Whether the job may have a reservation: limits let it in when its turn came, or did when it got it."""
-        return job.number in self._reserved_before or self.limits.admit(job, self.order.maybe_later(job))
+        """Whether the job may have a reservation: limits let it in when its turn came, or did when it got it, or when
+        an equal one of its user got it that comes after it: of those the first one has it.
+        """
+        is_let_in = job.number in self._reserved_before or self.limits.admit(job, self.order.maybe_later(job))
+        return is_let_in or any(
+            other.number in self._reserved_before
+            and other.user == job.user
+            and is_alike(other, job)
+            and self.order.precedes(job, other)
+            for other in self.order.waiting
+        )
 
     def _is_surely_let_in(self, job: PastJob, made: Iterable[Reservation]) -> bool:
         """Whether limits let it in, and none of the others takes its place in one if it has a reservation."""

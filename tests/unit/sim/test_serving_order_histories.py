@@ -204,6 +204,13 @@ def test_nor_where_the_past_says_how_long_jobs_run() -> None:
     assert_in_order(range(FORETOLD), Foretold)
 
 
+def test_nor_where_an_equal_job_takes_a_reservation_over_that_a_limit_keeps_from_starting() -> None:
+    """Ann's second one has the place of her first; when it starts, the limit is full for the first, and keeps it from
+    one of its own.
+    """
+    assert_in_order(range(1942, 1943), Foretold)
+
+
 def test_such_histories_have_starts_that_others_put_off() -> None:
     """Else they would prove nothing: told that nobody may put a start off, the judge finds inversions in some."""
     found = 0
