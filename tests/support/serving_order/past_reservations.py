@@ -134,7 +134,9 @@ class PastReservations:
             started = {each.number for each in self._moment.started}
             had_it = [each for number, each in self._reserved_before.items() if number in started]
             # One that came after it may have started later in the same cycle, when it had been taken over.
-            if any(each.latest is not None and each.queue == found.job.queue for each in had_it):
+            taken = [each.latest for each in had_it if each.latest is not None and each.queue == found.job.queue]
+            if taken:
+                found.latest = min([*taken, math.inf if found.latest is None else found.latest])
                 found.is_latest_sure = False
         if not queue.plan_delay or math.isinf(found.start) or not any(each.limit_s is None for each in last):
             return

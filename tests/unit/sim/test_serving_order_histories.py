@@ -211,6 +211,10 @@ def test_nor_where_an_equal_job_takes_a_reservation_over_that_a_limit_keeps_from
     assert_in_order(range(1942, 1943), Foretold)
 
 
+def test_nor_where_a_latest_start_is_taken_over_from_who_starts_in_the_same_cycle() -> None:
+    assert_in_order(range(2643, 2644), Foretold)
+
+
 def test_such_histories_have_starts_that_others_put_off() -> None:
     """Else they would prove nothing: told that nobody may put a start off, the judge finds inversions in some."""
     found = 0
