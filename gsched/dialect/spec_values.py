@@ -25,7 +25,8 @@ from gsched.dialect.notify import ReadNotifyFile, no_notify_file
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
-from gsched.model.jobs.job_plot import JobPlot, check_plots, read_plot
+from gsched.model.jobs.job import JobPlot
+from gsched.model.jobs.job_plot import check_plots, read_plot
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.requeue_exits import fault_in
 from gsched.resreq.parsing.gpu import parse_gpu

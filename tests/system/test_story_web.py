@@ -107,8 +107,11 @@ def test_come_in_look_and_kill(cluster: Cluster, web: WebProcess) -> None:
     job = cluster.submit("-J", "<b>train</b>", "-R", "rusage[ngpus_excl_p=2]", "echo begun; sleep 3000")
     cluster.starts(job)
     cluster.until(lambda: f'href="/jobs/{job}"' in web.page("/"), "the tiles do not say whose the GPUs are")
-    tiles = re.findall(r'class="tile (\w+)"', web.page("/"))
-    assert sorted(tiles) == ["free", "free", "mine", "mine"]
+
+    def tiles() -> list[str]:
+        return sorted(re.findall(r'class="tile (\w+)"', web.page("/")))
+
+    cluster.until(lambda: tiles() == ["free", "free", "mine", "mine"], "the tiles do not say that the GPUs are mine")
     cluster.until(lambda: "&lt;b&gt;train&lt;/b&gt;" in web.page("/jobs"), "the job is not listed")
     text = web.page(f"/jobs/{job}")
     assert "RUN" in text and "rusage[ngpus_excl_p=2]" in text and f"{cluster.host}:0" in text and "<b>train" not in text

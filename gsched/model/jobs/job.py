@@ -9,7 +9,6 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import index_of
 from gsched.model.gpus.gpu_use import GpuUsage
-from gsched.model.jobs.job_plot import JobPlot
 from gsched.model.jobs.notice import NoticeWish
 
 
@@ -60,6 +59,13 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.EXIT: frozenset({JobState.PEND, JobState.PSUSP}),
 }
 """From each state, the states an event may lead to. A finished job goes back to PEND when it is requeued (grequeue)."""
+
+
+class JobPlot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One curve: the numbers that the first group of `pattern` finds in the lines of the output."""
+
+    name: str
+    pattern: str
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

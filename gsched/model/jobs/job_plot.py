@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from gsched.base.errors import BadRequest
+from gsched.model.jobs.job import JobPlot
 
 MOST_PLOTS = 8
 LONGEST_NAME = 40
@@ -20,13 +19,6 @@ _ESCAPES = frozenset("dDwWsSbBtnrfv")
 _COUNT = re.compile(r"\{[0-9]{1,4}(,[0-9]{0,4})?\}")
 _QUANTIFIERS = "*+?}"
 _NEEDS_GROUP = "it needs a group for the number, as in loss = ([0-9.]+)"
-
-
-class JobPlot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One curve: the numbers that the first group of `pattern` finds in the lines of the output."""
-
-    name: str
-    pattern: str
 
 
 def read_plot(text: str) -> JobPlot:

@@ -20,6 +20,7 @@ from asyncio import sslproto
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -32,13 +33,14 @@ from gsched.web.access.sessions import WebSessions
 from gsched.web.access.web_place import WebPlace
 from gsched.web.front.careful_protocol import CarefulProtocol
 from gsched.web.front.connection_shares import ConnectionShares, CountedListener
-from gsched.web.front.front_application import FrontApplication
-from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper import Keeper, KeeperSettings
 from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
+
+if TYPE_CHECKING:
+    from gsched.web.front.front_application import FrontApplication
 from gsched.wire.identity.certificates import BadCertificate, check_key_mode, key_file
 
 log = logging.getLogger(__name__)
@@ -235,6 +237,10 @@ def _be_front(
     context: ssl.SSLContext | None,
 ) -> int:
     """All that the other process does; returns its exit code."""
+    # They bring gRPC: it must not be in the process that forks (tests/unit/run/test_run_forks.py).
+    from gsched.web.front.front_application import FrontApplication
+    from gsched.web.front.front_pages import FrontPages
+
     try:
         give_up_root(account)
         sslproto.SSLProtocol.max_size = TLS_BUFFER

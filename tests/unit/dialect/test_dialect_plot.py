@@ -11,7 +11,8 @@ from test_dialect_bsub import AROUND, refusal, submit
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bmod import read_modification
-from gsched.model.jobs.job_plot import LONGEST_PATTERN, JobPlot, check_plots, fault_in
+from gsched.model.jobs.job import JobPlot
+from gsched.model.jobs.job_plot import LONGEST_PATTERN, check_plots, fault_in
 
 LOSS = JobPlot(name="loss", pattern="loss = ([0-9.e+-]+)")
 

@@ -27,6 +27,8 @@ FORKING = {
     )
 }
 """Modules whose code runs in the fork server and its children alone."""
+WITHOUT_GRPC = {"gsched/web/front/front_serving.py", "gsched/web/front/keeper.py"}
+"""Modules of root's process of `gsched web`, which has no gRPC in it: it may fork, and start programs as others."""
 SYSCALLS = "gsched/run/account.py"
 """By number it takes and gives up rights of one thread, which no function of Python's does."""
 FORKS = {"fork", "forkpty", "fork_into", "fork_step", "run_step"}
@@ -113,7 +115,7 @@ def test_what_forks_is_the_fork_servers() -> None:
     found = []
     for path in sorted((ROOT / "gsched").rglob("*.py")):
         name = str(path.relative_to(ROOT))
-        if path.relative_to(ROOT).parts[1] in PURE:
+        if path.relative_to(ROOT).parts[1] in PURE or name in WITHOUT_GRPC:
             continue
         told = complaints(path.read_text(), may_fork=name in FORKING)
         found += [f"{name}:{each}" for each in told if name != SYSCALLS or not each.endswith(": syscall")]
@@ -187,3 +189,10 @@ def test_python_forks_for_these_options_and_for_no_others() -> None:
     if "does not tell of forks" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.stdout.split() == ["0", "3"], done.stderr
+
+
+def test_roots_process_of_the_pages_has_no_grpc() -> None:
+    names = ", ".join(each.removesuffix(".py").replace("/", ".") for each in sorted(WITHOUT_GRPC))
+    code = f"import sys, {names}; print('grpc' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout == "False\n"

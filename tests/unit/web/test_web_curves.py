@@ -12,7 +12,7 @@ from fake_master import FakeMaster, spec
 from served_pages import Pages
 
 from gsched.base.ids import element_id
-from gsched.model.jobs.job_plot import JobPlot
+from gsched.model.jobs.job import JobPlot
 from gsched.model.views.view import JobView
 from gsched.web.job_pages.compare_page import MOST_COMPARED
 

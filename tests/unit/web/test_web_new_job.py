@@ -11,7 +11,7 @@ from fake_master import FakeMaster, spec
 from served_pages import Pages
 
 from gsched.base.errors import BadRequest
-from gsched.model.jobs.job_plot import JobPlot
+from gsched.model.jobs.job import JobPlot
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.view import JobView, StartForecast
 from gsched.web.shown.job_form import JobForm, form_of, read_job_form
