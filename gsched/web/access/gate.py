@@ -7,7 +7,6 @@ own name point here), its origin when it would change something, and its cookie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -87,15 +86,17 @@ def by_cookie(sessions: WebSessions, cookie: str) -> FindSession:
 
 
 def cookie_of(lines: Iterable[str], name: str) -> str:
-    """The value of the cookie of that name; empty when there is none, or no telling."""
+    """The value of the cookie of that name, the last one where there are several; empty when there is none.
+
+    Other programs set cookies for the same name, of any form: what they are does not matter here.
+    """
+    found = ""
     for line in lines:
-        try:
-            found = SimpleCookie(line).get(name)
-        except CookieError:
-            continue
-        if found is not None:
-            return found.value
-    return ""
+        for part in line.split(";"):
+            each, equals, value = part.partition("=")
+            if equals and each.strip(" \t") == name:
+                found = value.strip(" \t")
+    return found
 
 
 def with_headers(send: Send) -> Send:

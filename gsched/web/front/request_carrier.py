@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
-from http.cookies import CookieError, SimpleCookie
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
@@ -60,10 +59,8 @@ def brought_back(headers: Iterable[Header], cookie: str) -> list[Header]:
 
 
 def _sets(value: bytes, cookie: str) -> bool:
-    try:
-        return cookie in SimpleCookie(value.decode("latin-1")) or value.strip().startswith(cookie.encode())
-    except CookieError:
-        return True
+    """Whether a Set-Cookie header does: as browsers read it, who take one without a name for what it begins with."""
+    return value.lstrip(b" \t=").partition(b";")[0].partition(b"=")[0].strip() == cookie.encode()
 
 
 class Carried:

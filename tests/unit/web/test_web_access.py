@@ -17,7 +17,7 @@ from gsched.app.commands import private_cluster_words
 from gsched.base.errors import BadRequest
 from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
-from gsched.web.access.gate import POLICY
+from gsched.web.access.gate import POLICY, cookie_of
 from gsched.web.access.sessions import IDLE_S, MOST_SESSIONS, WebSessions
 from gsched.web.serving import WebOptions, new_tcp_socket
 
@@ -41,6 +41,26 @@ def test_a_token_opens_one_session(outside: Pages) -> None:
     assert outside.entered_count == 1
     assert outside.get(f"/enter?token={token}").status == 401
     assert outside.get("/", cookie=cookie.partition(";")[0]).status == 200
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'pref={"theme":"dark"}; X=tok',
+        "a=\xe9; X=tok",
+        "novalue; X=tok",
+        "a[b]=1;X=tok",
+        "X=old; X=tok",
+        " X = tok ; XX=no; x=no; Y=X=no",
+    ],
+)
+def test_a_cookie_is_found_among_any_others(line: str) -> None:
+    assert cookie_of([line], "X") == cookie_of(["", line, "b=1"], "X") == "tok"
+
+
+@pytest.mark.parametrize("line", ["", "X", "XX=1", "x=1", "a=X=1", "X=", "a=;X"])
+def test_no_other_is_taken_for_it(line: str) -> None:
+    assert cookie_of([line], "X") == ""
 
 
 @pytest.mark.parametrize("token", ["", "x", "%00", "a" * 5000])

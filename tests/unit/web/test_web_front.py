@@ -208,12 +208,17 @@ def test_no_page_sets_the_cookie_of_the_front() -> None:
     headers = [
         (b"content-type", b"text/html"),
         (b"set-cookie", b"theirs=1; Path=/x"),
+        (b"set-cookie", b'theirs={"__Host-gsched":"x"}; Path=/x'),
+        (b"set-cookie", b"__Host-gsched-theirs=1"),
         (b"set-cookie", b"__Host-gsched=other; Path=/; Secure"),
         (b"set-cookie", b" __Host-gsched = other"),
+        (b"set-cookie", b'__Host-gsched={"a":"b"}; Path=/'),
+        (b"set-cookie", b"=__Host-gsched=other"),
+        (b"set-cookie", b"__Host-gsched"),
         (b"connection", b"close"),
         (b"date", b"Sat, 28 Nov 2026 01:25:01 GMT"),
     ]
-    assert brought_back(headers, COOKIE) == headers[:2]
+    assert brought_back(headers, COOKIE) == headers[:4]
 
 
 @pytest.mark.parametrize(
