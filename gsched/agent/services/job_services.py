@@ -193,11 +193,13 @@ class JobServices:
             reason = getattr(error, "strerror", None) or "nobody takes the connection"
             raise Unavailable(f"port {service.port} of {self._host}: {reason}") from None
         try:
-            if await asyncio.to_thread(listening_sockets.listeners, service.port) != before:
-                await self._check(key, service)  # somebody has come or gone meanwhile
-        except GschedError:
+            after = await asyncio.to_thread(listening_sockets.listeners, service.port)
+        except BaseException:
             writer.transport.abort()
             raise
+        if after != before:  # no telling to whom of them it goes
+            writer.transport.abort()
+            raise Unavailable(f"who listens on port {service.port} has changed: try again")
         return reader, writer
 
     async def _check(self, key: AttemptKey, service: _Service) -> frozenset[int]:

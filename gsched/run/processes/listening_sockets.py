@@ -63,4 +63,4 @@ def _hex(family: int, address: str) -> str:
 
 
 _OF_IPV4 = {_hex(socket.AF_INET, address) for address in ("127.0.0.1", "0.0.0.0")}
-_OF_BOTH = {_hex(socket.AF_INET6, address) for address in ("::", "::ffff:127.0.0.1")}
+_OF_BOTH = {_hex(socket.AF_INET6, address) for address in ("::", "::ffff:127.0.0.1", "::ffff:0.0.0.0")}

@@ -17,6 +17,7 @@ from gsched.agent.services.job_services import JobServices
 from gsched.agent.services.service_ports import PORTS, free_port, service_variables
 from gsched.base.errors import ResourceExhausted
 from gsched.model.jobs.job_service import PORT, TOKEN, URL, VARIABLES
+from gsched.run.processes import listening_sockets
 from gsched.wire.v1 import agent_pb2
 from tests.support.manual_clock import ManualClock
 
@@ -200,6 +201,22 @@ def test_a_connection_that_cannot_be_is_told_why() -> None:
         await services.open(agent_pb2.OpenService(ticket="t", job_id=7, attempt=1))
         (told,) = call.told
         assert told.ticket == "t" and "not the job's" in told.error and call.is_cancelled
+
+    within(scenario, echo)
+
+
+def test_nobody_is_connected_while_listeners_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(services: JobServices, host: Host) -> None:
+        port = int(host.order(*KEY).environment[PORT])
+        (own,) = listening_sockets.listeners(port)
+        looks = [frozenset({own}), frozenset({own, own + 1})]
+        monkeypatch.setattr(listening_sockets, "listeners", lambda _: looks.pop(0))
+        monkeypatch.setattr(listening_sockets, "are_open_in", lambda *_: True)
+        call = Call()
+        services.begin(SimpleNamespace(Serve=lambda: call))  # type: ignore[arg-type]
+        await services.open(agent_pb2.OpenService(ticket="t", job_id=7, attempt=1))
+        (told,) = call.told
+        assert told.error == f"who listens on port {port} has changed: try again" and call.is_cancelled
 
     within(scenario, echo)
 

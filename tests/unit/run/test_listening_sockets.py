@@ -29,7 +29,8 @@ def listening(
 
 @pytest.mark.parametrize(
     ("address", "family"),
-    [("127.0.0.1", socket.AF_INET), ("0.0.0.0", socket.AF_INET), ("::", socket.AF_INET6)],
+    [("127.0.0.1", socket.AF_INET), ("0.0.0.0", socket.AF_INET)]
+    + [(each, socket.AF_INET6) for each in ("::", "::ffff:127.0.0.1", "::ffff:0.0.0.0")],
 )
 def test_who_takes_connections_of_loopback_is_found(address: str, family: socket.AddressFamily) -> None:
     with listening(address, family) as (port, inode):
