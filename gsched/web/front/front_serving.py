@@ -17,7 +17,7 @@ import ssl
 import stat
 import sys
 from asyncio import sslproto
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -115,7 +115,33 @@ def _check(config: ClusterConfig, host: str) -> pwd.struct_passwd:
         raise BadRequest(f"there is no user {WEB_USER}: gadmin install-units makes it") from None
     if account.pw_uid == 0:
         raise BadRequest(f"the user {WEB_USER} must not be root")
+    check_proxies(config.web.proxies)
     return account
+
+
+def check_proxies(addresses: Iterable[str]) -> None:
+    """Raise BadRequest for one of this host's: every user here can connect from it."""
+    for address in addresses:
+        if _is_here(address):
+            raise BadRequest(
+                f"GSCHED_WEB_PROXIES: {address} is an address of this host, from which each of its users can connect; "
+                "group:NAME is for a proxy on this host"
+            )
+
+
+def _is_here(address: str) -> bool:
+    """Whether a socket of this host can have that address."""
+    family = socket.AF_INET
+    places: list[tuple[str, int] | tuple[str, int, int, int]] = [(address, 0)]
+    if ":" in address:
+        # An address of the link's alone is one of an interface.
+        interfaces = (0, *(number for number, _ in socket.if_nameindex()))
+        family, places = socket.AF_INET6, [(address.partition("%")[0], 0, 0, number) for number in interfaces]
+    for place in places:
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as trial:
+            trial.bind(place)
+            return True
+    return False
 
 
 def _tls(config: ClusterConfig) -> ssl.SSLContext | None:

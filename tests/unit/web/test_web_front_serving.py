@@ -1,0 +1,18 @@
+"""What `gsched web` of a shared cluster looks at before it serves: addresses of proxies, and its folders."""
+
+from __future__ import annotations
+
+import pytest
+
+from gsched.base.errors import BadRequest
+from gsched.web.front.front_serving import check_proxies
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
+def test_a_proxys_address_is_not_one_of_this_host(address: str) -> None:
+    with pytest.raises(BadRequest, match=rf"^GSCHED_WEB_PROXIES: {address} is an address of this host.*group:NAME"):
+        check_proxies(["192.0.2.1", address])
+
+
+def test_addresses_of_other_hosts_may_be_proxies() -> None:
+    check_proxies(["192.0.2.1", "2001:db8::5", "fe80::1234:5678:9abc:def0"])
