@@ -5,6 +5,7 @@ Uvicorn counts all alike: a thousand silent ones of one address would keep every
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 from collections import Counter
@@ -29,18 +30,23 @@ class ConnectionShares:
         """Whether one more may come; `leave` must follow then."""
         crowded = self._total >= MOST // 2
         most = MOST if address in self._unlimited else CROWDED_SHARE if crowded else MOST_OF_ADDRESS
-        if self._total >= MOST or self._of_address[address] >= most:
+        key = self._key(address)
+        if self._total >= MOST or self._of_address[key] >= most:
             return False
-        self._of_address[address] += 1
+        self._of_address[key] += 1
         self._total += 1
         return True
 
     def leave(self, address: str) -> None:
         """A connection has ended."""
+        key = self._key(address)
         self._total -= 1
-        self._of_address[address] -= 1
-        if not self._of_address[address]:
-            del self._of_address[address]
+        self._of_address[key] -= 1
+        if not self._of_address[key]:
+            del self._of_address[key]
+
+    def _key(self, address: str) -> str:
+        return address if address in self._unlimited else counted_address(address)
 
 
 class CountedListener(socket.socket):
@@ -81,3 +87,9 @@ class _CountedConnection(socket.socket):
 def plain_address(address: str) -> str:
     """As it is written in a configuration: IPv4 also where it came by a socket of both, no interface behind it."""
     return address.removeprefix("::ffff:").partition("%")[0]
+
+
+def counted_address(address: str) -> str:
+    """As which an address counts: of IPv6 its network of 64 bits, for everybody has all addresses of one or more."""
+    plain = plain_address(address)
+    return str(ipaddress.ip_network((plain, 64), strict=False)) if ":" in plain else plain

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -77,6 +77,8 @@ class FrontApplication:
 
     async def _answer(self, scope: Scope, receive: Receive, guarded: Send, send: Send) -> Response | None:
         """What the front itself says; None when the user's process has answered."""
+        if scope["scheme"] == "https" and scope["client"] is None:
+            return PlainTextResponse("The connection is over.\n", 400)  # reset: nobody knows whose it was
         refusal = self._place.refusal(scope)
         if refusal is not None:
             return refusal
@@ -125,8 +127,11 @@ class FrontApplication:
 
     async def _log_in(self, request: Request) -> Response:
         """A form with user and password, from a page of ours: its origin has been looked at."""
-        async with asyncio.timeout(FORM_S):
-            fields = await read_fields(request, LONGEST_FORM)
+        try:
+            async with asyncio.timeout(FORM_S):
+                fields = await read_fields(request, LONGEST_FORM)
+        except (TimeoutError, ClientDisconnect):
+            return PlainTextResponse("The form has not come.\n", 408, {"connection": "close"})
         user, password, onward = (fields.get(name, [""])[-1] for name in ("user", "password", "onward"))
         address = plain_address(request.client.host) if request.client else ""
         user = user.strip()

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gsched.web.front.connection_shares import counted_address
+
 
 class TryRate(NamedTuple):
     """`burst` tries at once; then one more every `every_s` seconds."""
@@ -30,13 +32,14 @@ class LoginLimits:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._full_at: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._full_at: OrderedDict[tuple[str, ...], float] = OrderedDict()
         """Bucket -> when it is full again."""
 
     def enter(self, user: str, address: str) -> float:
         """A try begins: 0.0; or it does not, and this is how many seconds later one may."""
         now = self._monotonic()
-        buckets = [((user, address), OF_USER_FROM_ADDRESS), (("", address), OF_ADDRESS), ((user, ""), OF_USER)]
+        both, of_address, of_user = _keys(user, address)
+        buckets = [(both, OF_USER_FROM_ADDRESS), (of_address, OF_ADDRESS), (of_user, OF_USER)]
         waits = [self._full_at.get(key, now) - now - (rate.burst - 1) * rate.every_s for key, rate in buckets]
         if max(waits) > 0:
             return max(waits)
@@ -49,4 +52,10 @@ class LoginLimits:
 
     def succeeded(self, user: str, address: str) -> None:
         """The try was the right one: those before it count no longer."""
-        self._full_at.pop((user, address), None)
+        self._full_at.pop(_keys(user, address)[0], None)
+
+
+def _keys(user: str, address: str) -> tuple[tuple[str, ...], ...]:
+    """Of a user from an address, of an address, of a user: whom a directory may know by several spellings."""
+    name, network = user.casefold().partition("@")[0], counted_address(address)
+    return ("both", name, network), ("address", network), ("user", name)

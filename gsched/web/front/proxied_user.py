@@ -47,10 +47,10 @@ class ProxiedUser:
 
     def is_believed(self, scope: Scope) -> bool:
         """Whether the connection is a proxy's."""
-        client = scope.get("client")
-        if client is None:
-            return self._has_socket  # nothing else listens on a unix socket
-        return plain_address(client[0]) in self._addresses
+        if scope["scheme"] != "https":
+            return self._has_socket  # the port has TLS, always
+        client = scope["client"]  # None of a connection that its other end has reset
+        return client is not None and plain_address(client[0]) in self._addresses
 
     def _is_meant(self, name: bytes) -> bool:
         return name.lower().replace(b"_", b"-") == self._header.encode().replace(b"_", b"-")

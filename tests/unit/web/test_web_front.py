@@ -15,7 +15,7 @@ import uvicorn
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.web.front import connection_shares
 from gsched.web.front.careful_protocol import CarefulProtocol
-from gsched.web.front.connection_shares import ConnectionShares, CountedListener
+from gsched.web.front.connection_shares import ConnectionShares, CountedListener, counted_address
 from gsched.web.front.front_application import own_path
 from gsched.web.front.keeper_messages import KeeperQuestion, KeeperTask
 from gsched.web.front.login_limits import OF_ADDRESS, OF_USER, OF_USER_FROM_ADDRESS, LoginLimits
@@ -50,6 +50,29 @@ def test_many_users_from_an_address_and_one_from_many_are_limited_too() -> None:
     assert limits.enter("ann", "c") > 0
 
 
+def test_who_has_no_address_keeps_nobody_else_out() -> None:
+    limits = LoginLimits(lambda: 0.0)
+    assert not any(limits.enter("ann", "") for _ in range(OF_USER_FROM_ADDRESS.burst))
+    assert limits.enter("ann", "") > 0
+    assert limits.enter("ann", "b") == 0.0
+
+
+@pytest.mark.parametrize(("one", "other"), [("ann", "Ann"), ("ann", "ANN@example.org"), ("ann@a", "ann@b")])
+def test_tries_of_a_user_count_however_the_name_is_written(one: str, other: str) -> None:
+    limits = LoginLimits(lambda: 0.0)
+    assert not any(limits.enter(one, "a") for _ in range(OF_USER_FROM_ADDRESS.burst))
+    assert limits.enter(other, "a") > 0 and limits.enter("an", "a") == 0.0
+    limits.succeeded(other, "a")
+    assert limits.enter(one, "a") == 0.0
+
+
+def test_tries_of_a_network_of_ipv6_are_those_of_an_address() -> None:
+    limits = LoginLimits(lambda: 0.0)
+    assert not any(limits.enter(f"u{number}", f"2001:db8:0:1::{number:x}") for number in range(OF_ADDRESS.burst))
+    assert limits.enter("another", "2001:db8:0:1:ffff::1") > 0
+    assert limits.enter("another", "2001:db8:0:2::1") == 0.0
+
+
 def test_tries_are_remembered_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gsched.web.front.login_limits.MOST_KEPT", 50)
     limits = LoginLimits(lambda: 0.0)
@@ -70,6 +93,23 @@ def test_an_address_has_its_share_and_a_proxy_more(monkeypatch: pytest.MonkeyPat
     assert shares.enter("a") and not shares.enter("a")
     assert [shares.enter("proxy") for _ in range(6)] == [True] * 5 + [False]
     assert not shares.enter("b"), "there is an end for all together"
+
+
+def test_a_network_of_ipv6_has_the_share_of_an_address_and_a_proxy_in_it_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_shares, "MOST_OF_ADDRESS", 3)
+    shares = ConnectionShares(frozenset({"2001:db8::5"}))
+    assert [shares.enter(f"2001:db8::{number}") for number in (1, 2, 3, 4)] == [True, True, True, False]
+    assert all(shares.enter("2001:db8::5") for _ in range(5)), "the proxy"
+    assert shares.enter("2001:db8:0:1::1"), "another network"
+    shares.leave("2001:db8::2")
+    assert shares.enter("2001:db8::6") and not shares.enter("2001:db8::7")
+
+
+def test_addresses_as_they_are_counted() -> None:
+    written = ["10.0.0.5", "::ffff:10.0.0.5", "2001:db8:1:2:3::4", "fe80::1%eth0", ""]
+    assert [counted_address(each) for each in written] == ["10.0.0.5", "10.0.0.5", "2001:db8:1:2::/64", "fe80::/64", ""]
 
 
 def test_many_addresses_together_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,15 +188,28 @@ def test_who_goes_on_is_answered_and_may_not_stop_in_the_middle(hurried: tuple[s
 # -- a proxy's word ---------------------------------------------------------------------------------------------------
 
 
-def scope(*headers: tuple[str, str], client: str | None = "10.0.0.5") -> dict[str, Any]:
+def scope(
+    *headers: tuple[str, str], client: str | None = "10.0.0.5", scheme: str = "https", **others: object
+) -> dict[str, Any]:
     pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    return {"headers": pairs, "client": (client, 1) if client is not None else None}
+    whose = (client, 1) if client is not None else None
+    return {"type": "http", "headers": pairs, "client": whose, "scheme": scheme, **others}
 
 
 def test_the_named_proxy_names_the_user() -> None:
     proxied = ProxiedUser("remote-user", ["10.0.0.5"], has_socket=True)
-    for client in ("10.0.0.5", "::ffff:10.0.0.5", None):
+    for client in ("10.0.0.5", "::ffff:10.0.0.5"):
         assert proxied.user_of(scope(("Remote-User", "ann"), client=client)) == "ann"
+    assert proxied.user_of(scope(("Remote-User", "ann"), client=None, scheme="http")) == "ann"
+
+
+def test_who_has_reset_a_connection_of_the_port_is_no_proxy() -> None:
+    proxied = ProxiedUser("remote-user", ["10.0.0.5"], has_socket=True)
+    with pytest.raises(PermissionDenied, match="from the proxy alone"):
+        proxied.user_of(scope(("Remote-User", "ann"), client=None))
+    without_socket = ProxiedUser("remote-user", ["10.0.0.5"], has_socket=False)
+    with pytest.raises(PermissionDenied, match="from the proxy alone"):
+        without_socket.user_of(scope(("Remote-User", "ann"), client=None, scheme="http"))
 
 
 @pytest.mark.parametrize(
