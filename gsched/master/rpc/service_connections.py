@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
 
-from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
+from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.core.authorization import denied_to_all_but
 from gsched.master.agents.service_relay import GONE, AgentEnd, ServiceRelay
@@ -20,6 +20,9 @@ from gsched.model.views.view import JobView
 from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import job_service_pb2, job_service_pb2_grpc
+
+LOOK_S = 2.0
+"""How often it is looked at whether who is connected still may be."""
 
 
 class JobServicesServicer(job_service_pb2_grpc.JobServicesServicer):
@@ -52,14 +55,24 @@ class JobServicesServicer(job_service_pb2_grpc.JobServicesServicer):
             raise Conflict(f"Job <{show_job(job.job_id)}> runs anew")
         async with self._relay.opened(job) as end:
             yield job_service_pb2.ServiceBytes()
-            sending = asyncio.create_task(_send(requests, end))
+            beside = [
+                asyncio.create_task(_send(requests, end)),
+                asyncio.create_task(self._look_after(job.job_id, job.attempt, context, end)),
+            ]
             try:
                 while data := await end.read():
                     yield job_service_pb2.ServiceBytes(data=data)
             finally:
-                sending.cancel()
-                with suppress(asyncio.CancelledError):
-                    await sending
+                for each in beside:
+                    each.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _look_after(self, job_id: int, attempt: int, context: Any, end: AgentEnd) -> None:
+        """End the connection when the caller may use the service no longer, or its job has begun anew."""
+        with suppress(GschedError):
+            while self._job(job_id, context).attempt == attempt:
+                await asyncio.sleep(LOOK_S)
+        end.close()
 
     def _job(self, job_id: int, context: Any) -> JobView:
         """The job whose service the caller may use. Raises GschedError."""
