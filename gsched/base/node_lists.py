@@ -54,6 +54,25 @@ def _expanded(part: str) -> Iterator[str]:
                 yield f"{head}{number:0{len(first)}}{end}"
 
 
+def fold_in_order(names: Iterable[str]) -> str:
+    """`n3,n[1-2]`: neighbours that count up are folded, and each name keeps its place."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and fold_nodes([*runs[-1], name]) == _run(runs[-1][0], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ",".join(fold_nodes(run) for run in runs)
+
+
+def _run(first: str, last: str) -> str:
+    """The list from one name to the other; empty where they have no numbers of one form."""
+    ends = [re.fullmatch(r"(.*?)([0-9]{1,9})", each, re.ASCII) for each in (first, last)]
+    if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1] or int(ends[0][2]) >= int(ends[1][2]):
+        return ""
+    return f"{ends[0][1]}[{ends[0][2]}-{ends[1][2]}]"
+
+
 def fold_nodes(names: Iterable[str]) -> str:
     """`n[1-3,7],gpu01`: the names with their last numbers folded, in order of names."""
     groups: dict[tuple[str, int], list[int]] = {}

@@ -82,12 +82,15 @@ def test_a_script_written_for_slurm_runs_as_it_is(slurm: Slurm, tmp_path: Path, 
 
 
 def test_an_array_from_zero(slurm: Slurm, tmp_path: Path) -> None:
-    line = "echo $SLURM_ARRAY_JOB_ID/$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX"
+    line = (
+        "echo $SLURM_ARRAY_JOB_ID/$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX; "
+        "squeue -h -j $SLURM_JOB_ID -o %i"
+    )
     told = slurm("sbatch", "--wait", "--parsable", "--array=0-2", "--wrap", line)
     assert told.returncode == 0, told.stderr
     number = told.stdout.strip()
     for index in range(3):
-        assert (tmp_path / f"slurm-{number}_{index}.out").read_text() == f"{number}/{index} of 0-2\n"
+        assert (tmp_path / f"slurm-{number}_{index}.out").read_text() == f"{number}/{index} of 0-2\n{number}_{index}\n"
     listed = slurm("squeue", "-t", "all", "-h", "-j", f"{number}_[0,2]", "-o", "%i %T")
     assert listed.stdout == f"{number}_0 COMPLETED\n{number}_2 COMPLETED\n"
     after = slurm("sbatch", "--wait", "--parsable", "-d", f"afterok:{number}_0", "--wrap", "exit 3")
@@ -101,7 +104,8 @@ def test_what_waits_is_held_seen_and_cancelled(slurm: Slurm) -> None:
     assert seen.stdout == f"{number} PD JobHeldUser night\n"
     assert slurm("scancel", "-n", "held").returncode == 0
     assert slurm("squeue", "-h", "-t", "CA", "-j", number, "-o", "%T").stdout == "CANCELLED\n"
-    gone = slurm("scancel", "999999")
+    assert slurm("scancel", number).returncode == 0, "who cancels what has ended has what he wants"
+    gone = slurm("scancel", "-s", "USR1", "999999")
     assert gone.returncode == 1
     assert gone.stderr == "scancel: error: Kill job error on job id 999999: Invalid job id specified\n"
 

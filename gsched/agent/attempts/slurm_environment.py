@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gsched.base.ids import array_of, index_of
 from gsched.base.indices import parse_indices
-from gsched.base.node_lists import fold_nodes
+from gsched.base.node_lists import fold_in_order
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 
@@ -40,9 +40,9 @@ class SlurmFacts:
 def slurm_variables(facts: SlurmFacts) -> dict[str, str]:
     """All that is known where the job starts."""
     spec, part, hosts = facts.spec, facts.part, facts.allocation.hosts
-    number = str(array_of(facts.job_id))
+    number = str(facts.job_id)  # of an array's element a number of its own, which squeue and scancel know
     cpus = max(1, _whole(facts.submitted.get("SLURM_CPUS_PER_TASK", "1")))
-    nodes = fold_nodes(each.host for each in hosts)
+    nodes = fold_in_order(each.host for each in hosts)
     found = {
         "SLURM_JOB_ID": number,
         "SLURM_JOBID": number,
@@ -68,6 +68,11 @@ def slurm_variables(facts: SlurmFacts) -> dict[str, str]:
         "SLURM_GTIDS": "0",
         "SLURM_JOB_START_TIME": str(int(facts.now)),
         "ENVIRONMENT": "BATCH",
+        # Open MPI would start its daemons by srun where it finds a job of Slurm.
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_ras": "^slurm",
+        "PRTE_MCA_plm": "ssh",
+        "PRTE_MCA_ras": "^slurm",
     }
     if part.gpus:
         numbers = ",".join(str(gpu.index) for gpu in part.gpus)

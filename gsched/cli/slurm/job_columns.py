@@ -5,6 +5,7 @@ Source: squeue(1) of Slurm 22.05.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
@@ -74,6 +75,10 @@ def columns_at(now: float, zone: tzinfo) -> Columns:
         "S": FormatColumn("START_TIME", lambda job: moment(job.started_at or _planned(job))),
         "e": FormatColumn("END_TIME", ends),
         "q": FormatColumn("QOS", lambda job: "normal"),
+        "m": FormatColumn("MIN_MEMORY", _memory),
+        "c": FormatColumn("MIN_CPUS", lambda job: "1"),
+        "f": FormatColumn("FEATURES", lambda job: "(null)"),
+        "y": FormatColumn("NICE", lambda job: "0"),
     }
 
 
@@ -102,6 +107,11 @@ def _planned(job: JobView) -> float | None:
     return job.planned.at if job.planned is not None else None
 
 
+def _memory(job: JobView) -> str:
+    found = re.search(r"mem=([0-9.]+)MB", job.spec.res_req)
+    return f"{found[1]}M" if found is not None else "0"
+
+
 def _limit(job: JobView) -> str:
     return "UNLIMITED" if job.spec.run_limit_s is None else show_duration(job.spec.run_limit_s)
 
@@ -109,4 +119,7 @@ def _limit(job: JobView) -> str:
 def _gres(job: JobView) -> str:
     held = [len(part.gpus) for part in job.allocation.hosts] if job.allocation is not None else []
     most = max(held, default=0)
-    return f"gres/gpu:{most}" if most else "N/A"
+    asked = re.search(r"num=([0-9]+)", job.spec.gpu_req) if not held else None
+    if asked is not None:
+        return f"gres:gpu:{asked[1]}"
+    return f"gres:gpu:{most}" if most else "N/A"

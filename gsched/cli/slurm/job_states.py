@@ -23,6 +23,14 @@ CODES = {
     "DEADLINE": "DL",
 }
 """State -> its short form."""
+OTHER_STATES = frozenset(
+    {
+        *("BF", "BOOT_FAIL", "CF", "CONFIGURING", "RD", "RESV_DEL_HOLD", "RF", "REQUEUE_FED", "RH", "REQUEUE_HOLD"),
+        *("RQ", "REQUEUED", "RS", "RESIZING", "RV", "REVOKED", "SI", "SIGNALING", "SE", "SPECIAL_EXIT"),
+        *("SO", "STAGE_OUT", "ST", "STOPPED"),
+    }
+)
+"""States of Slurm that no job here is ever in."""
 _WAITING = {"PEND": "PENDING", "PSUSP": "PENDING", "USUSP": "SUSPENDED", "SSUSP": "SUSPENDED", "DONE": "COMPLETED"}
 _ENDS = {
     "TERM_RUNLIMIT": "TIMEOUT",
@@ -52,6 +60,7 @@ _REASONS = {
     "queue.inactivated": "PartitionInactive",
     "queue.inactivated_why": "PartitionInactive",
     "queue.gone": "PartitionDown",
+    "limit.array_full": "JobArrayTaskLimit",
     "pending.new": "None",
 }
 _KINDS = {"dependency": "Dependency", "limit": "AssocGrpJobsLimit"}

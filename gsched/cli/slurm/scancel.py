@@ -16,6 +16,7 @@ from gsched.cli.slurm.job_columns import shown_id
 from gsched.cli.slurm.slurm_call import FAILURE, GENERAL, elements_of, fails_as_slurm, read_words
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_job
+from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import JobFilter
 from gsched.wire.messages.control_action import ControlAction
 
@@ -37,7 +38,8 @@ TABLE = GnuOptions(
         GnuOption("hurry", "H", help="taken: there are no burst buffers"),
         GnuOption("verbose", "v", help="taken, and says nothing more"),
         *GENERAL,
-        *refused("clusters/M", "sibling", because="there is one cluster"),
+        GnuOption("clusters", "M", "all", "taken: there is one cluster"),
+        *refused("sibling", because="there is one cluster"),
         *refused("ctld", "cron", "interactive/i", "nodelist/w", "qos/q", "reservation/R", "wckey"),
     ),
     interspersed=True,
@@ -86,6 +88,8 @@ def _cancel(session: Session, word: str, what: ControlAction, wanted: JobFilter,
     if not failed:
         return ""
     known = list(session.client.jobs(JobFilter(ids=(number,), user="all", finished=True)))
+    if all(job.state in FINISHED for job in known) and not words.has(*_FILTERS, "signal"):
+        return ""  # as Slurm: who cancels a job that has ended meanwhile, or is forgotten, has what he wants
     reason = failed if known else "Invalid job id specified"
     return f"Kill job error on job id {word}: {reason}"
 

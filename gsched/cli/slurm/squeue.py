@@ -17,7 +17,7 @@ from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.formats import Layout
 from gsched.cli.slurm.job_columns import DEFAULT, LONG, Columns, columns_at, hosts_of
-from gsched.cli.slurm.job_states import CODES, state_of
+from gsched.cli.slurm.job_states import CODES, OTHER_STATES, state_of
 from gsched.cli.slurm.slurm_call import GENERAL, elements_of, fails_as_slurm, read_words
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_job
@@ -29,13 +29,22 @@ TABLE = GnuOptions(
     operands="",
     options=(
         GnuOption("jobs", "j", "NUMBERS", "only these jobs"),
-        GnuOption("user", "u", "USERS", "only jobs of these users", variable="SQUEUE_USERS"),
+        GnuOption("user", "u", "USERS", "only jobs of these users", variable="SQUEUE_USERS", also=("users",)),
         GnuOption("me", "", help="only your own jobs"),
-        GnuOption("partition", "p", "NAMES", "only jobs of these queues", variable="SQUEUE_PARTITION"),
+        GnuOption(
+            "partition",
+            "p",
+            "NAMES",
+            "only jobs of these queues",
+            variable="SQUEUE_PARTITION",
+            also=("partitions",),
+        ),
         GnuOption("name", "n", "NAMES", "only jobs of these names", variable="SQUEUE_NAMES"),
-        GnuOption("account", "A", "NAMES", "only jobs of these projects", variable="SQUEUE_ACCOUNT"),
+        GnuOption(
+            "account", "A", "NAMES", "only jobs of these projects", variable="SQUEUE_ACCOUNT", also=("accounts",)
+        ),
         GnuOption("states", "t", "STATES", "only jobs in these states, or all", variable="SQUEUE_STATES"),
-        GnuOption("nodelist", "w", "NODES", "only jobs on these nodes"),
+        GnuOption("nodelist", "w", "NODES", "only jobs on these nodes", also=("nodes",)),
         GnuOption("format", "o", "FORMAT", "what is shown", variable="SQUEUE_FORMAT"),
         GnuOption("sort", "S", "FIELDS", "order, such as -i,t; + and - before a field", variable="SQUEUE_SORT"),
         GnuOption("noheader", "h", help="no heading"),
@@ -43,9 +52,11 @@ TABLE = GnuOptions(
         GnuOption("start", "", help="when pending jobs are planned to start"),
         GnuOption("array", "r", help="taken: elements of arrays are always listed one by one"),
         GnuOption("all", "a", help="taken: no queue is hidden"),
+        GnuOption("noconvert", help="taken: nothing is converted", also=("array-unique",)),
+        GnuOption("clusters", "M", "all", "taken: there is one cluster"),
         *GENERAL,
         *refused("Format/O", "json", "yaml", because="--format says what is shown"),
-        *refused("clusters/M", "federation", "sibling", "local", because="there is one cluster"),
+        *refused("federation", "sibling", "local", because="there is one cluster"),
         *refused("qos/q", "licenses/L", "reservation/R", "steps/s", "iterate/i", "hide", "priority/P", "verbose/v"),
     ),
     interspersed=True,
@@ -124,9 +135,9 @@ def _states(text: str) -> set[str] | None:
         if item == "ALL":
             return None
         names = {name for name, code in CODES.items() if item in (name, code)}
-        if not names:
+        if not names and item not in OTHER_STATES:
             raise BadRequest(f"Invalid job state specified: {item[:40]}")
-        found |= names
+        found |= names or {item}
     return found
 
 

@@ -34,7 +34,7 @@ def words_of(script: bytes) -> GnuWords:
 
 def _begins(line: bytes, mark: bytes) -> bool:
     rest = line[len(mark) :]
-    return line.startswith(mark) and (not rest.strip() or rest[:1].isspace())
+    return line.startswith(mark) and (not rest.strip() or rest[:1].isspace() or rest[:1] == b"-")
 
 
 def _read(number: int, text: bytes) -> tuple[GivenOption, ...]:

@@ -33,6 +33,8 @@ def condition_of(text: str, element_of: ElementOf) -> str:
 
 def _one(text: str, element_of: ElementOf) -> str:
     kind, *jobs = text.split(":")
+    if kind[:1].isdigit() and not jobs:
+        kind, jobs = "afterany", [kind]
     if kind in _REFUSED:
         raise BadRequest(f"dependency {kind} is not supported: {_REFUSED[kind]}")
     if kind not in _KINDS or not jobs:

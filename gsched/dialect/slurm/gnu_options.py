@@ -32,6 +32,13 @@ class GnuOption:
     """Not empty: the option is known and not taken; the text says why, or what to say instead."""
     variable: str = ""
     """Name of the variable in the environment that gives it, where nobody else does."""
+    also: tuple[str, ...] = ()
+    """Other long names of the same."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its long names."""
+        return (self.name, *self.also)
 
 
 def refused(*names: str, because: str = "") -> tuple[GnuOption, ...]:
@@ -140,8 +147,11 @@ class GnuOptions:
         return self._checked(option, GivenOption(option.name, value, written, line))
 
     def _named(self, name: str, line: int) -> GnuOption:
-        exact = [option for option in self.options if option.name == name]
-        close = exact or [option for option in self.options if name and option.name.startswith(name)]
+        exact = [option for option in self.options if name in (option.name, *option.also)]
+        begins = [
+            option for option in self.options if any(each.startswith(name) for each in (option.name, *option.also))
+        ]
+        close = exact or (begins if name else [])
         if len(close) == 1:
             return close[0]
         if close:

@@ -73,7 +73,7 @@ class Reading:
 def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
     """The fields that the options set; of an option given twice the later counts. Raises BadRequest."""
     values: SpecValues = {"slots": shape.slots, "name": reading.default_name, "queue": ""}
-    if not words.has("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "tasks-per-node"):
+    if not words.has("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "nodelist"):
         values["defaulted"] = ("slots",)
     for given in {each.name: each for each in words.given}.values():
         try:
@@ -84,7 +84,9 @@ def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
             raise BadRequest(text) from None
     values |= _array(words.last("array")) | _requirement(words, shape) | _rerun(words)
     if "hosts" in values and shape.nodes > len(values["hosts"]):
-        raise BadRequest(f"--nodelist: {len(values['hosts'])} nodes are named, and {shape.nodes} are asked for")
+        raise BadRequest(
+            f"--nodelist: {len(values['hosts'])} nodes are named and {shape.nodes} asked for: name as many, or none"
+        )
     return values | _files(words, values, reading)
 
 
@@ -96,6 +98,12 @@ def _array(given: GivenOption | None) -> SpecValues:
     except BadRequest as error:
         raise BadRequest(f"{given.place}: {error.text}") from None
     return {"indices": array.indices, "array_limit": array.limit, "index_shift": array.shift}
+
+
+def named_nodes(words: GnuWords) -> int:
+    """How many nodes --nodelist names: the job has all of them. Raises BadRequest."""
+    given = words.last("nodelist")
+    return len(set(_nodes(given))) if given is not None else 0
 
 
 def _requirement(words: GnuWords, shape: JobShape) -> SpecValues:
@@ -117,7 +125,10 @@ def _requirement(words: GnuWords, shape: JobShape) -> SpecValues:
 
 
 def _nodes(given: GivenOption) -> list[str]:
-    names = expand_nodes(given.value)
+    try:
+        names = expand_nodes(given.value)
+    except BadRequest as error:
+        raise BadRequest(f"{given.place}: {error.text}") from None
     wrong = next((name for name in names if not _NODE.fullmatch(name)), "")
     if wrong or not names:
         raise BadRequest(f"{given.place}: Invalid node name specified '{wrong[:40]}'")
@@ -154,14 +165,16 @@ def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> st
     known = {"j": "%J", "A": "%J", "a": index, "x": str(values["name"]), "u": reading.user, "%": "%"}
 
     def filled(found: re.Match[str]) -> str:
-        letter = found[1]
+        width, letter = found[1], found[2]
+        if width:
+            raise BadRequest(f"{option}: {found[0]}: a width is not supported")
         if letter not in known:
             raise BadRequest(f"{option}: %{letter} is not supported: %j, %A, %a, %x, %u are filled in")
         if letter == "j" and values.get("indices"):
             return f"%J_{index}"  # an element's own number
         return known[letter]
 
-    return re.sub("%[0-9]*(.)", filled, text)
+    return re.sub("%([0-9]*)(.)", filled, text)
 
 
 def _time(text: str, reading: Reading) -> SpecValues:
@@ -219,10 +232,10 @@ def _mail(text: str, reading: Reading) -> SpecValues:
     return found
 
 
-def _exclusive(text: str, reading: Reading) -> SpecValues:
-    if text:
-        raise BadRequest(f"'{text[:40]}': a job is alone on its nodes, or it is not")
-    return {"exclusive": True}
+def _clusters(text: str, reading: Reading) -> SpecValues:
+    if text != "all":
+        raise BadRequest(f"'{text[:40]}': there is one cluster")
+    return {}
 
 
 def _plain(field: str) -> Callable[[str, Reading], SpecValues]:
@@ -241,7 +254,8 @@ _READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
     "chdir": _directory,
     "account": _plain("project"),
     "comment": _plain("description"),
-    "exclusive": _exclusive,
+    "clusters": _clusters,
+    "exclusive": lambda text, reading: {"exclusive": True},
     "nodelist": _hosts,
     "dependency": _dependency,
     "kill-on-invalid-dep": _invalid,

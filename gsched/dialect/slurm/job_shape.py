@@ -5,6 +5,7 @@ A CPU of a task is a slot. Source: sbatch(1) of Slurm 22.05.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.slurm_values import parse_count, parse_size_mib
 
+MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+"""Options that exclude each other."""
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", re.ASCII)
 
 
@@ -38,11 +41,11 @@ class JobShape:
     @property
     def span(self) -> str:
         """How the slots lie on nodes, as a requirement says it; empty: anyhow."""
-        if self.nodes == 1:
-            return "span[hosts=1]"
+        if self.nodes == 1 or (self.tasks == 1 and self.cpus_per_task > 1):
+            return "span[hosts=1]"  # the CPUs of a task are on one node
         if self.tasks_per_node:
             return f"span[ptile={self.tasks_per_node * self.cpus_per_task}]"
-        return f"span[block={self.cpus_per_task}]" if self.cpus_per_task > 1 and self.tasks > 1 else ""
+        return f"span[block={self.cpus_per_task}]" if self.cpus_per_task > 1 else ""
 
     @property
     def requirement(self) -> list[str]:
@@ -57,16 +60,17 @@ class JobShape:
         return f"num={count}:j_exclusive=yes{model}" if count else ""
 
 
-def shape_of(words: GnuWords) -> JobShape:
-    """Raises BadRequest naming the option."""
+def shape_of(words: GnuWords, least_nodes: int = 0) -> JobShape:
+    """`least_nodes`: those that --nodelist names. Raises BadRequest naming the option."""
     cpus = _count(words.last("cpus-per-task"), 1)
-    per_node = _count(words.last("ntasks-per-node") or words.last("tasks-per-node"), 0)
-    nodes = _nodes(words.last("nodes"))
+    per_node = _count(words.last("ntasks-per-node"), 0)
+    nodes = max(_nodes(words.last("nodes")), least_nodes)
     tasks = _count(words.last("ntasks"), 0)
     if not tasks:
         tasks = (nodes or 1) * (per_node or 1)
     if nodes > tasks:
         nodes = tasks  # as Slurm has it: a node without a task is none
+    per_node = min(per_node, tasks)
     if nodes and not per_node:
         per_node = -(-tasks // nodes)
     elif per_node and not nodes:
@@ -118,6 +122,8 @@ def _gpus(words: GnuWords, tasks: int, nodes: int, per_node: int, cpus: int) -> 
             raise BadRequest(f"{given.place}: {count} GPUs cannot be shared out evenly over {nodes} nodes")
         return count // nodes, model, 0, nodes
     if per_node:
+        if tasks % per_node:
+            raise BadRequest(f"{given.place}: {tasks} tasks are not as many on each node: say --gpus-per-node")
         return count * per_node, model, 0, nodes
     if tasks == 1 or cpus > 1:
         return count * tasks, model, 0, 1  # a slot is not a task: on one node both are known
@@ -147,12 +153,13 @@ def _gpu_count(given: GivenOption) -> tuple[int, str]:
 
 def _memory(words: GnuWords, gpus: int) -> list[str]:
     """Of memory options the one that was given."""
-    found = [given for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (given := words.last(name)) is not None]
-    if len(found) > 1:
+    found = [given for name in MEMORY if (given := words.last(name)) is not None]
+    of_line = [given for given in found if given.written.startswith("-") and not given.line]
+    if len(of_line or found) > 1:
         raise BadRequest(f"{found[1].place}: --mem, --mem-per-cpu and --mem-per-gpu exclude each other")
     if not found:
         return []
-    given = found[0]
+    given = (of_line or found)[0]  # the command line takes the place of what variables and the script say
     try:
         size = parse_size_mib(given.value)
     except BadRequest as error:
@@ -163,4 +170,4 @@ def _memory(words: GnuWords, gpus: int) -> list[str]:
         if not gpus:
             raise BadRequest(f"{given.place}: how many GPUs it has on a node is not known: say --gpus-per-node")
         size *= gpus
-    return [f"mem={size:.6g}MB{'/task' if given.name == 'mem-per-cpu' else ''}"]
+    return [f"mem={math.ceil(size)}MB{'/task' if given.name == 'mem-per-cpu' else ''}"]

@@ -6,6 +6,7 @@ requirement can be met is the scheduler's to say. Source: sbatch(1) of Slurm 22.
 
 from __future__ import annotations
 
+import math
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +17,10 @@ from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import ElementOf
 from gsched.dialect.slurm.gnu_options import GnuWords
-from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of
+from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of, named_nodes
 from gsched.dialect.slurm.job_shape import shape_of
 from gsched.dialect.slurm.option_table import SBATCH
+from gsched.dialect.slurm.slurm_values import parse_size_mib
 from gsched.dialect.spec_values import ValueContext, check_text
 from gsched.model.jobs.job import SLURM, JobSpec
 
@@ -107,7 +109,7 @@ def _checked(script: bytes) -> GnuWords:
 def _submission(
     words: GnuWords, script: bytes, arguments: Sequence[str], env: Mapping[str, str], reading: Reading
 ) -> ParsedSubmission:
-    shape = shape_of(words)
+    shape = shape_of(words, named_nodes(words))
     values = fields_of(words, shape, reading)
     for argument in arguments:
         check_text(argument, "an argument of the script")
@@ -129,7 +131,7 @@ def _submission(
 
 def _environment(words: GnuWords, env: Mapping[str, str], reading: Reading) -> dict[str, str]:
     """The caller's variables that --export admits; none of those that tell of another job."""
-    mine = {name: value for name, value in env.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+    mine = {name: value for name, value in env.items() if not name.startswith("SLURM_")}
     given = words.last("export")
     if given is None:
         return mine
@@ -153,17 +155,22 @@ _TOLD = {
     "ntasks": "SLURM_NTASKS",
     "cpus-per-task": "SLURM_CPUS_PER_TASK",
     "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
-    "tasks-per-node": "SLURM_NTASKS_PER_NODE",
     "gpus": "SLURM_GPUS",
     "gpus-per-node": "SLURM_GPUS_PER_NODE",
     "gpus-per-task": "SLURM_GPUS_PER_TASK",
     "comment": "SLURM_JOB_COMMENT",
+    "dependency": "SLURM_JOB_DEPENDENCY",
+    "reservation": "SLURM_JOB_RESERVATION",
 }
+_TOLD_MIB = {"mem": "SLURM_MEM_PER_NODE", "mem-per-cpu": "SLURM_MEM_PER_CPU", "mem-per-gpu": "SLURM_MEM_PER_GPU"}
 
 
 def _told(words: GnuWords, slots: int, reading: Reading) -> dict[str, str]:
     """What a job is told of its own options; the rest its agent tells it."""
     found = {variable: words.value(name) for name, variable in _TOLD.items() if words.has(name)}
+    for name, variable in _TOLD_MIB.items():
+        if words.has(name):
+            found[variable] = str(math.ceil(parse_size_mib(words.value(name))))
     found["SLURM_SUBMIT_DIR"] = reading.around.cwd
     found.setdefault("SLURM_NTASKS", str(slots // int(found.get("SLURM_CPUS_PER_TASK", "1"))))
     found["SLURM_NPROCS"] = found["SLURM_NTASKS"]

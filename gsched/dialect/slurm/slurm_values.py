@@ -9,6 +9,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import index_of
 
 _UNLIMITED = ("unlimited", "infinite", "-1")
 _SIZES = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
@@ -104,8 +105,10 @@ def parse_count(text: str, least: int = 1) -> int:
 
 
 def parse_job(text: str) -> tuple[int, str | None]:
-    """(number, index or list of indices or None) of `123`, `123_4`, `123_[1-3]`. Raises BadRequest."""
-    found = re.fullmatch(r"([0-9]{1,10})(?:_(?:\[([0-9,\-:]+)\]|([0-9]{1,10})))?", text, re.ASCII)
-    if found is None or not int(found[1]):
+    """(number, index or list of indices or None) of `123`, `123_4`, `123_[1-3]`, and of the own number of an array's
+    element, which jobs find in SLURM_JOB_ID. Raises BadRequest.
+    """
+    found = re.fullmatch(r"([0-9]{1,19})(?:_(?:\[([0-9,\-:]+)\]|([0-9]{1,10})))?", text, re.ASCII)
+    if found is None or not 0 < int(found[1]) < 1 << 63 or (found[0] != found[1] and index_of(int(found[1]))):
         raise BadRequest(f"Invalid job id {text[:60]}")
     return int(found[1]), found[2] or found[3]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.base.node_lists import expand_nodes, fold_nodes
+from gsched.base.node_lists import expand_nodes, fold_in_order, fold_nodes
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,16 @@ def test_folded(names: list[str], text: str) -> None:
 @given(st.sets(st.from_regex(r"[a-z]{1,2}-?[0-9]{0,3}", fullmatch=True), max_size=20))
 def test_folding_loses_nothing(names: set[str]) -> None:
     assert set(expand_nodes(fold_nodes(names))) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [(["n3", "n1"], "n3,n1"), (["n1", "n2", "n3", "gpu", "n4"], "n[1-3],gpu,n4"), (["n09", "n10"], "n[09-10]")],
+)
+def test_folded_in_their_order(names: list[str], text: str) -> None:
+    assert fold_in_order(names) == text and expand_nodes(text) == names
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,2}-?[0-9]{0,3}", fullmatch=True), max_size=20, unique=True))
+def test_folding_in_order_keeps_it(names: list[str]) -> None:
+    assert expand_nodes(fold_in_order(names)) == names

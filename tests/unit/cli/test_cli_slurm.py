@@ -42,8 +42,8 @@ def test_an_element_is_told_by_slurms_index(master: FakeMaster, call: NewCall) -
     ("words", "said"),
     [
         (("-o", "%"), "squeue: error: --format: '%' is no field"),
-        (("-o", "%y"), "squeue: error: --format: %y is not supported"),
-        (("-S", "y"), "squeue: error: Invalid sort specification: y"),
+        (("-o", "%X"), "squeue: error: --format: %X is not supported"),
+        (("-S", "X"), "squeue: error: Invalid sort specification: X"),
         (("-t", "BORED"), "squeue: error: Invalid job state specified: BORED"),
         (("-j", "x"), "squeue: error: Invalid job id x"),
         (("job",), "squeue: error: Unrecognized option: job"),

@@ -80,7 +80,11 @@ def test_arguments_of_the_script() -> None:
         ("-G a100:3", 1, "span[hosts=1]", "num=3:j_exclusive=yes:gmodel=a100"),
         ("-n 3 --gpus-per-task=2", 3, "", "num=2/task:j_exclusive=yes"),
         ("-n 4 -N 2 --gpus-per-task=2", 4, "span[ptile=2]", "num=4:j_exclusive=yes"),
+        ("-n2 --ntasks-per-node=4 --gpus-per-task=1", 2, "span[hosts=1]", "num=2:j_exclusive=yes"),
+        ("-c 8 --gres=gpu:1", 8, "span[hosts=1]", "num=1:j_exclusive=yes"),
         ("--mem=4G", 1, "rusage[mem=4096MB]", ""),
+        ("--mem=1T", 1, "rusage[mem=1048576MB]", ""),
+        ("-w n[1-4]", 4, "span[ptile=1]", ""),
         ("-n2 --mem-per-cpu=512", 2, "rusage[mem=512MB/task]", ""),
         ("--gres=gpu:2 --mem-per-gpu=1G", 1, "rusage[mem=2048MB]", "num=2:j_exclusive=yes"),
         ("-C big&fast", 1, "select[big && fast]", ""),
@@ -96,7 +100,7 @@ def test_shapes(words: str, slots: int, requirement: str, gpus: str) -> None:
 def test_fields() -> None:
     job = spec(
         *("-J", "train", "-o", "%x.%j.%u", "-e", "err/%%", "--open-mode=append", "-D", "../other", "-A", "risk"),
-        *("--comment", "so it is", "--exclusive", "-w", "n[1-2]", "--hold", "--priority=7", "--requeue"),
+        *("--comment", "so it is", "--exclusive", "-w", "n[1-2]", "--hold", "-M", "all", "--priority=7", "--requeue"),
         *("--signal=B:USR1@120", "--mail-type=END,FAIL", "--mail-user=ann@example.org", "--begin=now+1hour"),
         *("--deadline=2027-01-01", "--kill-on-invalid-dep=yes", "-d", "afterok:1:2_3?afterany:4", "-t", "1-02:03:04"),
         "job.sh",
@@ -127,6 +131,9 @@ def test_an_array_that_begins_with_0_is_shifted() -> None:
         ("--gres=gpu:-1", "--gres: Invalid GPU model '-1'"),
         ("--gres=shard:1", "--gres: 'shard:1': gpu[:MODEL][:COUNT] is the only generic resource"),
         ("-G 3 -N 2", "-G: 3 GPUs cannot be shared out evenly over 2 nodes"),
+        ("-N2 -n3 --gpus-per-task=1", "--gpus-per-task: 3 tasks are not as many on each node"),
+        ("-N 3 -w n[1-2]", "--nodelist: 2 nodes are named and 3 asked for"),
+        ("-o %4j.out", "--output: %4j: a width is not supported"),
         ("-G 1 --gres=gpu:1", "-G: --gres says already how many GPUs it needs"),
         ("-t 1:2:3:4", "-t: Invalid time specification '1:2:3:4'"),
         ("-w n[0-99999999]", "-w: Invalid node list"),
@@ -185,10 +192,35 @@ def test_what_the_master_refuses_is_told_with_the_option() -> None:
     ],
 )
 def test_the_environment(words: Sequence[str], kept: set[str]) -> None:
-    env = {"A": "1", "B": "2", "HOME": "/home/ann", "SLURM_JOB_ID": "7", "SBATCH_DEBUG": "1"}
+    env = {"A": "1", "B": "2", "HOME": "/home/ann", "SLURM_JOB_ID": "7"}
     found = submitted(*words, "-n", "2", "job.sh", env=env).parsed.environment
     assert {name for name in found if not name.startswith("SLURM_")} == kept
     assert found["SLURM_NTASKS"] == "2" and "SLURM_JOB_ID" not in found
+
+
+def test_what_a_job_is_told_of_its_memory() -> None:
+    found = submitted("--mem=2G", "-d", "afterok:3", "job.sh").parsed.environment
+    assert (found["SLURM_MEM_PER_NODE"], found["SLURM_JOB_DEPENDENCY"]) == ("2048", "afterok:3")
+
+
+def test_memory_of_the_command_line_takes_the_place_of_other_memory() -> None:
+    script = "#!/bin/sh\n#SBATCH --mem=1G\necho"
+    assert spec("--mem-per-cpu=5", "job.sh", script=script, env={"SBATCH_MEM_PER_GPU": "3"}).res_req == (
+        spec("--mem-per-cpu=5", "job.sh").res_req
+    )
+
+
+def test_a_directive_without_a_blank_counts() -> None:
+    assert spec("job.sh", script="#!/bin/sh\n#SBATCH--time=1\necho").run_limit_s == 60
+
+
+def test_a_variable_of_what_is_refused_is_refused() -> None:
+    with pytest.raises(BadRequest, match="SBATCH_QOS: there is no QOS"):
+        spec("job.sh", env={"SBATCH_QOS": "high"})
+
+
+def test_a_number_alone_is_waited_for() -> None:
+    assert spec("-d", "12", "job.sh").dependency == "ended(12)"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +244,7 @@ def test_moments(text: str, after_s: float) -> None:
     assert parse_moment(text, NOW, UTC) == NOW + after_s
 
 
-@pytest.mark.parametrize("text", ["0", "x", "1_", "1_[", "-3", "1_2_3", "99999999999"])
+@pytest.mark.parametrize("text", ["0", "x", "1_", "1_[", "-3", "1_2_3", "99999999999999999999", "4294967314_1"])
 def test_numbers_of_jobs(text: str) -> None:
     with pytest.raises(BadRequest, match="Invalid job id"):
         parse_job(text)
