@@ -263,9 +263,8 @@ def _be_front(
     context: ssl.SSLContext | None,
 ) -> int:
     """All that the other process does; returns its exit code."""
-    # They bring gRPC: it must not be in the process that forks (tests/unit/run/test_run_forks.py).
-    from gsched.web.front.front_application import FrontApplication
-    from gsched.web.front.front_pages import FrontPages
+    # They bring gRPC, which must not be in the process that forks (tests/unit/run/test_run_forks.py).
+    from gsched.web.front import front_application, front_pages
 
     try:
         give_up_root(account)
@@ -273,12 +272,12 @@ def _be_front(
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         web = config.web
         link = KeeperLink(lambda: server.handle_exit(signal.SIGTERM, None))
-        application = FrontApplication(
+        application = front_application.FrontApplication(
             link,
             WebSessions(),
             ProxiedUser(web.user_header, web.proxies, has_socket=bool(web.proxy_group)),
             WebPlace(frozenset(names), SCHEME),
-            FrontPages(config.cluster),
+            front_pages.FrontPages(config.cluster),
             LoginLimits(),
         )
         shares = ConnectionShares(frozenset(web.proxies))
