@@ -68,7 +68,7 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
     with contextlib.ExitStack() as stack:
         context = _tls(config)
         sockets = list(_listen(config, stack))
-        folder = _users_folder(config, account.pw_uid)
+        folder = users_folder(config.folder_of("web"), account.pw_gid)
         front_side, keeper_side = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -206,13 +206,13 @@ def _proxy_path(config: ClusterConfig) -> str:
     return f"{config.folder_of('web')}/{PROXY_SOCKET}"
 
 
-def _users_folder(config: ClusterConfig, uid: int) -> str:
-    """Where users' processes listen: the front alone may enter it."""
-    folder = f"{config.folder_of('web')}/{USERS_FOLDER}"
+def users_folder(parent: str, gid: int) -> str:
+    """Where users' processes listen: the front alone may enter it, and change nothing, for root uses paths in it."""
+    folder = f"{parent}/{USERS_FOLDER}"
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-    os.chown(folder, uid, -1)
-    os.chmod(folder, 0o700)
+    os.chown(folder, 0, gid)
+    os.chmod(folder, 0o710)
     return folder
 
 
