@@ -83,6 +83,10 @@ def test_each_user_has_pages_of_their_own(shared: SharedCluster, browser: NewBro
     for user in ("alice", "bob"):
         assert [line for line in processes_of(h1, USERS[user]) if "gsched.web.front.user_process" in line]
     assert processes_of(h1, FRONT_UID), "the front is nobody in particular"
+    folder = h1.path(f"{FOLDERS.run_dir}/web/users").stat()
+    assert (folder.st_uid, folder.st_gid, folder.st_mode & 0o777) == (0, FRONT_UID, 0o710)
+    for each in h1.path(f"{FOLDERS.run_dir}/web/users").iterdir():
+        assert (each.stat().st_uid, each.stat().st_mode & 0o777) == (FRONT_UID, 0o600)
 
 
 def test_a_job_from_the_page_is_the_users(shared: SharedCluster, browser: NewBrowser) -> None:
@@ -158,6 +162,26 @@ def test_sessions_are_apart_and_end(shared: SharedCluster, browser: NewBrowser) 
     h1 = shared.hosts[0]
     shared.until(lambda: not processes_of(h1, USERS["alice"]), "the process outlives the last session")
     assert bob.ask("GET", "/jobs").status == 200
+
+
+def test_an_account_that_has_expired_is_put_out(shared: SharedCluster, browser: NewBrowser) -> None:
+    h1 = shared.hosts[0]
+    carol, bob = browser(h1).entered("carol"), browser(h1).entered("bob")
+    assert carol.ask("GET", "/jobs").status == 200
+    (hers,) = [path.name for path in h1.path("/proc").glob("[0-9]*") if path.stat().st_uid == USERS["carol"]]
+    h1.run(["kill", hers], check=True)
+    shared.until(lambda: not processes_of(h1, USERS["carol"]), "her process does not end")
+    h1.run(["chage", "-E", "0", "carol"], check=True)
+    try:
+        assert carol.ask("GET", "/jobs").status == 403, "she needs a new process"
+        assert carol.ask("GET", "/jobs").status == 401, "her session is over"
+        assert carol.log_in("carol").status == 403
+        assert not processes_of(h1, USERS["carol"])
+        assert bob.ask("GET", "/jobs").status == 200
+    finally:
+        h1.run(["chage", "-E", "-1", "carol"], check=True)
+    assert "has not let in" in shared.log(h1, "web")
+    carol.entered("carol")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ MOST_SESSIONS = 64
 """Of a user; the session that was used the longest ago is ended for a new one."""
 IDLE_S = 24 * 3600.0
 """A session that nobody used for so long is over; an open page uses it."""
+LIFETIME_S = 7 * 24 * 3600.0
+"""So old no session becomes that a password or a token has opened, however much it is used."""
 
 
 class WebSession:
@@ -27,7 +29,7 @@ class WebSession:
     def __init__(self, now: float, user: str = "", csrf: str = "") -> None:
         self.csrf = csrf or secrets.token_urlsafe(BYTES)
         self.user = user
-        self.used_at = now
+        self.begun_at = self.used_at = now
         self.is_over = False
         self.when_over: set[Callable[[], object]] = set()
         """What is called at its end, from the thread that ends it."""
@@ -91,12 +93,21 @@ class WebSessions:
         session = self._sessions.get(key)
         if session is None:
             return None
-        if self._now() - session.used_at > IDLE_S:
+        now = self._now()
+        if now - session.used_at > IDLE_S or now - session.begun_at > LIFETIME_S:
             self.close(cookie)
             return None
-        session.used_at = self._now()
+        session.used_at = now
         self._sessions.move_to_end(key)
         return session
+
+    def end_all(self, user: str) -> None:
+        """End all sessions of a user."""
+        for key in [key for key, session in self._sessions.items() if session.user == user]:
+            self._sessions.pop(key).end()
+        session = self._of_users.pop(user, None)
+        if session is not None:
+            session.end()
 
     def close(self, cookie: str) -> None:
         """End a session; what is still open of it ends, too."""

@@ -25,7 +25,7 @@ from gsched.web.access.web_place import WebPlace
 from gsched.web.front.connection_shares import plain_address
 from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper_link import KeeperLink
-from gsched.web.front.keeper_messages import CSRF_HEADER, LONGEST_PASSWORD, KeeperTask
+from gsched.web.front.keeper_messages import CSRF_HEADER, LONGEST_PASSWORD, KeeperAnswer, KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
 from gsched.web.front.request_carrier import Carried
@@ -115,13 +115,21 @@ class FrontApplication:
         over = asyncio.Event()
         session.when_over.add(over.set)
         try:
-            place = await self._link.ask(KeeperTask.PROCESS, user)
+            place = await self._process_of(user, scope)
             own = [(CSRF_HEADER.encode(), session.csrf.encode())]
             await Carried(scope, receive, send, COOKIE).carry(place.path, own, over)
         finally:
             session.when_over.discard(over.set)
             self._open[user] -= 1
             self._open += Counter()
+
+    async def _process_of(self, user: str, scope: Scope) -> KeeperAnswer:
+        """Where it listens. All sessions of a user end who may have none. Raises PermissionDenied, Unavailable."""
+        try:
+            return await self._link.ask(KeeperTask.PROCESS, user, address=_address_of(scope))
+        except PermissionDenied:
+            self._sessions.end_all(user)
+            raise
 
     # -- in and out ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +141,7 @@ class FrontApplication:
         except (TimeoutError, ClientDisconnect):
             return PlainTextResponse("The form has not come.\n", 408, {"connection": "close"})
         user, password, onward = (fields.get(name, [""])[-1] for name in ("user", "password", "onward"))
-        address = plain_address(request.client.host) if request.client else ""
+        address = _address_of(request.scope)
         user = user.strip()
         if not user or not password or len(user) > LONGEST_USER or len(password) > LONGEST_PASSWORD:
             return self._pages.login(request, 400, "login.incomplete", user=user, onward=onward)
@@ -142,7 +150,7 @@ class FrontApplication:
             _note(user, address, "limited")
             return self._pages.login(request, 429, "login.later", user=user, onward=onward, wait_s=wait_s)
         try:
-            proven = await self._link.ask(KeeperTask.PROVE, user, password)
+            proven = await self._link.ask(KeeperTask.PROVE, user, password=password, address=address)
         except PermissionDenied:
             _note(user, address, "refused")
             return self._pages.login(request, 403, "login.wrong", user=user, onward=onward)
@@ -175,6 +183,12 @@ def own_path(onward: str) -> str:
     """Where a log-in leads on: a path of this server, and never another one."""
     is_own = onward.startswith("/") and not onward.startswith(("//", "/\\")) and onward.isprintable()
     return onward if is_own and onward.isascii() and len(onward) <= 2000 else "/"
+
+
+def _address_of(scope: Scope) -> str:
+    """Of the browser, or of the proxy before it; empty for one on this host."""
+    client = scope["client"]
+    return plain_address(client[0]) if client is not None else ""
 
 
 def _note(user: str, address: str, outcome: str) -> None:

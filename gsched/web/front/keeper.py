@@ -1,21 +1,23 @@
 """The keeper: root, and it hears the front alone. It has passwords checked and keeps a process for each user.
 
-It believes the front as little as it can: a user has a process only after PAM has taken the user's password here, or,
-behind a proxy, when it is an ordinary account; root and accounts of the system never have one. It reads nothing from
-the network, and nothing that a user's process says but one line.
+It believes the front as little as it can: a user has a process only after PAM has taken the user's password here, and
+as long as PAM says that the account may log in, or, behind a proxy, when it is an ordinary account; root and accounts
+of the system never have one. It reads nothing from the network, and nothing that a user's process says but one line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +25,9 @@ import msgspec
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.web.front.keeper_messages import (
     MOST_BYTES,
+    PAM_IS_UNSURE,
+    PAM_SAYS_NO,
+    PAM_SAYS_YES,
     READY,
     KeeperAnswer,
     KeeperQuestion,
@@ -38,7 +43,9 @@ PAM_S = 30.0
 """How long PAM may take; a module that asks a far directory may need some seconds."""
 MOST_AT_PAM = 4
 MOST_WAITING = 32
-"""For PAM."""
+"""For PAM, to log in."""
+CHECKED_S = 300.0
+"""For so long what PAM has said of an account counts, while its process runs."""
 START_S = 30.0
 END_S = 5.0
 MOST_USERS = 256
@@ -47,6 +54,8 @@ MOST_SAID = 2_000
 PATH = "/usr/local/bin:/usr/bin:/bin"
 REFUSED = "user or password is wrong"
 BUSY = "so many people log in that this must be tried again"
+NOT_IN = "log in first"
+UNKNOWN = "the host cannot tell now whether this account may log in: try again later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +78,11 @@ class KeeperSettings:
 
 @dataclass(slots=True)
 class _Kept:
-    """A user's process. `line`: what it says when it is ready, and what ends it when it is closed."""
+    """A user's process. `account`: what it was started with; `line`: what it says when it is ready, and what ends it
+    when it is closed.
+    """
 
+    account: WebAccount
     process: asyncio.subprocess.Process
     path: str
     line: socket.socket
@@ -78,16 +90,28 @@ class _Kept:
 
 
 class Keeper:
-    """Serves the front until its channel is closed. `on_ready` is called when the front listens."""
+    """Serves the front until its channel is closed. `on_ready` is called when the front listens; `monotonic` is a clock
+    in seconds.
+    """
 
-    def __init__(self, settings: KeeperSettings, on_ready: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: KeeperSettings,
+        on_ready: Callable[[], object],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._on_ready = on_ready
-        self._let_in: set[str] = set()
+        self._monotonic = monotonic
+        self._let_in: dict[str, float] = {}
+        """Who has shown a password -> when PAM has last said that the account may log in."""
+        self._checking: dict[str, asyncio.Task[None]] = {}
         self._starting: dict[str, asyncio.Task[_Kept]] = {}
         self._kept: dict[str, _Kept] = {}
         self._pam = asyncio.Semaphore(MOST_AT_PAM)
         self._waiting = 0
+        self._checks = asyncio.Semaphore(MOST_AT_PAM)
+        """Of their own: whoever guesses passwords makes nobody wait who is in."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, channel: socket.socket) -> None:
@@ -132,23 +156,55 @@ class Keeper:
                 self._on_ready()
                 return KeeperAnswer(number=number)
             case KeeperTask.PROVE:
-                return KeeperAnswer(number=number, user=await self._prove(question.user, question.password))
+                return KeeperAnswer(number=number, user=await self._prove(question))
             case KeeperTask.PROCESS:
-                account = await self._account(question.user)
+                try:
+                    account = await self._account(question)
+                except PermissionDenied:
+                    await self._put_out(question.user)
+                    raise
                 return KeeperAnswer(number=number, user=account.name, path=(await self._process_of(account)).path)
             case KeeperTask.END:
-                self._let_in.discard(question.user)
-                await self._end(question.user)
+                await self._put_out(question.user)
                 return KeeperAnswer(number=number)
 
     # -- who --------------------------------------------------------------------------------------------------------
 
-    async def _account(self, user: str) -> WebAccount:
-        """Of a user who may have a process. Raises PermissionDenied."""
-        account = await self._found(user)
-        if self._settings.pam_service and account.name not in self._let_in:
-            raise PermissionDenied("log in first")
+    async def _account(self, question: KeeperQuestion) -> WebAccount:
+        """Of a user who may have a process. Raises PermissionDenied, Unavailable."""
+        account = await self._found(question.user)
+        if self._settings.pam_service:
+            if account.name not in self._let_in:
+                raise PermissionDenied(NOT_IN)
+            await self._check_again(account.name, question.address)
+            if account.name not in self._let_in:  # it has left meanwhile
+                raise PermissionDenied(NOT_IN)
         return account
+
+    async def _check_again(self, user: str, address: str) -> None:
+        """That the account may still log in, once for all who wait. Raises PermissionDenied, Unavailable."""
+        is_running = user in self._kept or user in self._starting
+        if is_running and self._monotonic() - self._let_in[user] <= CHECKED_S:
+            return
+        checking = self._checking.get(user)
+        if checking is None:
+            checking = self._checking[user] = asyncio.create_task(self._check(user, address))
+            checking.add_done_callback(lambda _: self._checking.pop(user, None))
+        await asyncio.shield(checking)
+
+    async def _check(self, user: str, address: str) -> None:
+        async with self._checks:
+            said = await _ask_pam(self._settings.pam_service, user, _address(address))
+        if said == PAM_SAYS_NO:
+            raise PermissionDenied(NOT_HERE)
+        if said != PAM_SAYS_YES:
+            raise Unavailable(UNKNOWN)
+        if user in self._let_in:
+            self._let_in[user] = self._monotonic()
+
+    async def _put_out(self, user: str) -> None:
+        self._let_in.pop(user, None)
+        await self._end(user)
 
     async def _found(self, user: str) -> WebAccount:
         try:
@@ -157,36 +213,46 @@ class Keeper:
             log.warning("no pages for %s: %s", json.dumps(user), error.text)
             raise PermissionDenied(NOT_HERE) from None
 
-    async def _prove(self, user: str, password: str) -> str:
+    async def _prove(self, question: KeeperQuestion) -> str:
         """The user's name as the host writes it. Raises PermissionDenied, with the same words whatever is wrong."""
-        service = self._settings.pam_service
-        if not service or "\0" in user or "\0" in password:
+        service, user, password = self._settings.pam_service, question.user, question.password
+        if not service or not password or "\0" in user or "\0" in password:
             raise PermissionDenied(REFUSED)
+        account = None
+        async with self._turn():
+            with contextlib.suppress(PermissionDenied):
+                account = await self._found(user)
+            # Also for who has no pages, so that it takes as long; under a name that is nobody's.
+            name = account.name if account is not None else NOBODYS_NAME
+            said = await _ask_pam(service, name, _address(question.address), password)
+        if account is None or said != PAM_SAYS_YES:
+            raise PermissionDenied(REFUSED)
+        self._let_in[account.name] = self._monotonic()
+        return account.name
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Of who would log in. Raises Unavailable when many wait."""
         if self._waiting >= MOST_WAITING:
             raise Unavailable(BUSY)
-        account = None
-        with contextlib.suppress(PermissionDenied):
-            account = await self._found(user)
-        self._waiting += 1
+        self._waiting += 1  # with nothing awaited between
         try:
             async with self._pam:
-                # Also for who has no pages, so that it takes as long; under a name that is nobody's.
-                name = account.name if account is not None else NOBODYS_NAME
-                is_right = await _ask_pam(service, name, password)
+                yield
         finally:
             self._waiting -= 1
-        if account is None or not is_right:
-            raise PermissionDenied(REFUSED)
-        self._let_in.add(account.name)
-        return account.name
 
     # -- processes --------------------------------------------------------------------------------------------------
 
     async def _process_of(self, account: WebAccount) -> _Kept:
-        """The user's process, which listens. Raises GschedError."""
-        kept = self._kept.get(account.name)
+        """The user's process, which listens, with the rights that the account has now. Raises GschedError."""
+        starting = self._starting.get(account.name)
+        kept = await asyncio.shield(starting) if starting is not None else self._kept.get(account.name)
         if kept is not None and kept.process.returncode is None:
-            return kept
+            if kept.account.rights == account.rights:
+                return kept
+            log.info("the account %s has changed: its process is started anew", account.name)
+            await self._end(account.name)
         starting = self._starting.get(account.name)
         if starting is None:
             if len(self._kept) + len(self._starting) >= MOST_USERS:
@@ -200,7 +266,7 @@ class Keeper:
         line, its_line = socket.socketpair()
         with its_line, _listening(path, self._settings.front_uid) as listening:
             process = await _spawn(self._settings, account, listening, its_line)
-        kept = self._kept[account.name] = _Kept(process, path, line)
+        kept = self._kept[account.name] = _Kept(account, process, path, line)
         kept.reaped = asyncio.create_task(self._reap(account.name, kept))
         said = await _first_words(line)
         if said != READY:
@@ -294,8 +360,19 @@ async def _first_words(line: socket.socket) -> str:
     return said.decode("utf8", "replace").strip()
 
 
-async def _ask_pam(service: str, user: str, password: str) -> bool:
-    """Whether PAM takes the password, in a process of its own."""
+def _address(text: str) -> str:
+    """An address that the front has named, as PAM is told it; empty for anything else."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""
+
+
+async def _ask_pam(service: str, user: str, address: str, password: str = "") -> int:
+    """Whether PAM takes the password, or without one whether the account may log in, in a process of its own.
+
+    Returns what a process of pam_check does.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-X", "utf8", "-m", "gsched.web.front.pam_check"),
         stdin=asyncio.subprocess.PIPE,
@@ -306,7 +383,7 @@ async def _ask_pam(service: str, user: str, password: str) -> bool:
     )
     try:
         async with asyncio.timeout(PAM_S):
-            _, said = await process.communicate(f"{service}\0{user}\0{password}\0".encode())
+            _, said = await process.communicate(f"{service}\0{user}\0{address}\0{password}\0".encode())
     except TimeoutError:
         said = f"no answer within {PAM_S:g} s".encode()
         process.kill()
@@ -314,4 +391,4 @@ async def _ask_pam(service: str, user: str, password: str) -> bool:
     if process.returncode:
         text = said.decode("utf8", "replace").strip()[-MOST_SAID:]
         log.warning("PAM (service %s) has not let in %s: %s", service, json.dumps(user), json.dumps(text))
-    return process.returncode == 0
+    return PAM_IS_UNSURE if process.returncode is None else process.returncode

@@ -30,15 +30,16 @@ class KeeperLink:
         reader, self._writer = await asyncio.open_unix_connection(sock=channel, limit=MOST_BYTES)
         self._hearing = asyncio.create_task(self._hear(reader))
 
-    async def ask(self, task: KeeperTask, user: str = "", password: str = "") -> KeeperAnswer:
+    async def ask(self, task: KeeperTask, user: str = "", *, password: str = "", address: str = "") -> KeeperAnswer:
         """The answer. Raises PermissionDenied with the keeper's words when it was not done, Unavailable for now."""
         if self._writer is None or self._hearing is None or self._hearing.done():
             raise Unavailable(GONE)
         number = next(self._numbers)
+        question = KeeperQuestion(number=number, task=task, user=user, password=password, address=address)
         future: asyncio.Future[KeeperAnswer] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
         try:
-            self._writer.write(line_of(KeeperQuestion(number=number, task=task, user=user, password=password)))
+            self._writer.write(line_of(question))
             answer = await future
         finally:
             del self._asked[number]

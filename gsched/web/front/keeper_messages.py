@@ -15,6 +15,8 @@ READY = "ready"
 """What a user's process says, a line, once it listens; anything else is why it does not."""
 CSRF_HEADER = "gsched-csrf"
 """By which the front tells a user's process the token of the session's forms."""
+PAM_SAYS_YES, PAM_SAYS_NO, PAM_IS_UNSURE = 0, 1, 2
+"""Exit codes of a process that asks PAM; any other one is that of one that has failed."""
 OWN_HEADERS = b"gsched-"
 """No header that begins so is passed on from a browser."""
 
@@ -27,18 +29,21 @@ class KeeperTask(StrEnum):
     PROVE = "prove"
     """Is this the user's password? The user is let in then."""
     PROCESS = "process"
-    """Where the process of a user who has been let in listens; it is started unless it runs."""
+    """Where the process of a user who has been let in listens; it is started unless it runs. The user is put out who
+    may have none any more.
+    """
     END = "end"
     """The user has no session any more."""
 
 
 class KeeperQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """`number` stands in the answer. The password is in no representation."""
+    """`number` stands in the answer; `address`: where the browser is. The password is in no representation."""
 
     number: int
     task: KeeperTask
     user: str = ""
     password: str = ""
+    address: str = ""
 
     def __repr__(self) -> str:
         return f"KeeperQuestion({self.number}, {self.task}, {self.user!r})"

@@ -30,6 +30,11 @@ class WebAccount(NamedTuple):
     home: str
     shell: str
 
+    @property
+    def rights(self) -> tuple[int, int, frozenset[int]]:
+        """What the kernel goes by."""
+        return self.uid, self.gid, frozenset(self.groups)
+
     def environment(self, conf_dir: str, path: str) -> dict[str, str]:
         """Of a process of this user, as a log-in makes it; nothing of the service's own."""
         kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}

@@ -18,7 +18,7 @@ from gsched.base.errors import BadRequest
 from gsched.model.views.view import JobView
 from gsched.web.access.form_reading import MOST_BYTES
 from gsched.web.access.gate import POLICY, cookie_of
-from gsched.web.access.sessions import IDLE_S, MOST_SESSIONS, WebSessions
+from gsched.web.access.sessions import IDLE_S, LIFETIME_S, MOST_SESSIONS, WebSessions
 from gsched.web.serving import WebOptions, new_tcp_socket
 
 PATHS = ("/", "/jobs", "/jobs/17", "/jobs/17/curves", "/jobs/17/output", "/jobs/17/output/stdout", "/live?watch=jobs")
@@ -91,6 +91,18 @@ def test_sessions_are_few_and_end_when_nobody_uses_them() -> None:
     assert sessions.find(cookies[2]) is None and sessions.find(cookies[1]) is kept
     sessions.close(cookies[1])
     assert kept.is_over and sessions.find(cookies[1]) is None
+
+
+def test_no_session_grows_older_than_a_week_however_much_it_is_used() -> None:
+    now = [0.0]
+    sessions = WebSessions(lambda: now[0])
+    cookie = sessions.begin("ann")
+    while now[0] < LIFETIME_S:
+        kept = sessions.find(cookie)
+        assert kept is not None
+        now[0] += IDLE_S / 2
+    now[0] = LIFETIME_S + 1
+    assert sessions.find(cookie) is None and kept.is_over
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil", "", "10.0.0.1:8080"])

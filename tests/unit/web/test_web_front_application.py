@@ -11,7 +11,7 @@ import pytest
 from gsched.base.errors import PermissionDenied
 from gsched.web.access.sessions import WebSessions
 from gsched.web.access.web_place import WebPlace
-from gsched.web.front.front_application import FrontApplication
+from gsched.web.front.front_application import COOKIE, FrontApplication
 from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import KeeperAnswer, KeeperTask
@@ -29,7 +29,7 @@ class FakeKeeper(KeeperLink):
         super().__init__(lambda: None)
         self.asked: list[tuple[KeeperTask, str]] = []
 
-    async def ask(self, task: KeeperTask, user: str = "", password: str = "") -> KeeperAnswer:
+    async def ask(self, task: KeeperTask, user: str = "", *, password: str = "", address: str = "") -> KeeperAnswer:
         self.asked.append((task, user))
         raise PermissionDenied("no")
 
@@ -107,3 +107,12 @@ def test_half_a_form_is_answered_without_a_word_in_the_log(monkeypatch: pytest.M
     for receive in (leaves, says_nothing):
         status, headers = Front().ask("POST", "/login", FORM, receive=receive)
         assert (status, headers[b"connection"]) == (408, b"close")
+
+
+def test_who_may_have_no_pages_any_more_has_no_session_any_more() -> None:
+    front = Front()
+    cookie, others = front.sessions.begin("ann"), front.sessions.begin("bob")
+    headers = ((b"cookie", f"{COOKIE}={cookie}".encode()),)
+    assert front.ask("GET", "/", *headers)[0] == 403
+    assert front.sessions.find(cookie) is None and front.sessions.find(others) is not None
+    assert front.ask("GET", "/", *headers)[0] == 401
