@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidURI
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.http11 import Response
+from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
@@ -37,17 +37,12 @@ class ServiceSocket:
 
     def __init__(self, stream: ServiceStream, scope: Scope, origin: bytes, found: FoundService) -> None:
         self._stream = stream
-        target = target_of(scope).decode("ascii", "replace")
         try:
-            uri = parse_uri(f"ws://{HOST}:{found.port}{target}")
+            self._protocol, self._request = _shaking(scope, origin, found)
         except InvalidURI:
             raise BadRequest("the address of the websocket cannot be read") from None
-        protocols = [Subprotocol(each) for each in scope["subprotocols"]]
-        self._protocol = ClientProtocol(uri, subprotocols=protocols or None, max_size=MOST_MESSAGE)
-        self._request = self._protocol.connect()
-        for name, value in to_service(scope["headers"], origin, found.port, found.secret):
-            if name != b"host":
-                self._request.headers[name.decode("ascii")] = value.decode("ascii", "surrogateescape")
+        except InvalidHandshake as problem:
+            raise BadRequest(f"the websocket cannot be asked for: {_what(problem)}") from None
         self._parts: list[bytes] = []
         self._is_text = False
 
@@ -173,6 +168,24 @@ async def _from_browser(socket: ServiceSocket, receive: Receive) -> None:
     while (message := await receive())["type"] == "websocket.receive":
         await socket.send(message)
     await socket.leave(message.get("code") or 1001, message.get("reason") or "")
+
+
+def _shaking(scope: Scope, origin: bytes, found: FoundService) -> tuple[ClientProtocol, Request]:
+    """What shakes hands, and what it is to ask for. Raises InvalidURI, InvalidHandshake."""
+    target = target_of(scope).decode("ascii", "replace")
+    uri = parse_uri(f"ws://{HOST}:{found.port}{target}")
+    protocols = [Subprotocol(each) for each in scope["subprotocols"]]
+    protocol = ClientProtocol(uri, subprotocols=protocols or None, max_size=MOST_MESSAGE)
+    request = protocol.connect()
+    for name, value in to_service(scope["headers"], origin, found.port, found.secret):
+        if name != b"host":
+            request.headers[name.decode("ascii")] = _ascii(value)
+    return protocol, request
+
+
+def _ascii(value: bytes) -> str:
+    """A header's value as the library takes it, which takes nothing else: other bytes as %XX."""
+    return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in value)
 
 
 def _what(problem: Exception) -> str:
