@@ -11,7 +11,7 @@
     const words = "?stream=" + stream + "&from=" + from;
     let told = await (await fetch(form.dataset.search + words, { credentials: "same-origin" })).json();
     if (told.over) told = await (await fetch(form.dataset.search + words + "&file=1", { credentials: "same-origin" })).json();
-    const lines = told.text.slice(0, 4 * AROUND).split("\n");
+    const lines = told.text.slice(0, 4 * AROUND).split(/[\n\r]/); // progress is written over and over, behind \r
     const wanted = form.elements.text.value.toLowerCase(), mark = document.createElement("mark");
     // Of several such lines around it the one that begins where the found one does, counted in bytes.
     let at = from, index = lines.findIndex((each) => { const here = at >= line.start; at += new TextEncoder().encode(each).length + 1; return here; });

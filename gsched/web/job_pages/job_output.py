@@ -72,10 +72,10 @@ def _told(piece: OutputPiece, why: str, *, is_tail: bool, is_over: bool) -> dict
     return {"start": start, "next": start + len(data) - pending, "text": text, "why": why, "over": is_over}
 
 
-def read_piece(client: Client, job_id: int, stream: str, start: int) -> OutputPiece:
-    """TAIL bytes from there on, or what there is of them. Raises GschedError."""
+def read_piece(client: Client, job_id: int, stream: str, start: int, until: float | None = None) -> OutputPiece:
+    """TAIL bytes from there on, or what there is of them. Raises GschedError; Unavailable at `until`."""
     data = bytearray()
-    for piece in output_pieces(client, job_id, stream, start):
+    for piece in output_pieces(client, job_id, stream, start, until):
         data += piece
         if len(data) >= TAIL:
             break
@@ -160,15 +160,17 @@ def _all(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         return  # what has come has come
 
 
-def end_pieces(context: WebContext, job_id: int, stream: str, most: int) -> tuple[int, Iterator[bytes]]:
-    """The last bytes of the stream, about `most` of them: where they begin, and they themselves. Raises GschedError."""
+def end_pieces(context: WebContext, job_id: int, stream: str, most: int, until: float) -> tuple[int, Iterator[bytes]]:
+    """The last bytes of the stream, about `most` of them: where they begin, and they themselves. Raises GschedError;
+    Unavailable where the master has not told them at `until`, seconds of the monotonic clock.
+    """
     client = context.client
     try:
-        end = len(read_piece(client, job_id, stream, 0).data)
+        end = len(read_piece(client, job_id, stream, 0, until).data)
         if end >= TAIL:
-            end = byte_behind(client, job_id, stream, end, TAIL)
+            end = byte_behind(client, job_id, stream, end, TAIL, until)
         start = max(0, end - most)
-        return start, output_pieces(client, job_id, stream, start)
+        return start, output_pieces(client, job_id, stream, start, until)
     except Conflict:
         descriptor = _opened(context, job_id, stream)
         if descriptor is None:

@@ -354,7 +354,7 @@ ENGLISH: Mapping[str, str] = {
     "search.title": "Search in the output",
     "search.found": "Lines found: {n}.",
     "search.none": "Not found.",
-    "search.cut": "There are more: only the first ones are shown.",
+    "search.cut": "There may be more: not all of it was searched or is shown.",
     "search.part": "Only the last {size} of the output were searched.",
     "search.line": "line {n}",
     "search.stream": "Stream",

@@ -355,7 +355,7 @@ KOREAN: Mapping[str, str] = {
     "search.title": "출력에서 찾기",
     "search.found": "찾은 줄: {n}개.",
     "search.none": "찾지 못했습니다.",
-    "search.cut": "더 있습니다. 처음 것만 표시합니다.",
+    "search.cut": "더 있을 수 있습니다. 모두 찾거나 표시하지는 않았습니다.",
     "search.part": "출력의 마지막 {size}만 찾았습니다.",
     "search.line": "{n}번째 줄",
     "search.stream": "스트림",

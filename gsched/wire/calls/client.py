@@ -390,17 +390,30 @@ class Client:
         return EndsCall(self._channel)
 
     def output(
-        self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0, follow: bool = False, terminal: bool = False
+        self,
+        job_id: int,
+        *,
+        stdout_from: int = 0,
+        stderr_from: int = 0,
+        follow: bool = False,
+        terminal: bool = False,
+        until: float | None = None,
     ) -> Iterator[OutputChunk]:
         """What the job has written so far, from those bytes on; with `follow` until its attempt is over. `terminal`:
         for the terminal of an interactive job, of whose output nothing is kept that has been asked for.
 
-        Raises Conflict if it has not started, or has finished and its output is in a file of its own.
+        Raises Conflict if it has not started, or has finished and its output is in a file of its own; Unavailable where
+        it is not all there at `until`, seconds of the monotonic clock.
         """
+
+        def asked(request: scheduler_pb2.OutputRequest) -> Any:
+            left_s = None if until is None else max(0.001, until - time.monotonic())
+            return self._stub.Output(request, timeout=left_s)
+
         request = scheduler_pb2.OutputRequest(
             job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from, follow=follow, terminal=terminal
         )
-        for item in self._stream(self._stub.Output, request):
+        for item in self._stream(asked, request):
             yield from_proto(item, OutputChunk)
 
     def texts(self, job_id: int) -> JobTexts:

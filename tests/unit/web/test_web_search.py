@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from collections.abc import Iterator
 
 import pytest
 from fake_master import FakeMaster, spec
@@ -11,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served_pages import Pages
 
+from gsched.base.errors import Unavailable
 from gsched.model.views.view import JobView, OutputChunk
+from gsched.web.job_pages import output_search
 from gsched.web.job_pages.output_search import LONGEST_LINE, MOST_FOUND, search
 
 
@@ -34,14 +38,54 @@ def test_it_is_bounded() -> None:
     assert len(many.found) == MOST_FOUND and many.is_cut
     long = search([b"x" * LONGEST_LINE, b"y" * 99, b"loss\nloss\n"], "loss", 0)
     assert [(each.line, each.start) for each in long.found] == [(2, LONGEST_LINE + 99 + 5)]
+    assert long.is_cut, "99 bytes were not looked at"
+    assert not search([b"x" * LONGEST_LINE, b"\nloss"], "loss", 0).is_cut
+    assert search([b"x" * LONGEST_LINE, b"y"], "loss", 0).is_cut
     assert search([b"a\n" * 10], "loss", 0, deadline=-math.inf).is_cut
 
 
-def test_the_page_asks_for_it(master: FakeMaster, pages: Pages) -> None:
+def test_an_error_behind_progress_is_found() -> None:
+    progress = b"".join(b"\r%3d%%|####      | 12/100 [00:01<00:09]" % each for each in range(100)) * 10
+    data = b"begin\n" + progress + b"\rRuntimeError: CUDA out of memory\r\nend error\n"
+    for size in (7, 100, len(data)):
+        told = search([data[at : at + size] for at in range(0, len(data), size)], "error", 0)
+        assert [(each.line, each.text) for each in told.found] == [
+            (2, "RuntimeError: CUDA out of memory"),
+            (3, "end error"),
+        ]
+        assert not told.is_cut
+        assert all(data[each.start :].startswith(each.text.encode()) for each in told.found)
+
+
+def test_the_time_is_looked_at_where_much_is_found_and_where_nothing_comes() -> None:
+    def late() -> Iterator[bytes]:
+        yield b"loss\n" * 3
+        raise Unavailable("the master did not answer in time")
+
+    told = search(late(), "loss", 0, deadline=-math.inf)
+    assert len(told.found) == 3 and told.is_cut
+    with pytest.raises(Unavailable):
+        search(late(), "loss", 0)
+
+
+def test_a_master_that_does_not_answer_is_waited_for_no_longer(
+    master: FakeMaster, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    class Silent:
+        def __iter__(self) -> Iterator[OutputChunk]:
+            over.wait(60)
+            return iter(())
+
     master.views = [JobView(job_id=7, spec=spec(), state="RUN", submitted_at=1.0, dispatched_at=2.0)]
-    master.outputs = [[OutputChunk(stream="stdout", data=b"one\ntwo <b>\n")]]
-    told = json.loads(pages.get("/jobs/7/output/stdout/search?text=TWO").text)
-    assert told == {"found": [{"start": 4, "line": 2, "text": "two <b>"}], "is_cut": False, "skipped": 0}
+    master.outputs = [Silent()]  # type: ignore[list-item]
+    monkeypatch.setattr(output_search, "LONGEST_S", 0.2)
+    try:
+        told = json.loads(pages.get("/jobs/7/output/stdout/search?text=two").text)
+    finally:
+        over.set()
+    assert told == {"found": [], "is_cut": True, "skipped": 0}
 
 
 @pytest.mark.parametrize("path", ["stdin/search?text=a", "stdout/search", "stdout/search?text=" + "x" * 201])
