@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpcore
 from starlette.concurrency import run_in_threadpool
@@ -29,12 +30,34 @@ MOST_IDLE = 8
 IDLE_S = 10.0
 
 
-class ServiceWay(NamedTuple):
-    """Where a service is, and a pool of connections to it."""
+class ServiceWay:
+    """Where a service is, and a pool of connections to it. `until`: when it is asked for anew (monotonic seconds)."""
 
-    found: FoundService
-    pool: httpcore.AsyncConnectionPool
-    until: float
+    def __init__(self, found: FoundService, pool: httpcore.AsyncConnectionPool) -> None:
+        self.found = found
+        self.until = time.monotonic() + FOUND_S
+        self._pool = pool
+        self._uses = 0
+        self._is_forgotten = False
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[httpcore.AsyncConnectionPool]:
+        """The pool, which stays open meanwhile."""
+        self._uses += 1
+        try:
+            yield self._pool
+        finally:
+            self._uses -= 1
+            await self._close_unused()
+
+    async def forget(self) -> None:
+        """Nobody is led here any more: close the pool as soon as nothing is under way."""
+        self._is_forgotten = True
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._is_forgotten and not self._uses:
+            await self._pool.aclose()
 
 
 class ServicePool:
@@ -57,22 +80,23 @@ class ServicePool:
             except GschedError:
                 await self.forget(client, job_id)
                 raise
-            if known is not None and known.found == found:
-                way = known._replace(until=time.monotonic() + FOUND_S)
-            else:
-                await self.forget(client, job_id)
-                way = ServiceWay(found, self._new_pool(client, job_id, found), time.monotonic() + FOUND_S)
-            self._ways[key] = way
+            if known is not None and known is self._ways.get(key) and known.found == found:
+                known.until = time.monotonic() + FOUND_S
+                return known
+            await self.forget(client, job_id)
+            way = self._ways[key] = ServiceWay(found, self._new_pool(client, job_id, found))
         while len(self._ways) > MOST_SERVICES:
             _, oldest = self._ways.popitem(last=False)
-            await oldest.pool.aclose()
+            await oldest.forget()
         return way
 
-    async def forget(self, client: Client, job_id: int) -> None:
-        """It has failed: ask again the next time."""
-        known = self._ways.pop((id(client), job_id), None)
-        if known is not None:
-            await known.pool.aclose()
+    async def forget(self, client: Client, job_id: int, way: ServiceWay | None = None) -> None:
+        """It has failed: ask again the next time. `way`: only if it is still that one. What is under way goes on."""
+        key = id(client), job_id
+        known = self._ways.get(key)
+        if known is not None and way in (None, known):
+            del self._ways[key]
+            await known.forget()
 
     async def stream(self, client: Client, job_id: int, found: FoundService) -> ServiceStream:
         """A connection of its own. Raises GschedError."""

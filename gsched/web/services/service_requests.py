@@ -13,11 +13,12 @@ from typing import Any
 import httpcore
 from starlette.types import Receive, Scope, Send
 
-from gsched.base.errors import BadRequest, GschedError, Unavailable
+from gsched.base.errors import BadRequest, Unavailable
 from gsched.model.jobs.job_service import HOST
 from gsched.web.services.service_headers import RawHeader, from_service, to_service
-from gsched.web.services.service_pool import MOST_OF_ONE, ServicePool, ServiceWay
+from gsched.web.services.service_pool import MOST_OF_ONE, ServicePool
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.service_calls import FoundService
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _TIMEOUTS = {"write": 60.0, "pool": 10.0}
@@ -89,43 +90,43 @@ class ServiceRequest:
             relaying.result()
 
     async def _relay(self, scope: Scope, headers: list[RawHeader], body: RequestBody | None, send: Send) -> None:
-        way, response = await self._answered(scope, headers, body)
-        try:
-            await _pass_on(response, way.found.port, send)
-        finally:
-            await response.aclose()
+        async with contextlib.AsyncExitStack() as under_way:
+            port, response = await self._answered(scope, headers, body, under_way)
+            under_way.push_async_callback(response.aclose)
+            await _pass_on(response, port, send)
 
     async def _answered(
-        self, scope: Scope, headers: list[RawHeader], body: RequestBody | None
-    ) -> tuple[ServiceWay, httpcore.Response]:
-        """Asks a second time where the first connection has failed: it may have been an old one. Raises GschedError."""
+        self, scope: Scope, headers: list[RawHeader], body: RequestBody | None, under_way: contextlib.AsyncExitStack
+    ) -> tuple[int, httpcore.Response]:
+        """The service's port, and the answer. Asks a second time where the first connection has failed: it may have
+        been an old one. Raises GschedError.
+        """
         for is_last in (False, True):
             way = await self._pool.way(self._client, self._job_id)
+            pool = await under_way.enter_async_context(way.used())
             try:
-                return way, await self._ask(scope, headers, body, way)
+                return way.found.port, await pool.handle_async_request(self._request(scope, headers, body, way.found))
             except httpcore.PoolTimeout:
                 raise Unavailable(f"{MOST_OF_ONE} requests to the service are under way: it takes no more") from None
             except _FAILURES as failure:
-                if isinstance(failure, httpcore.ConnectError):
-                    await self._pool.forget(self._client, self._job_id)
+                await self._pool.forget(self._client, self._job_id, way)
                 if is_last or (body is not None and body.is_begun):
                     raise Unavailable(_what(failure)) from None
         raise AssertionError("unreachable")
 
-    async def _ask(
-        self, scope: Scope, headers: list[RawHeader], body: RequestBody | None, way: ServiceWay
-    ) -> httpcore.Response:
-        sent = to_service(headers, self._origin, way.found.port, way.found.secret)
+    def _request(
+        self, scope: Scope, headers: list[RawHeader], body: RequestBody | None, found: FoundService
+    ) -> httpcore.Request:
+        sent = to_service(headers, self._origin, found.port, found.secret)
         if any(name == b"transfer-encoding" for name, _ in headers):
             sent.append((b"transfer-encoding", b"chunked"))
-        request = httpcore.Request(
+        return httpcore.Request(
             scope["method"].encode("ascii"),
-            httpcore.URL(scheme=b"http", host=HOST.encode(), port=way.found.port, target=target_of(scope)),
+            httpcore.URL(scheme=b"http", host=HOST.encode(), port=found.port, target=target_of(scope)),
             headers=sent,
             content=body,
             extensions={"timeout": _TIMEOUTS},
         )
-        return await way.pool.handle_async_request(request)
 
 
 def target_of(scope: Scope) -> bytes:
@@ -149,7 +150,6 @@ async def _pass_on(response: httpcore.Response, port: int, send: Send) -> None:
 
 
 def _what(failure: Exception) -> str:
-    cause = failure.__cause__
-    if isinstance(cause, GschedError):
-        return cause.text
+    if isinstance(failure, httpcore.ConnectError):  # by the way through the master, which says why
+        return str(failure)
     return f"the service does not answer as a web server would: {str(failure)[:200] or type(failure).__name__}"

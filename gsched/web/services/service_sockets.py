@@ -19,7 +19,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from gsched.base.errors import BadRequest, Unavailable
+from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.model.jobs.job_service import HOST
 from gsched.web.services.service_headers import to_service
 from gsched.web.services.service_pool import ServicePool
@@ -136,7 +136,11 @@ async def carry_socket(
     """
     scope, receive, send = connection
     way = await pool.way(client, job_id)
-    stream = await pool.stream(client, job_id, way.found)
+    try:
+        stream = await pool.stream(client, job_id, way.found)
+    except GschedError:
+        await pool.forget(client, job_id, way)
+        raise
     try:
         socket = ServiceSocket(stream, scope, origin, way.found)
         await socket.begin()
