@@ -65,9 +65,14 @@ def from_service(headers: Iterable[RawHeader], port: int) -> list[RawHeader]:
 
 
 def _end_to_end(headers: Iterable[RawHeader]) -> Iterator[RawHeader]:
-    """Those that are not about the connection; a header may name more of these."""
+    """Those that are not about the connection; a header may name more of these. With a transfer coding the length does
+    not count (RFC 9112, 6.3), and who read on by it would take a part of the body for the next message.
+    """
     given = list(headers)
-    named = {word.strip().lower() for name, value in given if name == b"connection" for word in value.split(b",")}
+    skipped = {b"content-length"} if any(name == b"transfer-encoding" for name, _ in given) else set()
+    named = skipped | {
+        word.strip().lower() for name, value in given if name == b"connection" for word in value.split(b",")
+    }
     return ((name, value) for name, value in given if name not in _OF_CONNECTION and name not in named)
 
 

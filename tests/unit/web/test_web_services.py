@@ -116,6 +116,15 @@ def test_headers_that_are_named_as_the_connections_stay_here() -> None:
     assert sorted(sent((b"connection", b"close, X-Secret"), (b"x-secret", b"1"))) == sorted(ALWAYS)
 
 
+def test_a_length_does_not_count_beside_a_transfer_coding() -> None:
+    both = ((b"Content-Length", b"4"), (b"Transfer-Encoding", b"chunked"))
+    assert from_service(both, 20_001) == []
+    assert from_service(both[:1], 20_001) == [(b"content-length", b"4")]
+    lower = tuple((name.lower(), value) for name, value in both)
+    assert sorted(sent(*lower)) == sorted(ALWAYS)
+    assert (b"content-length", b"4") in sent(*lower[:1])
+
+
 def test_a_browsers_own_word_of_who_it_is_stays() -> None:
     told = sent((b"authorization", b"token mine"))
     assert [value for name, value in told if name == b"authorization"] == [b"token mine"]
