@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.service_options import JUPYTER_TOKEN
+from gsched.model.jobs.job_service import TOKEN, VARIABLES
 
 
 def choose_environment(lists: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -35,8 +37,14 @@ def choose_environment(lists: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def environment_block(environment: Mapping[str, str]) -> bytes:
-    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them; bytes that are no UTF-8 survive."""
-    pieces = (f"{name}={value}\0" for name, value in environment.items())
+    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them; bytes that are no UTF-8 survive.
+
+    What the service of the job that submits is told is no other job's business: its secret is kept nowhere.
+    """
+    own = set(VARIABLES)
+    if (secret := environment.get(TOKEN)) and environment.get(JUPYTER_TOKEN) == secret:
+        own.add(JUPYTER_TOKEN)
+    pieces = (f"{name}={value}\0" for name, value in environment.items() if name not in own)
     return "".join(pieces).encode("utf-8", "surrogateescape")
 
 

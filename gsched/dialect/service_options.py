@@ -11,8 +11,9 @@ from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST
 
 NOTEBOOK_NAME = "notebook"
 """Of a job without -J: its command says little."""
+JUPYTER_TOKEN = "JUPYTER_TOKEN"
 NOTEBOOK = (
-    f'JUPYTER_TOKEN="${TOKEN}" exec jupyter lab --no-browser --ip=127.0.0.1 --port="${PORT}" '
+    f'{JUPYTER_TOKEN}="${TOKEN}" exec jupyter lab --no-browser --ip=127.0.0.1 --port="${PORT}" '
     "--ServerApp.port_retries=0 --allow-root"
 )
 """The command of --notebook. JupyterLab takes its token from its environment, which only its user can read; who may run

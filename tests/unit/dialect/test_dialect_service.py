@@ -7,6 +7,7 @@ from test_dialect_bsub import AROUND, refusal, submit
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bmod import read_modification
+from gsched.dialect.environment import environment_block
 from gsched.dialect.service_options import NOTEBOOK
 
 
@@ -62,3 +63,15 @@ def test_gmod_changes_who_may_use_it_alone() -> None:
     assert read_modification(["--service-usersn", "12"], AROUND).values == {"service_users": ()}
     with pytest.raises(BadRequest, match="unknown option --service"):
         read_modification(["--service", "auto", "12"], AROUND)
+
+
+def test_a_job_that_a_notebook_submits_is_not_told_its_secret() -> None:
+    told = {
+        "GSCHED_SERVICE_PORT": "8888",
+        "GSCHED_SERVICE_TOKEN": "secret",
+        "GSCHED_SERVICE_URL": "http://localhost:8888/",
+    }
+    assert environment_block({"A": "1", **told, "JUPYTER_TOKEN": "secret", "Z": ""}) == b"A=1\0Z=\0"
+    assert environment_block({**told, "JUPYTER_TOKEN": "mine"}) == b"JUPYTER_TOKEN=mine\0"
+    for empty in ({}, {"GSCHED_SERVICE_TOKEN": ""}):
+        assert environment_block({**empty, "JUPYTER_TOKEN": ""}) == b"JUPYTER_TOKEN=\0"
