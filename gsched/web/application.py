@@ -94,7 +94,9 @@ def new_application(
         is_public=lambda path: path == "/enter" or path.startswith("/assets/"),
         wants_login=lambda scope: login.wanted(Request(scope)),
     )
-    return ServiceGate(pages, context, services, f"{cookie}_service") if context.has_services else pages
+    if context.services is None:
+        return pages
+    return ServiceGate(pages, context, context.services, services, f"{cookie}_service")
 
 
 def application_behind_front(context: WebContext, place: WebPlace, find: FindSession) -> ASGIApp:

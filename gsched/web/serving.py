@@ -87,11 +87,18 @@ def open_pages(options: WebOptions, *, may_leave: bool, has_services: bool = Fal
         stack.callback(mirror.stop)
         mirror.start()
         client = stack.enter_context(_client(options.conf_dir))
-        yield new_context(client, mirror, hub, options, may_leave=may_leave, has_services=has_services)
+        services = _service_client(options.conf_dir, stack) if has_services else None
+        yield new_context(client, mirror, hub, options, may_leave=may_leave, services=services)
 
 
 def new_context(
-    client: Client, mirror: ClusterMirror, hub: ChangeHub, options: WebOptions, *, may_leave: bool, has_services: bool
+    client: Client,
+    mirror: ClusterMirror,
+    hub: ChangeHub,
+    options: WebOptions,
+    *,
+    may_leave: bool,
+    services: Client | None,
 ) -> WebContext:
     """The context of these parts."""
     assets, zone = AssetFiles(), zone_of(os.environ)
@@ -108,7 +115,7 @@ def new_context(
         zone=zone,
         is_read_only=options.is_read_only,
         may_leave=may_leave,
-        has_services=has_services,
+        services=services,
         templates=new_templates(assets, zone),
     )
 
@@ -117,6 +124,16 @@ def _client(conf_dir: str) -> Client:
     way = way_to_master(conf_dir)
     # Without a channel of ours it makes one, and closes it; the relay of a shared cluster keeps none open.
     channel = way.channel(WEB) if way.make != "plain" else None
+    return Client(way.address, wait_s=MASTER_WAIT_S, channel=channel)
+
+
+def _service_client(conf_dir: str, stack: contextlib.ExitStack) -> Client:
+    """One of its own for jobs' services: by munge the master takes so many calls on a connection, and what is open to
+    services must leave pages theirs.
+    """
+    way = way_to_master(conf_dir)
+    channel = way.channel(WEB, is_own=True)
+    stack.callback(channel.close)
     return Client(way.address, wait_s=MASTER_WAIT_S, channel=channel)
 
 

@@ -22,3 +22,7 @@ CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     *KEEPALIVE_OPTIONS,
 )
+OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+"""Besides, for a channel whose calls are to leave those of others their places: else channels to one address share a
+connection, and with it the number of calls that the other end takes on one.
+"""

@@ -58,12 +58,17 @@ class WebContext:
     is_read_only: bool
     may_leave: bool
     """Whether there is a session of its own that can be ended."""
-    has_services: bool
-    """Whether jobs' services are reached by way of it: who may use one may change everything that its owner can."""
+    services: Client | None
+    """By which jobs' services are reached, where they are: who may use one may change everything that its owner can."""
     templates: jinja2.Environment
     parts: PartCache = field(default_factory=PartCache)
     slow_parts: PartCache = field(default_factory=PartCache)
     """Those for which the history is read: others do not wait for them."""
+
+    @property
+    def has_services(self) -> bool:
+        """Whether jobs' services are reached by way of it."""
+        return self.services is not None
 
 
 def new_templates(assets: AssetFiles, zone: tzinfo) -> jinja2.Environment:

@@ -25,6 +25,7 @@ from gsched.web.services.service_requests import ServiceRequest
 from gsched.web.services.service_sessions import ServiceSessions
 from gsched.web.services.service_sockets import carry_socket
 from gsched.web.shown.job_address import read_job
+from gsched.wire.calls.client import Client
 
 OWN_PATH = "/.gsched/enter"
 """The only path under a service's name that is not the service's."""
@@ -36,11 +37,16 @@ NOTE_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form
 
 
 class ServiceGate:
-    """An ASGI application in front of `inner`, gsched's own pages. `cookie`: the name of the services' own."""
+    """An ASGI application in front of `inner`, gsched's own pages. `client`: for services alone; `cookie`: the name of
+    the services' own.
+    """
 
-    def __init__(self, inner: ASGIApp, context: WebContext, sessions: ServiceSessions, cookie: str) -> None:
+    def __init__(
+        self, inner: ASGIApp, context: WebContext, client: Client, sessions: ServiceSessions, cookie: str
+    ) -> None:
         self._inner = inner
         self._context = context
+        self._client = client
         self._sessions = sessions
         self._cookie = cookie
         self._pool = ServicePool()
@@ -76,7 +82,7 @@ class ServiceGate:
         if session is None:
             await self._note(request, job_id, status=401)(scope, receive, send)
             return
-        asked = ServiceRequest(self._pool, self._context.client, job_id, f"http://{host}".encode())
+        asked = ServiceRequest(self._pool, self._client, job_id, f"http://{host}".encode())
         try:
             await asked.answer(scope, receive, send, lambda: _until_over(session))
         except GschedError as error:
@@ -92,7 +98,7 @@ class ServiceGate:
         connection = (scope, receive, send)
         try:
             await carry_socket(
-                self._pool, self._context.client, job_id, origin.encode(), connection, lambda: _until_over(session)
+                self._pool, self._client, job_id, origin.encode(), connection, lambda: _until_over(session)
             )
         except GschedError as error:
             await send({"type": "websocket.close", "code": 1013, "reason": error.text[:100]})

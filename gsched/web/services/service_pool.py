@@ -23,8 +23,10 @@ from gsched.wire.calls.service_calls import FoundService
 FOUND_S = 20.0
 """For so long it is not asked again where a service is, and whether this user may use it."""
 MOST_SERVICES = 64
-MOST_STREAMS = 256
-"""Connections to services at a time; each has two threads."""
+MOST_STREAMS = 90
+"""Connections to services at a time; each has two threads. By munge the master takes 100 calls on a connection, and
+further ones would wait for ever (server.SERVER_OPTIONS_FOR_ANYBODY).
+"""
 MOST_OF_ONE = 32
 MOST_IDLE = 8
 IDLE_S = 10.0

@@ -20,7 +20,7 @@ from gsched.base.envdir import read_setting
 from gsched.base.errors import GschedError, Unavailable
 from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
 from gsched.wire.calls.door_relay import SOCKET_NAME, RelayChannel, why_dead
-from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS, OWN_CONNECTION
 from gsched.wire.identity.certificates import read_ca
 
 TYPE_CHECKING = False
@@ -41,13 +41,16 @@ class MasterWay(NamedTuple):
     tried: str = ""
     """What has been tried before, and why in vain: said with the failure of this one."""
 
-    def channel(self, program: str = "") -> grpc.Channel:
-        """A new connection; `program` as of the relay. Raises Unavailable, BadCertificate."""
+    def channel(self, program: str = "", *, is_own: bool = False) -> grpc.Channel:
+        """A new channel; `program` as of the relay. `is_own`: its calls share no connection with those of other
+        channels (by the relay each has one). Raises Unavailable, BadCertificate.
+        """
+        options = CHANNEL_OPTIONS + OWN_CONNECTION if is_own else CHANNEL_OPTIONS
         if self.make == "relay":
             return RelayChannel(self.address, trusts_any=self.trusts_any, tried=self.tried, program=program)
         if self.make == "munge":
-            return _stamping(self.folder, self.address, self.tried)
-        return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+            return _stamping(self.folder, self.address, self.tried, options)
+        return grpc.insecure_channel(self.address, options=options)
 
 
 def way_to_master(folder: str, *, as_root: bool = False) -> MasterWay:
@@ -86,14 +89,14 @@ def _shared(folder: str, as_root: bool) -> MasterWay:
     )
 
 
-def _stamping(folder: str, address: str, tried: str) -> grpc.Channel:
+def _stamping(folder: str, address: str, tried: str, options: tuple[tuple[str, int], ...]) -> grpc.Channel:
     from gsched.wire.identity.munge_credentials import stamping_channel  # where it is needed: most hosts have a door
 
     try:
         munge, tls_dir = _munge(folder)
     except Unavailable as error:
         raise Unavailable(f"{error.text}; {tried}") from None
-    return stamping_channel(address, tls_dir, munge, tried)
+    return stamping_channel(address, tls_dir, munge, tried, options)
 
 
 def _munge(folder: str) -> tuple[Munge, str]:

@@ -20,6 +20,7 @@ import grpc
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.identity.authenticated_channel import ProvingChannel
 from gsched.wire.identity.caller_identity import AGENT_SERVICE, ProvenCaller
 from gsched.wire.identity.master_trust import Trust
@@ -38,13 +39,15 @@ def payload(address: str, path: str, body: bytes) -> bytes:
     return "\0".join(("gsched 1", address, path, hashlib.sha256(body).hexdigest())).encode()
 
 
-def stamping_channel(address: str, tls_dir: str, munge: Munge, tried: str = "") -> grpc.Channel:
+def stamping_channel(
+    address: str, tls_dir: str, munge: Munge, tried: str = "", options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS
+) -> grpc.Channel:
     """A channel to `HOST:PORT` on which this process's user speaks; the master proves itself by its certificate, of
     the CA in `tls_dir`.
 
-    `tried`: which other way has failed; said where munge does not answer either.
+    `tried`: which other way has failed; said where munge does not answer either. `options`: of gRPC.
     """
-    channel = TrustedChannel(Trust(tls_dir), address)
+    channel = TrustedChannel(Trust(tls_dir), address, options)
     channel.look_by_itself()
 
     def proof(path: str, body: bytes) -> tuple[tuple[str, str], ...]:

@@ -34,11 +34,12 @@ class _Opened(NamedTuple):
 
 
 class TrustedChannel(grpc.Channel):
-    """Calls to the master at HOST:PORT. For any thread; each call finds out what is trusted then."""
+    """Calls to the master at HOST:PORT. For any thread; each call finds out what is trusted then. `options`: gRPC's."""
 
-    def __init__(self, trust: Trust, address: str) -> None:
+    def __init__(self, trust: Trust, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
         self._trust = trust
         self._address = address
+        self._options = options
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._failure: tuple[float, GschedError] | None = None
@@ -86,7 +87,7 @@ class TrustedChannel(grpc.Channel):
     def _open(self) -> _Opened:
         stamps = self._trust.stamp(), self._trust.revoked_stamp()
         credentials, is_pinned = self._trust.believed(self._address)
-        channel = grpc.secure_channel(self._address, credentials, options=CHANNEL_OPTIONS)
+        channel = grpc.secure_channel(self._address, credentials, options=self._options)
         return _Opened(channel, *stamps, is_pinned)
 
     # -- as a channel -------------------------------------------------------------------------------------------------

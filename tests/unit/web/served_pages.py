@@ -145,7 +145,7 @@ def served(folder: Path, *, name: str, read_only: bool) -> Pages:
     mirror.start()
     path = f"{folder}/{name}"
     options = WebOptions(conf_dir=str(folder), port=None, socket=path, is_read_only=read_only)
-    context = new_context(connect(), mirror, hub, options, may_leave=not read_only, has_services=False)
+    context = new_context(connect(), mirror, hub, options, may_leave=not read_only, services=None)
     sessions = WebSessions()
     listening = threading.Event()
     made: list[Pages] = []

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
 
 from gsched.base.errors import Unavailable
+from gsched.web.services.service_pool import MOST_STREAMS
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.transports import MasterWay, way_to_master
+from gsched.wire.server import SERVER_OPTIONS_FOR_ANYBODY
 
 
 @pytest.fixture
@@ -142,3 +146,25 @@ def test_where_no_way_works_each_is_named(folder: Path, munge: type[Munge]) -> N
     client = Client(way.address, wait_s=0.0, channel=way.channel())
     with pytest.raises(Unavailable, match=rf"{munge.problem}; no door is open on this host \(/.* is missing\)"):
         client.cluster()
+
+
+def test_a_channel_of_ones_own_shares_no_connection() -> None:
+    peers = grpc.method_handlers_generic_handler(
+        "peers", {"Peer": grpc.unary_unary_rpc_method_handler(lambda _, context: context.peer().encode())}
+    )
+    server = grpc.server(ThreadPoolExecutor(1), handlers=(peers,))
+    way = MasterWay(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    server.start()
+    try:
+        shared, own = ([way.channel(is_own=is_own) for _ in range(2)] for is_own in (False, True))
+        found = [
+            [channel.unary_unary("/peers/Peer")(b"", wait_for_ready=True, timeout=60) for channel in channels]
+            for channels in (shared, own)
+        ]
+    finally:
+        server.stop(None)
+    assert len(set(found[1])) == 2 and not {*found[0]} & {*found[1]}
+
+
+def test_services_have_less_calls_than_the_master_takes_on_a_connection() -> None:
+    assert dict(SERVER_OPTIONS_FOR_ANYBODY)["grpc.max_concurrent_streams"] - 5 > MOST_STREAMS
