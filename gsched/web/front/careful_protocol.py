@@ -9,6 +9,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 15.0
 """In which the head of a request must have come, whole."""
+HANG_UP = "hang_up"
+"""In the state of a request's scope: a function that ends the connection at once, in the middle of an answer."""
 
 
 class CarefulProtocol(H11Protocol):
@@ -18,6 +20,7 @@ class CarefulProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Somebody is there."""
+        self.app_state = {**self.app_state, HANG_UP: self._hang_up}
         super().connection_made(transport)
         self._watch()
 
@@ -47,6 +50,9 @@ class CarefulProtocol(H11Protocol):
         self._late = None
         if not self._is_answering and not self.transport.is_closing():
             self.transport.abort()
+
+    def _hang_up(self) -> None:
+        self.transport.abort()
 
     @property
     def _is_answering(self) -> bool:

@@ -7,13 +7,13 @@ alone is not passed on, nor are headers that speak of gsched's own matters, nor 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Sequence
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
 
 from gsched.base.errors import Unavailable
+from gsched.web.front.careful_protocol import HANG_UP
 from gsched.web.front.keeper_messages import OWN_HEADERS
 
 PIECE = 64 * 1024
@@ -104,8 +104,10 @@ class Carried:
             if failed is not None and not isinstance(failed, (OSError, h11.ProtocolError, TimeoutError, EOFError)):
                 raise failed
             raise Unavailable("the pages do not answer")
-        with contextlib.suppress(Exception):  # a browser is told by the end of the connection that this was not all
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        # A browser is told by the end of the connection that this was not all; a proper end would say that it was.
+        self._scope["state"][HANG_UP]()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     async def _send_up(self, writer: asyncio.StreamWriter, own: Sequence[Header]) -> None:
         scope, connection = self._scope, self._connection
