@@ -177,3 +177,10 @@ def processes_of(host: Host, uid: int) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def page_process_of(host: Host, uid: int) -> str:
+    """The number of the process that makes that user's pages, as the host counts."""
+    mine = [path for path in host.path("/proc").glob("[0-9]*") if path.stat().st_uid == uid]
+    (found,) = [path.name for path in mine if b"gsched.web.front.user_process" in (path / "cmdline").read_bytes()]
+    return found

@@ -11,7 +11,7 @@ import pytest
 from netlab import Host, Lab, unavailable
 from netlab_cluster import FOLDERS, SharedCluster, shared_cluster
 from netlab_machine import USERS
-from netlab_web import FRONT_UID, SETTINGS, LabBrowser, prepare_host, processes_of, start_web
+from netlab_web import FRONT_UID, SETTINGS, LabBrowser, page_process_of, prepare_host, processes_of, start_web
 
 from tests.support.folders import new_folder
 
@@ -82,6 +82,8 @@ def test_each_user_has_pages_of_their_own(shared: SharedCluster, browser: NewBro
     h1 = shared.hosts[0]
     for user in ("alice", "bob"):
         assert [line for line in processes_of(h1, USERS[user]) if "gsched.web.front.user_process" in line]
+        environment = f"/proc/{page_process_of(h1, USERS[user])}/environ"
+        assert "Permission denied" in h1.run(["cat", environment], user=user).stderr
     assert processes_of(h1, FRONT_UID), "the front is nobody in particular"
     folder = h1.path(f"{FOLDERS.run_dir}/web/users").stat()
     assert (folder.st_uid, folder.st_gid, folder.st_mode & 0o777) == (0, FRONT_UID, 0o710)
@@ -168,8 +170,7 @@ def test_an_account_that_has_expired_is_put_out(shared: SharedCluster, browser: 
     h1 = shared.hosts[0]
     carol, bob = browser(h1).entered("carol"), browser(h1).entered("bob")
     assert carol.ask("GET", "/jobs").status == 200
-    (hers,) = [path.name for path in h1.path("/proc").glob("[0-9]*") if path.stat().st_uid == USERS["carol"]]
-    h1.run(["kill", hers], check=True)
+    h1.run(["kill", page_process_of(h1, USERS["carol"])], check=True)
     shared.until(lambda: not processes_of(h1, USERS["carol"]), "her process does not end")
     h1.run(["chage", "-E", "0", "carol"], check=True)
     try:

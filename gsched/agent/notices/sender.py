@@ -10,7 +10,6 @@ Run as: python -I -S -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT
 
 from __future__ import annotations
 
-import ctypes
 import http.client
 import json
 import os
@@ -25,6 +24,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from gsched.base.machine.undumpable import be_undumpable
+
 PRELUDE = (
     "import sys; sys.path += sys.argv[1:3]; from gsched.agent.notices.sender import main; main(sys.stdin.buffer.read())"
 )
@@ -35,7 +36,6 @@ MOST_ANSWER = 64 * 1024
 MOST_AFTER_S = 3600.0
 """The longest time that a server may ask to be left alone (Retry-After)."""
 NICENESS = 10
-_PR_SET_DUMPABLE = 4
 _AGAIN = frozenset({408, 425, 429})
 """HTTP statuses, beside 5xx, that say that another time may do."""
 
@@ -67,7 +67,7 @@ def main(batch: bytes) -> None:
 
 def hide() -> None:
     """No other process of the user looks into this one, and it takes the processors after everybody else."""
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    be_undumpable()
     os.nice(NICENESS)
 
 

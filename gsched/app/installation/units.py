@@ -111,6 +111,10 @@ _OF_WEB = """\
 LimitNOFILE=65536
 LimitCORE=0
 UMask=0077
+# Users' processes fill neither the host nor, when one of them has to end for it, everybody's pages.
+OOMPolicy=continue
+TasksMax=16384
+MemoryMax=50%
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_AUDIT_WRITE
 CapabilityBoundingSet=CAP_NET_BIND_SERVICE
 AmbientCapabilities=

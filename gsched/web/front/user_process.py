@@ -19,6 +19,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp
 
 from gsched.base.errors import GschedError, PermissionDenied
+from gsched.base.machine.undumpable import be_undumpable
 from gsched.config.configuration import load
 from gsched.web.access.sessions import WebSession
 from gsched.web.access.web_place import WebPlace
@@ -34,6 +35,7 @@ IDLE_S = 600.0
 
 def main() -> int:
     """Serve until nobody is there any more."""
+    be_undumpable()  # it is told tokens of sessions: no job of the same user takes them from its memory
     words = msgspec.json.decode(sys.argv[1], type=UserProcessWords)
     for descriptor in (words.line, words.listening):
         os.set_inheritable(descriptor, False)

@@ -170,6 +170,7 @@ def test_pages_have_a_unit_where_they_are_configured(tmp_path: Path) -> None:
     assert there(tmp_path) == {"master", "door", "agent", "web"}
     lines = set((tmp_path / UNITS / "gsched-web.service").read_text().splitlines())
     assert {"Type=notify", "NoNewPrivileges=yes", "LimitCORE=0", "Restart=always"} <= lines
+    assert {"OOMPolicy=continue", "TasksMax=16384", "MemoryMax=50%"} <= lines
     assert not any(line.startswith(("User=", "KillMode=")) for line in lines)
     assert 'u gsched-web - "gsched web" / /usr/sbin/nologin' in (tmp_path / "etc/sysusers.d/gsched.conf").read_text()
     assert "d /run/gsched/web 0755 root root -" in (tmp_path / "etc/tmpfiles.d/gsched.conf").read_text()
