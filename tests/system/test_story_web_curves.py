@@ -100,6 +100,22 @@ def test_patterns_of_a_job_are_kept_with_it(cluster: Cluster, window: Browser) -
     cluster.run("gkill", str(job))
 
 
+def test_an_open_page_begins_anew_with_each_attempt(cluster: Cluster, window: Browser, tmp_path: Path) -> None:
+    first = "for i in 1 2 3 4 5 6; do echo first step $i loss = 9$i; done; echo first >&2"
+    second = "for i in 1 2; do echo second step $i loss = $i; done"
+    mark = tmp_path / "mark"
+    job = cluster.submit(f"if [ -e {mark} ]; then {second}; else touch {mark}; {first}; fi; exec sleep 3000")
+    cluster.starts(job)
+    show(window, f"/jobs/{job}")
+    window.until(lambda: curves(window).get("loss") == "loss 91 – 96", "the curve is not drawn")
+    window.until(lambda: "first" in window.text("#stderr"), "what it prints is not shown")
+    cluster.run("grequeue", str(job))
+    window.until(lambda: curves(window).get("loss") == "loss 1 – 2", "the curve of the second attempt is not drawn")
+    window.until(lambda: "second step 2" in window.text("#stdout"), "what the second attempt prints is not shown")
+    assert "first" not in window.text("#output")
+    cluster.run("gkill", str(job))
+
+
 def test_a_pattern_that_takes_too_long_is_left_out(cluster: Cluster, window: Browser) -> None:
     job = cluster.submit("--plot", "slow=(a+a+)+b1", f"echo loss = 1; echo {'a' * 200} 1; echo loss = 2; sleep 3000")
     cluster.starts(job)

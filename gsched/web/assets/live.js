@@ -27,6 +27,9 @@
     if (again) again.focus({ preventScroll: true });
   };
 
+  // Of the job that the page is about: what it has printed before is not that of this one.
+  const attempt = () => { const stands = document.getElementById("stands"); return stands ? stands.dataset.attempt : ""; };
+
   const isSelecting = () => {
     const chosen = document.getSelection();
     return chosen && !chosen.isCollapsed && chosen.anchorNode && chosen.anchorNode.parentElement && chosen.anchorNode.parentElement.closest("[data-live]");
@@ -40,13 +43,14 @@
       if (answer.status === 401) { location.reload(); return; }
       if (answer.ok) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const kept = remember();
+        const kept = remember(), before = attempt();
         for (const old of document.querySelectorAll("[data-live]")) {
           const now = fresh.getElementById(old.id);
           if (now && now.outerHTML !== old.outerHTML) old.replaceWith(document.adoptNode(now));
         }
         restore(kept);
         document.dispatchEvent(new CustomEvent("gsched-changed"));
+        if (attempt() !== before) document.dispatchEvent(new CustomEvent("gsched-begun-anew"));
       }
     } catch { /* the server is away: the stream comes back, and tells */ }
     isLoading = false;

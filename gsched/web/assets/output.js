@@ -5,6 +5,7 @@
   if (!place) return;
   const MOST = 400000, EVERY_MS = 2000;
   const next = { stdout: null, stderr: null };
+  let turn = 0, isGoing = false; // what was asked for in an earlier turn is of an attempt that is over
 
   const add = (stream, told) => {
     const box = document.getElementById(stream);
@@ -22,10 +23,11 @@
   };
 
   const load = async (stream) => {
-    const from = next[stream] === null ? "" : "&from=" + next[stream];
+    const asked = turn, from = next[stream] === null ? "" : "&from=" + next[stream];
     const answer = await fetch(place.dataset.output + "?stream=" + stream + from, { credentials: "same-origin" });
     if (!answer.ok) return;
     const told = await answer.json();
+    if (asked !== turn) return;
     if (told.over && next[stream] !== null) {  // it is in the job's file now, from its beginning
       document.getElementById(stream).textContent = "";
       next[stream] = null;
@@ -40,8 +42,16 @@
 
   const goOn = async () => {
     const isOver = document.getElementById("stands").dataset.over === "1";
+    isGoing = !isOver;
     if (!document.hidden || isOver) await loadBoth();
     if (!isOver) setTimeout(goOn, EVERY_MS);
   };
+
+  document.addEventListener("gsched-begun-anew", () => {
+    turn += 1;
+    for (const stream of ["stdout", "stderr"]) { document.getElementById(stream).textContent = ""; next[stream] = null; }
+    document.getElementById("stderr").hidden = document.getElementById("stderr-title").hidden = true;
+    if (isGoing) loadBoth(); else goOn();
+  });
   if (place.dataset.goesOn) goOn(); else loadBoth();
 })();

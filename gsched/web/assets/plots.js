@@ -7,7 +7,7 @@
   if (!place) return;
   const axis = document.getElementById("plot-axis"), progress = document.getElementById("plot-progress");
   const EVERY_MS = 3000, SHORTEST_S = 5, LEAST = 0.02;
-  const kept = "gsched-plot-" + place.dataset.name, given = JSON.parse(place.dataset.given), startedAt = Number(place.dataset.started) || 0;
+  const kept = "gsched-plot-" + place.dataset.name, given = JSON.parse(place.dataset.given);
   const drawn = new Map();
 
   own.value = localStorage.getItem(kept) || "";
@@ -29,7 +29,9 @@
     }
     return [...given, [text, text]];
   };
-  let source = new gschedOutputCurves(place, place.dataset.plots, patterns(), startedAt);
+  const startedAt = () => Number(document.getElementById("stands").dataset.started) || 0;
+  const newSource = () => new gschedOutputCurves(place, place.dataset.plots, patterns(), startedAt());
+  let source = newSource(), isGoing = false;
 
   const draw = () => {
     const width = Math.max(220, (place.clientWidth - 16) / (place.clientWidth > 760 ? 2 : 1) - 16);
@@ -50,8 +52,8 @@
   const remaining = ({ fraction, at, first, firstAt }) => {
     if (fraction >= 1) return 0;
     if (at !== null && firstAt !== null && at - firstAt >= SHORTEST_S && fraction > first) return (at - firstAt) * (1 - fraction) / (fraction - first);
-    const ran = Date.now() / 1000 - startedAt;
-    return startedAt && fraction >= LEAST && ran >= SHORTEST_S ? ran * (1 - fraction) / fraction : null;
+    const ran = Date.now() / 1000 - startedAt();
+    return startedAt() && fraction >= LEAST && ran >= SHORTEST_S ? ran * (1 - fraction) / fraction : null;
   };
 
   const showProgress = () => {
@@ -76,19 +78,22 @@
 
   const goOn = async () => {
     const isOver = document.getElementById("stands").dataset.over === "1";
+    isGoing = !isOver;
     if (!document.hidden || isOver) { try { await load(); } catch { /* asked again soon */ } }
     if (!isOver) setTimeout(goOn, EVERY_MS);
   };
 
   const forget = () => { for (const { plot, figure } of drawn.values()) { plot.destroy(); figure.remove(); } drawn.clear(); };
 
-  own.addEventListener("change", async () => {
-    localStorage.setItem(kept, own.value);
+  const beginAnew = async () => {
     forget();
     source.end();
-    source = new gschedOutputCurves(place, place.dataset.plots, patterns(), startedAt);
+    source = newSource();
     try { await load(); } catch { /* asked again soon */ }
-  });
+  };
+
+  own.addEventListener("change", () => { localStorage.setItem(kept, own.value); beginAnew(); });
+  document.addEventListener("gsched-begun-anew", async () => { await beginAnew(); if (!isGoing) goOn(); });
   axis.addEventListener("change", () => { localStorage.setItem("gsched-plot-axis", axis.value); forget(); draw(); });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { forget(); draw(); });
   let waiting = 0;

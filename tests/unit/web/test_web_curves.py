@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from fake_master import FakeMaster, spec
 from served_pages import Pages
@@ -34,6 +35,13 @@ def test_the_patterns_of_a_job_are_on_its_page_as_text(master: FakeMaster, pages
     text = pages.get("/jobs/7").text
     assert in_page(text, "given") == [[HARMFUL.name, HARMFUL.pattern]]
     assert "<script>" not in re.sub(r'<script src="[^"]*"[^>]*>', "", text) and "&lt;i&gt;" in text
+
+
+def test_a_page_says_which_attempt_it_is_about(master: FakeMaster, new_pages: Callable[..., Pages]) -> None:
+    for attempt in (1, 2):
+        master.views = [msgspec.structs.replace(running(7), attempt=attempt)]
+        (stands,) = re.findall(r'<section [^>]*id="stands"[^>]*>', new_pages().entered().get("/jobs/7").text)
+        assert "data-live" in stands and f'data-attempt="{attempt}"' in stands and 'data-started="2.0"' in stands
 
 
 def test_several_jobs_are_compared_by_their_own_patterns(master: FakeMaster, pages: Pages) -> None:
