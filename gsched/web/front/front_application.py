@@ -8,6 +8,7 @@ and to serve style sheets and scripts; it knows nothing of pages.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections import Counter
@@ -36,6 +37,8 @@ COOKIE = "__Host-gsched"
 """Browsers keep a cookie of such a name for this very host, and send it by TLS alone."""
 MOST_OPEN = 128
 """Requests of a user at a time, open pages among them."""
+STILL_S = 330.0
+"""So often the keeper is asked about the user of an answer that goes on: a little more seldom than it asks PAM."""
 FORM_S = 20.0
 LONGEST_FORM = 16 * 1024
 LONGEST_USER = 255
@@ -114,11 +117,15 @@ class FrontApplication:
         self._open[user] += 1
         over = asyncio.Event()
         session.when_over.add(over.set)
+        watching = None
         try:
             place = await self._process_of(user, scope)
+            watching = asyncio.create_task(self._watch(user, scope))
             own = [(CSRF_HEADER.encode(), session.csrf.encode())]
             await Carried(scope, receive, send, COOKIE).carry(place.path, own, over)
         finally:
+            if watching is not None:
+                watching.cancel()
             session.when_over.discard(over.set)
             self._open[user] -= 1
             self._open += Counter()
@@ -130,6 +137,14 @@ class FrontApplication:
         except PermissionDenied:
             self._sessions.end_all(user)
             raise
+
+    async def _watch(self, user: str, scope: Scope) -> None:
+        """While an answer goes on: its session ends when the user may have no pages any more."""
+        with contextlib.suppress(PermissionDenied):
+            while True:
+                await asyncio.sleep(STILL_S)
+                with contextlib.suppress(Unavailable):
+                    await self._process_of(user, scope)
 
     # -- in and out ---------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,19 +15,24 @@ import pytest
 from gsched.base.errors import PermissionDenied
 from gsched.web.access.sessions import WebSessions
 from gsched.web.access.web_place import WebPlace
+from gsched.web.front.careful_protocol import HANG_UP
 from gsched.web.front.front_application import COOKIE, FrontApplication
 from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import KeeperAnswer, KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
+from tests.support.folders import new_folder
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 Message = dict[str, Any]
 
 
 class FakeKeeper(KeeperLink):
-    """Refuses everything that it is asked for."""
+    """Refuses everything that it is asked for, but while it `allows`, when `path` is the answer."""
+
+    path = ""
+    allows = False
 
     def __init__(self) -> None:
         super().__init__(lambda: None)
@@ -31,7 +40,9 @@ class FakeKeeper(KeeperLink):
 
     async def ask(self, task: KeeperTask, user: str = "", *, password: str = "", address: str = "") -> KeeperAnswer:
         self.asked.append((task, user))
-        raise PermissionDenied("no")
+        if not self.allows:
+            raise PermissionDenied("no")
+        return KeeperAnswer(number=1, user=user, path=self.path)
 
 
 class Front:
@@ -39,6 +50,7 @@ class Front:
 
     def __init__(self, *, has_socket: bool = False) -> None:
         self.keeper = FakeKeeper()
+        self.hung_up = asyncio.Event()
         self.sessions = WebSessions()
         proxied = ProxiedUser("remote-user", [], has_socket=has_socket)
         place = WebPlace(frozenset({"h1"}), "https")
@@ -63,6 +75,8 @@ class Front:
 
         async def send(message: Message) -> None:
             said.append(message)
+            if message.get("body"):
+                self.keeper.allows = False
 
         scope = {
             "type": "http",
@@ -74,8 +88,9 @@ class Front:
             "client": client,
             "scheme": scheme,
             "server": ("h1", 8443),
+            "state": {HANG_UP: lambda: self.hung_up.set()},
         }
-        asyncio.run(self.application(scope, receive or ends, send))
+        asyncio.run(asyncio.wait_for(self.application(scope, receive or ends, send), 60))
         return said[0]["status"], dict(said[0]["headers"])
 
 
@@ -116,3 +131,40 @@ def test_who_may_have_no_pages_any_more_has_no_session_any_more() -> None:
     assert front.ask("GET", "/", *headers)[0] == 403
     assert front.sessions.find(cookie) is None and front.sessions.find(others) is not None
     assert front.ask("GET", "/", *headers)[0] == 401
+
+
+def test_an_answer_without_end_ends_with_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.web.front.front_application.STILL_S", 0.01)
+    folder = new_folder()
+    front = Front()
+    front.keeper.path, front.keeper.allows = f"{folder}/ann.sock", True
+    cookie = front.sessions.begin("ann")
+    session = front.sessions.find(cookie)
+    began = False
+
+    async def receive() -> Message:
+        nonlocal began
+        if not began:
+            began = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await front.hung_up.wait()
+        return {"type": "http.disconnect"}
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(front.keeper.path)
+        listening.listen()
+        page = threading.Thread(target=_streams, args=(listening,))
+        page.start()
+        status, _ = front.ask("GET", "/live", (b"cookie", f"{COOKIE}={cookie}".encode()), receive=receive)
+        page.join(30)
+    shutil.rmtree(folder)
+    assert status == 200 and front.hung_up.is_set() and session is not None and session.is_over
+    assert len(front.keeper.asked) > 1 and set(front.keeper.asked) == {(KeeperTask.PROCESS, "ann")}
+
+
+def _streams(listening: socket.socket) -> None:
+    """A user's process that begins an answer, and goes on until the front hangs up."""
+    with listening.accept()[0] as connection, contextlib.suppress(OSError):
+        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n")
+        while connection.recv(1000):
+            pass
