@@ -116,6 +116,15 @@ def test_an_open_page_begins_anew_with_each_attempt(cluster: Cluster, window: Br
     cluster.run("gkill", str(job))
 
 
+def test_the_page_of_a_job_that_waits_has_its_output_when_it_starts(cluster: Cluster, window: Browser) -> None:
+    job = cluster.submit("-H", "echo here it is; exec sleep 3000")
+    show(window, f"/jobs/{job}")
+    window.until(lambda: "PSUSP" in window.text("h1"), "the page is not there")
+    cluster.run("gresume", str(job))
+    window.until(lambda: "here it is" in window.text("#stdout"), "what it prints is not shown")
+    cluster.run("gkill", str(job))
+
+
 def test_a_pattern_that_takes_too_long_is_left_out(cluster: Cluster, window: Browser) -> None:
     job = cluster.submit("--plot", "slow=(a+a+)+b1", f"echo loss = 1; echo {'a' * 200} 1; echo loss = 2; sleep 3000")
     cluster.starts(job)

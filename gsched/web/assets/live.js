@@ -43,6 +43,8 @@
       if (answer.status === 401) { location.reload(); return; }
       if (answer.ok) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+        // A job that has waited has started: what shows its output is not on this page.
+        if (fresh.getElementById("output") && !document.getElementById("output")) { location.reload(); return; }
         const kept = remember(), before = attempt();
         for (const old of document.querySelectorAll("[data-live]")) {
           const now = fresh.getElementById(old.id);
