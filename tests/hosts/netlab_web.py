@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,18 +170,18 @@ def start_web(cluster: SharedCluster, host: Host) -> None:
 
 def processes_of(host: Host, uid: int) -> list[str]:
     """Command lines of that user's processes on the host."""
-    found = []
+    return [line for _, line in _processes(host, uid)]
+
+
+def _processes(host: Host, uid: int) -> Iterator[tuple[str, str]]:
+    """Number and command line of each; one that ends meanwhile may be left out."""
     for path in host.path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):
             if path.stat().st_uid == uid:
-                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
-        except OSError:
-            continue
-    return found
+                yield path.name, (path / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
 
 
 def page_process_of(host: Host, uid: int) -> str:
     """The number of the process that makes that user's pages, as the host counts."""
-    mine = [path for path in host.path("/proc").glob("[0-9]*") if path.stat().st_uid == uid]
-    (found,) = [path.name for path in mine if b"gsched.web.front.user_process" in (path / "cmdline").read_bytes()]
+    (found,) = [pid for pid, line in _processes(host, uid) if "gsched.web.front.user_process" in line]
     return found
