@@ -43,7 +43,7 @@ class Printing:
     def jobs(self, wanted: object) -> list[object]:
         return [job(1)]
 
-    def output(self, job_id: int, *, stdout_from: int, stderr_from: int) -> object:
+    def output(self, job_id: int, *, stdout_from: int, stderr_from: int, until: float | None) -> object:
         for start in range(stdout_from, len(self.text), 1024):
             data = self.text[start : start + 1024]
             self.read += len(data)
