@@ -58,11 +58,14 @@ class TaskOrders:
                     await news.wait()
 
     def signal_session(self, key: RunKey, leader: int, start: int, signum: int) -> None:
-        """Signal those of the attempt's processes that are in the session of one, which began at `start`."""
+        """Signal those of the attempt's processes that are in the session of one, which began at `start`, and that one
+        itself: a task that was forked a moment ago has not begun its session.
+        """
         held = self._running(key)
         if held is not None:
             found = attempt_processes.now(held)
-            process_tree.send_all([each for each in found if each.session == leader and each.start >= start], signum)
+            meant = [each for each in found if leader in (each.session, each.pid) and each.start >= start]
+            process_tree.send_all(meant, signum)
 
     def _running(self, key: RunKey) -> Attempt | None:
         held = self._held.get(attempt_name(*key))

@@ -12,8 +12,9 @@ import pytest
 from run_host import Host, appears, marked_processes
 
 from gsched.agent.tasks.host_tasks import PIECE, HostTasks
+from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import JobStep
-from gsched.run.processes import process_tree
+from gsched.run.processes import attempt_processes, process_tree
 from gsched.wire.v1 import agent_pb2
 
 JOB = (1, 1)
@@ -264,6 +265,28 @@ def test_a_job_has_so_many_tasks_on_a_host_and_no_more(
         await asking.all_of("a-0")
         await asking.ask("a-0", release=agent_pb2.ReleaseTask())
         assert await asking.start("a-2", "/bin/true") == ""
+
+    on_host(scenario)
+
+
+def test_a_signal_reaches_a_task_that_has_not_begun_its_session(
+    on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(host: Host) -> None:
+        asking = await begin(host)
+        assert await asking.start("a-0", "/bin/sh", "-c", "echo up; read line || sleep 60", reads=True) == ""
+        known = attempt_processes.now
+
+        def before_setsid(held: Attempt) -> list[process_tree.Process]:
+            """As they are seen a moment after the fork."""
+            found = known(held)
+            for each in found:
+                each.session = 1
+            return found
+
+        monkeypatch.setattr(attempt_processes, "now", before_setsid)
+        await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGKILL))
+        assert os.WTERMSIG((await asking.all_of("a-0"))[2]) == signal.SIGKILL
 
     on_host(scenario)
 
