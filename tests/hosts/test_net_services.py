@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
@@ -10,7 +11,7 @@ from netlab_cluster import SharedCluster, shared_cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
-SERVE = f'exec {BIN}/python -m http.server --bind 127.0.0.1 "$GSCHED_SERVICE_PORT"'
+SERVE = f'exec {shlex.quote(str(BIN))}/python -m http.server --bind 127.0.0.1 "$GSCHED_SERVICE_PORT"'
 ASK = """
 import gsched, sys
 services, job = gsched.Cluster().client().services, int(sys.argv[1])

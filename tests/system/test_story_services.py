@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shlex
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from tests.support.browser import missing
 pytestmark = pytest.mark.system
 
 SERVICE = Path(__file__).parents[1] / "support" / "small_service.py"
-COMMAND = f"exec {sys.executable} {SERVICE}"
+COMMAND = f"exec {shlex.join([sys.executable, str(SERVICE)])}"
 
 
 @pytest.fixture(scope="module")

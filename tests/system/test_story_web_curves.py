@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def curves(window: Browser) -> dict[str, str]:
 
 
 def test_caffes_log_has_curves_and_its_progress(cluster: Cluster, window: Browser, tmp_path: Path) -> None:
-    job = cluster.submit("-J", "cifar10", "-o", str(tmp_path / "log"), f"cat {LOG} >&2")
+    job = cluster.submit("-J", "cifar10", "-o", str(tmp_path / "log"), f"cat {shlex.quote(str(LOG))} >&2")
     cluster.wait(job)
     show(window, f"/jobs/{job}")
     window.until(lambda: len(curves(window)) == 4, "the curves are not drawn")
