@@ -147,3 +147,12 @@ def _wait_for(url: str) -> None:
         except OSError:
             assert time.monotonic() < deadline, f"{url} does not answer"
             time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def entered(place: str, address: str) -> Iterator[Browser]:
+    """A browser that has come in to the pages at `place` by this address, which works once."""
+    with browser() as found:
+        found.open(place + address)
+        found.until(lambda: found.url == f"{place}/", "the page behind the address is not left")
+        yield found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -85,6 +86,15 @@ class WebProcess:
         return code
 
 
+@contextlib.contextmanager
+def running_web(cluster: Cluster, *, port: bool = False) -> Iterator[WebProcess]:
+    """`gsched web`, which is ended unless the test has."""
+    found = WebProcess(cluster, port=port)
+    yield found
+    if found.process.poll() is None:
+        found.end()
+
+
 @pytest.fixture(scope="module")
 def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
     return module_cluster("--sim-gpus", "4:exclusive_process")
@@ -92,10 +102,8 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture
 def web(cluster: Cluster) -> Iterator[WebProcess]:
-    found = WebProcess(cluster)
-    yield found
-    if found.process.poll() is None:
-        found.end()
+    with running_web(cluster) as found:
+        yield found
 
 
 @pytest.mark.smoke

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
-from test_story_web import WebProcess
+from test_story_web import WebProcess, running_web
 
-from tests.support.browser import Browser, browser, missing
+from tests.support.browser import Browser, browser, entered, missing
 
 pytestmark = [
     pytest.mark.system,
@@ -73,18 +73,14 @@ def cluster(module_cluster: Callable[..., Cluster], driver: Path) -> Cluster:
 
 @pytest.fixture
 def web(cluster: Cluster) -> Iterator[WebProcess]:
-    found = WebProcess(cluster, port=True)
-    yield found
-    if found.process.poll() is None:
-        found.end()
+    with running_web(cluster, port=True) as found:
+        yield found
 
 
 @pytest.fixture
 def window(web: WebProcess) -> Iterator[Browser]:
-    with browser() as found:
-        address = web.address()
-        found.open(web.place + address)
-        found.until(lambda: found.url == f"{web.place}/", "the page behind the address is not left")
+    address = web.address()  # says the place, too
+    with entered(web.place, address) as found:
         yield found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
-from test_story_web import WebProcess
+from test_story_web import WebProcess, running_web
 from test_story_web_browser import keep
 
 from tests.support.browser import browser, missing
@@ -23,11 +23,9 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture
 def web(cluster: Cluster) -> Iterator[WebProcess]:
-    found = WebProcess(cluster)
-    found.ask("GET", found.address())
-    yield found
-    if found.process.poll() is None:
-        found.end()
+    with running_web(cluster) as found:
+        found.ask("GET", found.address())
+        yield found
 
 
 def form(web: WebProcess, path: str, **fields: str) -> tuple[int, str, str]:

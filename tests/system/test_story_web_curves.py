@@ -11,7 +11,7 @@ from live_cluster import Cluster
 from test_story_web import WebProcess
 from test_story_web_browser import keep
 
-from tests.support.browser import Browser, browser, missing
+from tests.support.browser import Browser, entered, missing
 
 pytestmark = [
     pytest.mark.system,
@@ -39,11 +39,9 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 def window(cluster: Cluster) -> Iterator[Browser]:
     """A browser that has come in. In the end it must have complained of nothing."""
     web = WebProcess(cluster, port=True)
-    with browser() as found:
-        address = web.address()
+    address = web.address()  # says the place, too
+    with entered(web.place, address) as found:
         found.place = web.place  # type: ignore[attr-defined]
-        found.open(web.place + address)
-        found.until(lambda: found.url == f"{web.place}/", "the page behind the address is not left")
         yield found
         assert found.logged() == []
     web.end()

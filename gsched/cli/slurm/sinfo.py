@@ -13,7 +13,7 @@ from gsched.base.node_lists import expand_nodes, fold_nodes
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.formats import FormatColumn, Layout
-from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import show_duration
 from gsched.model.hosts.reported_resources import model_word
@@ -66,10 +66,7 @@ class NodeGroup:
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `sinfo`."""
-    given = read_words(call, TABLE)
-    if given.rest:
-        raise BadRequest(f"Unrecognized option: {given.rest[0][:60]}")
-    words = GnuWords((*TABLE.in_environment(call.env).given, *given.given))
+    words = read_listing(call, TABLE)
     with connected(call) as session:
         queues, hosts = session.client.queues(), session.client.hosts()
         default = session.client.cluster().default_queue.split()

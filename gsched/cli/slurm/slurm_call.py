@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
-from gsched.base.errors import GschedError
+from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import array_of
 from gsched.base.indices import parse_indices
 from gsched.cli.session.call import Call
@@ -50,6 +50,14 @@ def read_words(call: Call, table: GnuOptions) -> GnuWords:
         call.write(version_line())
         raise SystemExit(0)
     return words
+
+
+def read_listing(call: Call, table: GnuOptions) -> GnuWords:
+    """The same for a command that only lists: with what variables give, and without a word that is no option."""
+    given = read_words(call, table)
+    if given.rest:
+        raise BadRequest(f"Unrecognized option: {given.rest[0][:60]}")
+    return GnuWords((*table.in_environment(call.env).given, *given.given))
 
 
 def elements_of(session: Session, number: int, indices: str) -> list[int]:

@@ -18,7 +18,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.formats import Layout
 from gsched.cli.slurm.job_columns import DEFAULT, LONG, Columns, columns_at, hosts_of
 from gsched.cli.slurm.job_states import CODES, OTHER_STATES, state_of
-from gsched.cli.slurm.slurm_call import GENERAL, elements_of, fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import GENERAL, elements_of, fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import FINISHED
@@ -69,10 +69,7 @@ START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `squeue`."""
-    given = read_words(call, TABLE)
-    if given.rest:
-        raise BadRequest(f"Unrecognized option: {given.rest[0][:60]}")
-    words = GnuWords((*TABLE.in_environment(call.env).given, *given.given))
+    words = read_listing(call, TABLE)
     default = START if words.has("start") else LONG if words.has("long") else DEFAULT
     columns = columns_at(time.time(), zone_of(call.env))
     layout = Layout(words.value("format", default), columns)
