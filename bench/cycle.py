@@ -23,7 +23,7 @@ from typing import NamedTuple
 from gsched.core.dispatch.snapshot_builder import SnapshotBuilder
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.garbage_collection import settle_in, undisturbed
+from gsched.master.garbage_collection import settle_in, tidy_up, undisturbed
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobSubmitted
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
@@ -139,7 +139,10 @@ class World:
         self.state.apply(JobSubmitted(at=NOW - 1e6 + number, job_id=number, spec=spec, token="", place=0))
 
     def some_load(self) -> None:
-        """One host in a hundred reports."""
+        """What comes between two cycles: the engine's thread has told everybody of the last; one host in a hundred
+        reports.
+        """
+        tidy_up()
         for name in self.rng.sample(self.names, max(1, len(self.names) // 100)):
             self.observations.of(name).load = load(self.rng)
             self.snapshots.forget(name)

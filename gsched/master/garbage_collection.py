@@ -5,7 +5,7 @@ What there is much of (jobs, their specifications, events, views) cannot be part
 collector where it is defined (`gc=False`): a look at 100,000 jobs would stop the master for a second. A mass dispatch
 makes tens of thousands of objects that are gone with it; a collector that comes by then goes through all of them and
 finds nothing. So the engine looks for rings between its turns, when replies and orders are out and nobody waits for
-them. It changes no decision.
+them; what a cycle has placed is carried out and stored before. It changes no decision.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ MIDDLE, OLD = 5, 50
 FLOOD = 10 * YOUNG
 """New objects within one turn from which on nobody waits for its end."""
 
+_NEVER = 0
+
 
 def settle_in() -> None:
     """Keep what exists now, which lives long, out of every later collection, and look for rings rarely."""
@@ -37,10 +39,9 @@ def tidy_up() -> None:
     How old what is looked at is is left to Python, which goes through all that there is only where a quarter of it is
     new: a look at everything beside 100,000 jobs takes half a second.
     """
-    if gc.get_count()[0] < YOUNG:
-        return
-    gc.set_threshold(1, MIDDLE, OLD)
-    _make_objects()
+    if gc.get_count()[0] >= YOUNG:
+        gc.set_threshold(1, MIDDLE, OLD)
+        _make_objects()
     gc.set_threshold(FLOOD, MIDDLE, OLD)
 
 
@@ -54,21 +55,13 @@ _made = object()
 
 
 def undisturbed(schedule: Schedule) -> Schedule:
-    """The same cycle, during whose turns nothing is collected in the whole process."""
+    """The same cycle. From its first turn until `tidy_up` nothing is collected in the whole process: a collector that
+    came right after would go through all that has been placed, before anything of it starts.
+    """
 
     def cycle(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
-        planning = schedule(snapshot, now, budget, turn)
-        while True:
-            was_on = gc.isenabled()
-            gc.disable()
-            try:
-                next(planning)
-            except StopIteration as done:
-                plan: Plan = done.value
-                return plan
-            finally:
-                if was_on:
-                    gc.enable()
-            yield
+        gc.set_threshold(_NEVER, MIDDLE, OLD)
+        plan: Plan = yield from schedule(snapshot, now, budget, turn)
+        return plan
 
     return cycle

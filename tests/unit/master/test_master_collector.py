@@ -20,32 +20,49 @@ from gsched.model.views.view import Control, GpuView, HostView, JobView, Submitt
 from gsched.store.tables.schema import JobRow
 
 
-@pytest.mark.parametrize("was_on", [True, False])
+@pytest.fixture
+def by_hand() -> Iterator[None]:
+    """Nothing is collected but what a test asks for."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(FLOOD, MIDDLE, OLD)
+    yield
+    gc.set_threshold(*before)
+
+
 @pytest.mark.parametrize("fails", [True, False])
-def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> None:
+@pytest.mark.usefixtures("by_hand")
+def test_nothing_is_collected_from_a_cycle_s_first_turn_until_its_plan_is_carried_out(fails: bool) -> None:
+    looks: list[str] = []
     seen = []
 
+    def flood() -> list[list[int]]:
+        return [[] for _ in range(2 * FLOOD)]
+
     def schedule(snapshot: Any, now: float, budget: int, turn: int) -> Any:
-        seen.append((gc.isenabled(), snapshot, now, budget, turn))
+        seen.append((snapshot, now, budget, turn, flood()[:0]))
         yield
-        seen.append((gc.isenabled(),))
         if fails:
             raise RuntimeError("a fault")
-        return "plan"
+        return flood()
 
     anything: Any = "snapshot"
-    before = gc.isenabled()
-    (gc.enable if was_on else gc.disable)()
+    planning = undisturbed(schedule)(anything, 1.0, 2, 3)
+    gc.callbacks.append(lambda phase, _: looks.append(phase))
     try:
-        planning = undisturbed(schedule)(anything, 1.0, 2, 3)
         next(planning)
-        assert gc.isenabled() is was_on
-        with pytest.raises(RuntimeError if fails else StopIteration, match="a fault" if fails else "plan"):
+        with pytest.raises(RuntimeError if fails else StopIteration) as end:
             next(planning)
-        assert gc.isenabled() is was_on
+        carried_out = flood()
+        assert not looks and end and carried_out
+        tidy_up()
+        assert looks
+        looks.clear()
+        carried_out = flood()
+        assert looks and carried_out
     finally:
-        (gc.enable if before else gc.disable)()
-    assert seen == [(False, "snapshot", 1.0, 2, 3), (False,)]
+        gc.callbacks.pop()
+    assert seen == [("snapshot", 1.0, 2, 3, [])]
 
 
 def test_what_there_is_of_each_gpu_is_kept_from_the_collector() -> None:
@@ -62,16 +79,6 @@ def test_what_there_is_of_each_gpu_is_kept_from_the_collector() -> None:
     shown = GpuView(gpu=gpu, holders=("1.1",))
     views: list[Any] = [shown, HostView(name="a", status="ok", gpus=(shown,), load={"r1m": 0.5})]
     assert [type(each).__name__ for each in (*seen, *views) if gc.is_tracked(each)] == []
-
-
-@pytest.fixture
-def by_hand() -> Iterator[None]:
-    """Nothing is collected but what a test asks for."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.set_threshold(FLOOD, MIDDLE, OLD)
-    yield
-    gc.set_threshold(*before)
 
 
 @pytest.mark.usefixtures("by_hand")
