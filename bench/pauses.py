@@ -198,6 +198,11 @@ def _listings(client: Client, jobs: int) -> None:
         list(pool.map(lambda _: sum(1 for _ in client.jobs(JobFilter(user="all", finished=True))), range(4)))
 
 
+def _forecast(client: Client, jobs: int) -> None:
+    for number in range(20):
+        client.forecast(_changed(submission("true"), res_req=f"select[gpu_mtotal{number % 8}>1]").spec)
+
+
 def _modify(client: Client, jobs: int) -> None:
     spec = JobSpec(command="", user="", queue="", run_limit_s=3600)
     client.modify((), spec, ("run_limit_s",), ALL)
@@ -224,6 +229,7 @@ REQUESTS: dict[str, Callable[[Client, int], object]] = {
     "post": lambda client, jobs: client.control(
         ControlAction(action="post", text="a note"), _newest(client, jobs, 50_000)
     ),
+    "forecast": _forecast,
     "modify": _modify,
     "kill": lambda client, jobs: client.control("kill", wanted=ALL),
 }

@@ -66,6 +66,11 @@ class Turn:
         return self._left - EVENT * len(self.decision.events) >= steps
 
     @property
+    def left(self) -> int:
+        """Steps that may still be done in it, perhaps none."""
+        return max(0, self._left - EVENT * len(self.decision.events))
+
+    @property
     def is_over(self) -> bool:
         """Whether the rest is for another turn."""
         return self._left < EVENT * len(self.decision.events)

@@ -7,6 +7,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +89,8 @@ Schedule = Callable[[Snapshot, float, int, int], Planning]
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
+LEAST_PLANNED = 1_000
+"""Work of a turn of a plan that a question asks for, at the least."""
 TURNS_UNSEEN = 20
 """Turns of one command after which a scheduling cycle looks at what it has done so far, where cycles are short."""
 STEP_PAUSE_S = 1.0
@@ -98,6 +101,8 @@ BUSY_TICK_S = 10.0
 
 BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
 """Commands that change nothing a cycle looks at: they may be handled between two turns of one."""
+CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart})
+"""Commands that let no pending job start unless there are events of theirs."""
 
 
 class HalfDone(Exception):
@@ -142,6 +147,8 @@ class Engine:
         self._schedule = schedule
         self._planning: Planning | None = None
         """The cycle that is under way."""
+        self._forecasting: ForecastStart | None = None
+        """The question that is being planned for."""
         self._planning_turns = 0
         """So many turns it has had."""
         self._cycle_turns = 0
@@ -155,7 +162,6 @@ class Engine:
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, Decision], None]] = {
             EvaluateCondition: self._judge_condition,
-            ForecastStart: self._forecast,
             ControlHosts: self._control_hosts,
             ControlGpus: self._control_gpus,
             ControlQueues: self._control_queues,
@@ -177,9 +183,10 @@ class Engine:
         self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
             Submit: self._submit,
             ModifyJobs: self._modify_jobs,
+            ForecastStart: self._forecast,
             **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
-        """Commands that look at many jobs."""
+        """Commands that look at many jobs, or plan."""
         self._host_reports.observe_all(self.config)
         state.give_back(now)
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
@@ -195,9 +202,9 @@ class Engine:
         A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
         a replay can say what the state is.
 
-        While a cycle is under way only commands of BETWEEN_TURNS are handled.
+        While a cycle is under way only commands are handled that `takes` names.
         """
-        if self.is_planning and type(command) not in BETWEEN_TURNS:
+        if not self.takes(command):
             raise RuntimeError(f"{type(command).__name__} comes between the turns of a cycle")
         start = self._in_turns.get(type(command))
         if start is not None:
@@ -218,11 +225,11 @@ class Engine:
                 next(unfinished.work)
             except StopIteration as done:
                 decision.reply = done.value
-                if not isinstance(unfinished.command, Submit) or decision.events:
+                if decision.events or type(unfinished.command) not in CHANGE_NOTHING_ELSE:
                     self._wake()
             else:
                 decision.rest = unfinished
-                if unfinished.turn.count % self._turns_unseen == 0:
+                if unfinished.turn.count % self._turns_unseen == 0 and self._forecasting is not unfinished.command:
                     self._wake()
 
         so_far = "some of it may have been done" if unfinished.turn.count else "nothing was changed"
@@ -259,10 +266,17 @@ class Engine:
 
     @property
     def is_planning(self) -> bool:
-        """Whether a cycle is under way that goes on with the next call of `cycle`. Until then time stands still for all
-        that it looks at: no `tick`, no snapshot for others, and commands of BETWEEN_TURNS alone.
+        """Whether a plan is under way: of a cycle, which goes on with the next call of `cycle`, or of a question when a
+        job could start, which goes on with `go_on`. Until then time stands still for all that it looks at: no `tick`,
+        no snapshot for others, no other cycle, and the commands alone that `takes` names.
         """
-        return self._planning is not None
+        return self._planning is not None or self._forecasting is not None
+
+    def takes(self, command: Command) -> bool:
+        """Whether the command may be handled, or gone on with, now: while a plan is under way only its own and those of
+        BETWEEN_TURNS.
+        """
+        return not self.is_planning or type(command) in BETWEEN_TURNS or command is self._forecasting
 
     def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
         """More of what follows from what has happened."""
@@ -356,23 +370,28 @@ class Engine:
     def _judge_condition(self, command: EvaluateCondition, decision: Decision) -> None:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
-    def _forecast(self, command: ForecastStart, decision: Decision) -> None:
+    def _forecast(self, command: ForecastStart, turn: Turn) -> Work:
         """Raises GschedError where the job would be refused."""
-        now, spec = decision.now, self._admitted(command.spec, command.user, decision.now)
+        spec = self._admitted(command.spec, command.user, turn.now)
+        waits_for = self._waits_for(spec, command, turn.now)
+        if turn.left < UNLIMITED // 2:
+            yield  # to read what it asks for was a turn's work: its plan begins with the next
+        now = turn.now
 
         def seen() -> Snapshot:
-            return self._snapshots.snapshot(self.config, now, (), self.planned, also=(spec.combined_req,))
+            plain = self._snapshots.snapshot(self.config, now, (), self.planned)
+            return self._snapshots.with_gpu_names(plain, self.config, spec.combined_req)
 
-        def plan(snapshot: Snapshot, budget: int) -> Plan:
-            try:
-                next(self._schedule(snapshot, now, budget, UNLIMITED))
-            except StopIteration as done:
-                plan: Plan = done.value
-                return plan
-            raise AssertionError("a turn without end has ended")
+        def plan(snapshot: Snapshot, budget: int) -> Planning:
+            with closing(self._schedule(snapshot, now, budget, max(turn.left, LEAST_PLANNED))) as planning:
+                return (yield from planning)
 
-        found = forecast(self.state, spec, now, seen, plan)
-        decision.reply = msgspec.structs.replace(found, waits_for=self._waits_for(spec, command, now))
+        self._forecasting = command
+        try:
+            found = yield from forecast(self.state, spec, now, seen, plan)
+        finally:
+            self._forecasting = None
+        return msgspec.structs.replace(found, waits_for=waits_for)
 
     def _waits_for(self, spec: JobSpec, command: ForecastStart, now: float) -> str:
         """What must come before a job of that spec waits for a place."""
@@ -513,11 +532,14 @@ class Engine:
     def cycle(self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
         """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
-        One that is more work than `steps` goes on with the next call, see `is_planning`.
+        One that is more work than `steps` goes on with the next call, see `is_planning`. None begins while a question
+        when a job could start is planned for.
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
         decision = Decision(self.state, self.config, now, self.observations.of)
+        if self._forecasting is not None:
+            return decision
         if self._planning is not None:
             self._plan(self._planning, decision, steps)
             return decision

@@ -33,7 +33,7 @@ from gsched.core.command import (
 )
 from gsched.core.command_turns import EVENT, Unfinished
 from gsched.core.decision import Decision
-from gsched.core.engine import BETWEEN_TURNS, Engine
+from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
@@ -142,7 +142,7 @@ class EngineLoop:
         self._unfinished: deque[tuple[InboxItem, Unfinished]] = deque()
         """Commands that are carried out in turns, and whose turn it is next."""
         self._put_off: list[InboxItem] = []
-        """What came during a cycle that takes several turns, and has to wait for its end."""
+        """What came during a plan that takes several turns, and has to wait for its end."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
@@ -226,6 +226,8 @@ class EngineLoop:
             if self._engine.is_planning:
                 self._worked_at = time.monotonic()
                 continue
+            self._kept.extendleft(reversed(self._put_off))
+            self._put_off.clear()
             tick_at = self._engine.next_deadline(self._clock.now())
             if self._engine.misses_own_starts:
                 tick_at = min(tick_at, cycled_at + RENEW_REASONS_S)
@@ -256,8 +258,6 @@ class EngineLoop:
         if not self._engine.is_planning:
             self._measurements.cycles.add(self._planning_s)
             self._last_cycle_s, self._planning_s = self._planning_s, 0.0
-            self._kept.extendleft(reversed(self._put_off))
-            self._put_off.clear()
         self._note_failure()
         return at
 
@@ -315,7 +315,7 @@ class EngineLoop:
             if left <= 0:
                 self._kept.extendleft(reversed(items[place:]))
                 break
-            if self._engine.is_planning and type(item.command) not in BETWEEN_TURNS:
+            if not self._engine.takes(item.command):
                 self._put_off.append(item)
                 continue
             left -= self._handle(item, batch, partial(self._engine.handle, item.command, now, left))
@@ -332,7 +332,7 @@ class EngineLoop:
     def _next_unfinished(self) -> tuple[InboxItem, Unfinished] | None:
         """The command whose turn it is; None if there is none, or all have to wait for the end of a cycle."""
         for place, (item, _) in enumerate(self._unfinished):
-            if not self._engine.is_planning or type(item.command) in BETWEEN_TURNS:
+            if self._engine.takes(item.command):
                 found = self._unfinished[place]
                 del self._unfinished[place]
                 return found

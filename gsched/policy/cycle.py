@@ -47,6 +47,8 @@ LOOK = 80
 """Work of each look at a class on all hosts, beside these; the first one of all takes twice as much again."""
 HOSTS_IN_A_STEP = 20
 """A look takes a step more for so many hosts."""
+TRYING = 20
+"""Work of trying a job on one host, as is done to plan its start; beside these too."""
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
 Planning = Generator[None, None, Plan]
 """Yields when its turn is over; returns the plan. Until then the snapshot must stay as it is."""
@@ -64,11 +66,12 @@ def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Pl
 
 
 def schedule_in_turns(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
-    """The same plan, made in turns of so much work each (see SERVING)."""
+    """The same plan, made in turns of so much work each (see SERVING). One that is not wanted any more is closed."""
     cycle = _Cycle(snapshot, now, budget, turn)
-    plan = yield from cycle.plan()
-    cycle.dissolve()
-    return plan
+    try:
+        return (yield from cycle.plan())
+    finally:
+        cycle.dissolve()
 
 
 class _Cycle:
@@ -81,13 +84,13 @@ class _Cycle:
         self._budget = budget
         self._turn = self._left = turn
         self._per_look = LOOK + len(snapshot.hosts) // HOSTS_IN_A_STEP
-        self._looks = 0
+        self._looks = self._tried = 0
         self._served = 0
         rules = FitRules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
         self._demands = Demands(snapshot.local_type)
         self._limits = LimitUse(snapshot, self._demands.least)
-        trial = TrialFit(snapshot, rules, self._field)
+        trial = self._trial = TrialFit(snapshot, rules, self._field)
         self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
@@ -110,11 +113,13 @@ class _Cycle:
         closed = [name for name in self._limits.closed_queues() if not is_planned_before(name)]
         live = yield from self._live()
         order = ServingOrder(self._snapshot, live, closed)
-        truncated = not (yield from self._place(order))
-        unexplained = yield from self._explain([*order.passed_over(), *self._only_planned], truncated)
+        try:
+            truncated = not (yield from self._place(order))
+            unexplained = yield from self._explain([*order.passed_over(), *self._only_planned], truncated)
+        finally:
+            self._field.close()
+            order.close()
         resumed = () if truncated else tuple(self._preemptor.resumable())
-        self._field.close()
-        order.close()
         return Plan(
             tuple(self._placements),
             self._reasons,
@@ -129,8 +134,9 @@ class _Cycle:
     def _is_turn_over(self, work: int) -> bool:
         """Whether others come now that so much more has been done."""
         looks = self._field.steps + 2 * self._field.first_looks
-        self._left -= work + self._per_look * (looks - self._looks)
-        self._looks = looks
+        tried = self._trial.tried
+        self._left -= work + self._per_look * (looks - self._looks) + TRYING * (tried - self._tried)
+        self._looks, self._tried = looks, tried
         if self._left > 0:
             return False
         self._left = self._turn

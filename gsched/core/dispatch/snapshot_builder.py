@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.dispatch.host_queue_views import closed_reason
 from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.resources.observed_hosts import Observations
-from gsched.core.resources.resource_values import LOCAL_TYPE, host_type, host_values
+from gsched.core.resources.resource_values import LOCAL_TYPE, gpu_values, host_type, host_values
 from gsched.core.resources.shared_ledger import SharedLedger
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, GpuPlacement
 from gsched.model.hosts.host import HostConfig
-from gsched.model.hosts.reported_resources import gpu_names_in
+from gsched.model.hosts.reported_resources import ProvidedValue, gpu_names_in
 from gsched.model.hosts.resource import BUILTIN
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.ledger import Ledger
@@ -88,13 +87,10 @@ class SnapshotBuilder:
         now: float,
         leave_out: Container[Bucket | tuple[str, RequirementClass]] = (),
         planned: Mapping[int, PlannedStart] | None = None,
-        also: Iterable[str] = (),
     ) -> Snapshot:
-        """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it. `also`:
-        requirements of jobs that do not wait yet.
-        """
+        """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
-        self._look_for_gpu_names(config, also)
+        self._look_for_gpu_names(config)
         self._note_moved()
         fixed = self._refresh(config, now)
         limits = config.limits
@@ -169,11 +165,29 @@ class SnapshotBuilder:
         self._stale.clear()
         return self._fixed
 
-    def _look_for_gpu_names(self, config: ClusterConfig, also: Iterable[str]) -> None:
-        """What pending jobs, and those requirements, ask about GPUs is worked out for all hosts from now on."""
+    def with_gpu_names(self, seen: Snapshot, config: ClusterConfig, requirement: str) -> Snapshot:
+        """The snapshot with what this requirement asks about GPUs as well: in a copy, so that nothing is kept of a job
+        that does not wait.
+        """
+        names = gpu_names_in(requirement) - self._observations.roll.gpu_names
+        if not names:
+            return seen
+        hosts = {
+            name: replace(host, values={**host.values, **self._gpu_values(host, names)})
+            for name, host in seen.hosts.items()
+        }
+        increasing = _increasing(config, self._observations.roll.gpu_names | names)
+        return replace(seen, hosts=hosts, columns=None, increasing=increasing)
+
+    def _gpu_values(self, host: HostSnapshot, names: Iterable[str]) -> dict[str, ProvidedValue]:
+        found = gpu_values(self._observations.of(host.name), names)
+        return {name: value for name, value in found.items() if host.values.get(name) is None}
+
+    def _look_for_gpu_names(self, config: ClusterConfig) -> None:
+        """What pending jobs ask about GPUs is worked out for all hosts from now on."""
         known, roll = self._texts, self._observations.roll
         waiting = (requirement.requirement for requirement in self._state.pending)
-        new = {text for text in chain(waiting, also) if text not in known}
+        new = {text for text in waiting if text not in known}
         if not new:
             return
         if len(known) > MOST_TEXTS:

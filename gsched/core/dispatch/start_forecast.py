@@ -6,7 +6,7 @@ others, it is planned for as if it were the only one, and the answer says so. It
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 import msgspec
@@ -18,34 +18,37 @@ from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.view import StartForecast
+from gsched.policy.cycle import Planning
 
 MOST_WAITING = 100
 """Jobs and arrays that are planned for besides."""
 BUDGET = 300
 """Steps of the cycle."""
 
-PlanCycle = Callable[[Snapshot, int], Plan]
-"""(snapshot, budget of steps) -> what a cycle would do."""
+PlanCycle = Callable[[Snapshot, int], Planning]
+"""(snapshot, budget of steps) -> what a cycle would do, in turns."""
 
 
 def forecast(
     state: ClusterState, spec: JobSpec, now: float, seen: Callable[[], Snapshot], plan: PlanCycle
-) -> StartForecast:
-    """The answer for a job of this spec, which was admitted. `seen`: a new snapshot each time, `plan` may use it up."""
+) -> Generator[None, None, StartForecast]:
+    """The answer for a job of this spec, which was admitted. `seen`: a new snapshot each time, `plan` may use it up.
+
+    It yields where a turn of the plan is over; until the answer is there, all that a cycle looks at must stay as it is.
+    """
     job = JobRecord(job_id=state.next_job_id, spec=spec, state=JobState.PEND, submitted_at=now)
     others = _others(state)
     if others is not None:
         is_first = not others
         others.add(job)
-        planned = plan(replace(seen(), pending=others), BUDGET)
+        planned = yield from plan(replace(seen(), pending=others), BUDGET)
         found = None if planned.truncated else _answer(job, planned)
         if found is not None and (is_first or found.starts_now or (found.planned and found.planned.at is not None)):
             return found
     alone = PendingJobs()
     alone.add(job)
-    return msgspec.structs.replace(
-        _answer(job, plan(replace(seen(), pending=alone, planned={}), BUDGET)), is_alone=True
-    )
+    planned = yield from plan(replace(seen(), pending=alone, planned={}), BUDGET)
+    return msgspec.structs.replace(_answer(job, planned), is_alone=True)
 
 
 def _others(state: ClusterState) -> PendingJobs | None:

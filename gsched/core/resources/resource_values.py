@@ -6,10 +6,12 @@ where they are mapped; their numbers come from the ledger.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gsched.core.resources.observed_hosts import Observation
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.host import HostConfig
-from gsched.model.hosts.reported_resources import gpu_value
+from gsched.model.hosts.reported_resources import ProvidedValue, gpu_value
 from gsched.model.hosts.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.hosts.topology import Processor, offered
 from gsched.resreq.judging.host_types import LINUX, TYPE_NAMES, type_names
@@ -86,11 +88,16 @@ def facts(seen: Observation) -> dict[str, float | str]:
 
 def _add_gpu_values(values: dict[str, float | str | bool | None], seen: Observation) -> None:
     """What requirements ask about GPUs, as they were probed last, where no elim says it."""
+    missing = [name for name in seen.roll.gpu_names if values.get(name) is None]
+    values.update(gpu_values(seen, missing))
+
+
+def gpu_values(seen: Observation, names: Iterable[str]) -> dict[str, ProvidedValue]:
+    """What a host has of these resources of GPUs, as they were probed last; None: unknown, or there is no such GPU."""
     report = seen.gpus if seen.connected else None
-    for name in seen.roll.gpu_names:
-        if values.get(name) is None:
-            known = report is not None and report.known
-            values[name] = gpu_value(name, report.gpus, report.driver) if report is not None and known else None
+    if report is None or not report.known:
+        return dict.fromkeys(names)
+    return {name: gpu_value(name, report.gpus, report.driver) for name in names}
 
 
 def affinity_processors(host: HostConfig | None, seen: Observation) -> tuple[tuple[Processor, ...], str]:

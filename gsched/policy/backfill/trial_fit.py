@@ -63,6 +63,8 @@ class TrialFit:
         self._fits = TaskFits(rules)
         self._field = field
         self._tries = TriesOfCycle()
+        self.tried = 0
+        """Hosts on which it was tried what a job would hold there."""
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
@@ -236,6 +238,7 @@ class TrialFit:
         return reason or NO_HOST
 
     def _try(self, asked: _Asked, fit: TaskFit, host: HostSnapshot) -> HostAllocation | Reason:
+        self.tried += 1
         found = fit.on(host, asked.host_ledger(host.name))
         if asked.then is None or isinstance(found, Reason):
             return found

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from core_world import START, World, gpu_spec, gpus, make_config, spec
+from core_world import START, World, gpu_spec, gpus, job_command, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, GschedError, Internal
 from gsched.core.command import ForecastStart
 from gsched.core.dispatch import start_forecast
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import StartForecast
+from gsched.policy.cycle import Planning
 
 
 def asked(world: World, wanted: JobSpec) -> StartForecast:
@@ -74,6 +75,82 @@ def test_what_would_be_refused_is_refused() -> None:
         asked(world, gpu_spec(99))
     with pytest.raises(BadRequest, match="No such queue"):
         asked(world, spec(queue="none", queue_named=True))
+
+
+def crowd(world: World) -> None:
+    """Thirty kinds of jobs that wait."""
+    world.run(gpu_spec(4))
+    world.submit(*[gpu_spec(1, name=str(kind), run_limit_s=60 * kind) for kind in range(1, 31)])
+    world.settle()
+
+
+def test_a_long_plan_is_made_in_turns_between_which_jobs_are_accepted() -> None:
+    world = World()
+    crowd(world)
+    command = ForecastStart("ann", False, gpu_spec(2))
+    at_one_go = world.do(command)
+    decision, turns = world.take(world.engine.handle(command, world.now, 100)), 1
+    jobs = []
+    while decision.rest is not None:
+        if world.engine.is_planning:
+            jobs += world.submit(gpu_spec(1))
+            kill = job_command("kill", "ann", *jobs)
+            assert not world.engine.takes(kill) and not world.engine.takes(ForecastStart("ann", False, gpu_spec(2)))
+            with pytest.raises(RuntimeError, match="comes between the turns"):
+                world.engine.handle(kill, world.now)
+            assert not world.cycle().events, "no cycle begins on what the plan looks at"
+            assert world.engine.is_planning
+        decision, turns = world.take(world.engine.go_on(decision.rest, world.now, 100)), turns + 1
+    assert turns > 3 and jobs
+    assert decision.reply == at_one_go
+    assert not world.engine.is_planning and world.engine.takes(job_command("kill", "ann", 1))
+    world.settle()
+    assert [world.state(job_id) for job_id in jobs] == ["PEND"] * len(jobs)
+
+
+def test_a_plan_that_fails_lets_all_else_go_on() -> None:
+    world = World()
+    crowd(world)
+    closed = []
+
+    def failing(*_: object) -> Planning:
+        try:
+            yield
+            raise ValueError("a defect")
+        finally:
+            closed.append(True)
+
+    world.engine._schedule = failing
+    decision = world.engine.handle(ForecastStart("ann", False, gpu_spec(2)), world.now, 100)
+    assert decision.rest is not None
+    world.engine.go_on(decision.rest, world.now, 100)
+    with pytest.raises(Internal, match="ForecastStart failed"):
+        world.engine.go_on(decision.rest, world.now, 100)
+    assert closed and not world.engine.is_planning
+
+
+def test_a_plan_that_nobody_waits_for_is_closed() -> None:
+    world = World()
+    crowd(world)
+    decision = world.engine.handle(ForecastStart("ann", False, gpu_spec(2)), world.now, 100)
+    assert decision.rest is not None
+    world.engine.go_on(decision.rest, world.now, 100)
+    assert world.engine.is_planning
+    decision.rest.work.close()
+    assert not world.engine.is_planning
+    world.settle()
+
+
+def test_what_it_asks_about_gpus_is_not_kept() -> None:
+    world = World()
+    report = gpus(4, memory_mib=80_000)
+    world.report(gpus=report)
+    assert asked(world, gpu_spec(1, res_req="select[gpu_mtotal0>1000]")).starts_now
+    found = asked(world, gpu_spec(1, res_req="select[gpu_mtotal0>100000 && gpu_mtotal3>1000]"))
+    assert not found.starts_now
+    assert not world.engine.observations.roll.gpu_names
+    assert world.run(spec(res_req="select[gpu_mtotal0>1000]")) and world.state(1) == "RUN"
+    assert world.engine.observations.roll.gpu_names == {"gpu_mtotal0"}
 
 
 JOBS = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([None, 60, 600]), st.booleans()), max_size=6)

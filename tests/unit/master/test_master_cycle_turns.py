@@ -12,7 +12,8 @@ import pytest
 from test_master_loop import Master
 
 from gsched.base.errors import ResourceExhausted
-from gsched.core.command import KillJobs, StopJobs
+from gsched.core.command import ForecastStart, KillJobs, StopJobs
+from gsched.model.jobs.job import JobSpec
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy.cycle import Planning, schedule
 from gsched.store.safeguards.failure import StoreFull
@@ -98,3 +99,23 @@ def test_a_cycle_of_several_turns_is_measured_as_one(master: Master, long: LongC
     master.ask("kill", kill(1))
     master.until(lambda: "kill" in master.answers)
     assert cycles.cumulative()[-1] > before
+
+
+def test_a_question_when_a_job_could_start_is_planned_in_turns_too(master: Master, long: LongCycle) -> None:
+    long.may_end.set()
+    master.ask("kill", kill(1))
+    master.until(lambda: "kill" in master.answers and not master.loop._engine.needs_cycle)
+    cycles = master.loop._measurements.cycles.cumulative()[-1]
+    long.is_under_way.clear()
+    long.may_end.clear()
+    master.ask("when", ForecastStart("u", False, JobSpec(command="run", user="", queue="")))
+    assert long.is_under_way.wait(60)
+    master.ask("stop", StopJobs("u", False, job_ids=(1,)))
+    master.ask("again", ForecastStart("u", False, JobSpec(command="run", user="", queue="")))
+    master.submit("second")
+    master.until(lambda: "second" in master.answers)
+    assert not {"when", "stop", "again"} & master.answers.keys()
+    assert master.loop._measurements.cycles.cumulative()[-1] == cycles, "it is no cycle"
+    long.may_end.set()
+    master.until(lambda: "again" in master.answers)
+    assert list(master.answers) == ["first", "kill", "second", "when", "stop", "again"]

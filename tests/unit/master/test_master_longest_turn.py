@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -83,12 +84,12 @@ class AnyAccount:
 class Counted:
     """An engine loop whose turns are counted while something is asked of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: tuple[str, ...] = ("a",)) -> None:
         places = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")
         self.config = ClusterConfig(
             cluster="c",
             master_host="a",
-            hosts={"a": HostConfig(name="a", max_slots=4)},
+            hosts={host: HostConfig(name=host, max_slots=4) for host in hosts},
             queues={name: Queue(name=name, priority=30) for name in ("normal", "night")},
             locations=places,
         )
@@ -118,20 +119,28 @@ class Counted:
         self.loop._take = turn  # type: ignore[method-assign]
         self.loop.start()
 
-    def connect(self) -> None:
-        """Host a reports, and takes jobs from now on."""
+    def connect(self, host: str = "a") -> None:
+        """The host reports, and takes jobs from now on."""
         values: dict[str, float | None] = {"r15s": 0.1, "r1m": 0.1, "r15m": 0.1, "ut": 0.1, "pg": 0.0, "ls": 0.0}
         values |= {"it": 0.0, "tmp": 9_000.0, "swp": 9_000.0, "mem": 9_000.0}
         load = LoadReport(indices=values, ncpus=4, maxmem_mib=10_000.0)
         answered = threading.Event()
-        self.loop.put(InboxItem(HostHello("a", 1, "boot", "1"), lambda answer, error: answered.set()))
-        self.loop.put(InboxItem(HostReported("a", 1, load, GpuReport()), None))
+        self.loop.put(InboxItem(HostHello(host, 1, "boot", "1"), lambda answer, error: answered.set()))
+        self.loop.put(InboxItem(HostReported(host, 1, load, GpuReport()), None))
         assert answered.wait(120)
 
     def submit(self, specs: list[JobSpec]) -> None:
         answered = threading.Event()
         self.loop.put(InboxItem(Submit("ann", "", tuple(specs)), lambda answer, error: answered.set()))
         assert answered.wait(120)
+
+    def rest(self) -> None:
+        """Until no cycle is due."""
+        deadline = time.monotonic() + 120
+        while self.engine.needs_cycle or self.engine.unsettled:
+            assert time.monotonic() < deadline
+            self.loop.has_turned()
+            time.sleep(0.001)
 
     async def ask(self, method: str, request: Any) -> int:
         """The largest turn while that is answered, in calls."""
@@ -334,4 +343,24 @@ def test_a_cycle_over_many_new_kinds_of_jobs_does_not_either() -> None:
     made.loop.stop(60)
     print(f"many kinds: {most} calls at one go, {sum(made.turns)} in all")
     assert sum(made.turns) > 3 * MOST_CALLS
+    assert 0 < most < MOST_CALLS
+
+
+def test_a_plan_for_a_job_that_is_asked_about_does_not_either() -> None:
+    """A hundred kinds wait on a thousand hosts, and the job names GPUs that no other job has asked about."""
+    hosts = tuple(f"h{number:04d}" for number in range(1_000))
+    made = Counted(("a", *hosts))
+    for host in hosts:
+        made.connect(host)
+    made.submit(
+        [JobSpec(command="run", user="", queue="", res_req=f"rusage[mem={20_000 + number}]") for number in range(99)]
+    )
+    made.rest()
+    request = pb.ForecastRequest()
+    fill(request.spec, JobSpec(command="run", user="", queue="", res_req="select[gpu_mtotal0>1 && mem>5]"))
+    most = asyncio.run(made.ask("Administration.Forecast", request))
+    made.loop.stop(60)
+    turns = sum(calls > 1_000 for calls in made.turns)
+    print(f"a plan: {most} calls at one go, {turns} turns")
+    assert turns > 2
     assert 0 < most < MOST_CALLS
