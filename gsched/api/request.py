@@ -136,8 +136,8 @@ class RequestReader:
             around=around,
             parse_script=True,
         )
-        if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive:
-            raise BadRequest("submit: -h, -V, -K and -I are for the command line")
+        if asked.is_for_terminal:
+            raise BadRequest("submit: -h, -V, -K, -I and --test-only are for the command line")
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
         self._options = asked.options
         chosen = values.environment(request["env"]) if "env" in request else asked.environment

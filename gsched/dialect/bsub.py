@@ -55,6 +55,8 @@ class ParsedSubmission:
     pack: str = ""
     """-pack: the file whose lines are the submissions; all else means nothing then."""
     wait: bool = False
+    test_only: bool = False
+    """It is asked when the job could start; none is submitted."""
     from_stdin: bool = False
     """Standard input was the script: nothing is left of it."""
     is_interactive: bool = False
@@ -62,6 +64,11 @@ class ParsedSubmission:
     wants_version: bool = False
     options: Parsed = field(default_factory=Parsed)
     """All that count, with their places: what the master finds wrong is told of with them."""
+
+    @property
+    def is_for_terminal(self) -> bool:
+        """Whether it is something that only a command at a terminal does: help, a wait, a sitting, a question."""
+        return self.wants_help or self.wants_version or self.wait or self.is_interactive or self.test_only
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """LSF's sentence for a submission of which these fields were found wrong, for that reason."""
@@ -304,6 +311,8 @@ def _submission(
     check_warning(options)
     check_interactive(options)
     check_service(options)
+    if options.has("-test-only") and options.has("K"):
+        raise BadRequest("-K cannot wait for a job that --test-only does not submit")
     values = spec_values(options, around)
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
@@ -323,6 +332,7 @@ def _submission(
         notice_targets=packed_targets(targets),
         environment=_environment(options, env),
         wait=options.has("K"),
+        test_only=options.has("-test-only"),
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
         options=options,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 
@@ -33,6 +34,7 @@ from gsched.cli.submit.esub import esubs_of
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
 from gsched.cli.submit.pack import submit_pack
+from gsched.cli.submit.start_test import start_lines
 from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
@@ -60,6 +62,8 @@ def main(call: Call) -> int:
             return submit_pack(
                 call, session, asked.pack, lambda words: _packed(call, words), partial(_packed_line, call)
             )
+        if asked.test_only:
+            return _tell_start(call, session, asked)
         if asked.is_interactive and not asked.from_stdin:
             call.take_over()
         submission = submission_of(call, asked)
@@ -108,8 +112,10 @@ def _is_program(call: Call, word: str) -> bool:
 def _packed(call: Call, words: Sequence[str]) -> view.Submission:
     """A line of a file of submissions."""
     asked = read_words(call, words, lambda: b"")
-    if asked.wait or asked.is_interactive or asked.pack or asked.wants_help or asked.wants_version:
-        raise BadRequest(rejected("options -I, -K, -pack, -h and -V cannot stand in a file of submissions"))
+    if asked.is_for_terminal or asked.pack:
+        raise BadRequest(
+            rejected("options -I, -K, --test-only, -pack, -h and -V cannot stand in a file of submissions")
+        )
     return submission_of(call, asked)
 
 
@@ -143,12 +149,29 @@ def submission_of(call: Call, asked: ParsedSubmission) -> view.Submission:
     )
 
 
-def _submit(session: Session, asked: ParsedSubmission, submission: view.Submission, token: str) -> Submitted:
+def _tell_start(call: Call, session: Session, asked: ParsedSubmission) -> int:
+    """When the job could start; none is submitted."""
+    spec = submission_of(call, asked).spec
+    with _refusals(asked):
+        found = session.client.forecast(spec)
+    call.write("".join(f"{line}\n" for line in start_lines(call, found)))
+    return 0
+
+
+@contextmanager
+def _refusals(asked: ParsedSubmission) -> Iterator[None]:
+    """Say of what the master refuses where it stands. Other failures do not prove that there is no job, so they must
+    not say so.
+    """
     try:
-        return session.client.submit(submission, token=token)
+        yield
     except _REFUSALS as problem:
-        # Other failures do not prove that there is no job, so they must not say so.
         raise type(problem)(asked.refused(problem.about, problem.text)) from None
+
+
+def _submit(session: Session, asked: ParsedSubmission, submission: view.Submission, token: str) -> Submitted:
+    with _refusals(asked):
+        return session.client.submit(submission, token=token)
 
 
 def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:

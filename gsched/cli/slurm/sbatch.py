@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
+from gsched.base.node_lists import fold_nodes
 from gsched.cli.commands.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
+from gsched.cli.render.text.reason_texts import ALL_HOSTS, reason_texts
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
+from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_words
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
@@ -33,6 +41,9 @@ def main(call: Call) -> int:
             user=call.user,
             element_of=lambda number, indices: ",".join(map(str, elements_of(session, number, indices))),
         )
+        if asked.words.has("test-only"):
+            _tell_start(call, session, asked)
+            return 0
         job = _submit(call, session, asked)
         _announce(call, asked, job)
         if not asked.words.has("wait"):
@@ -43,11 +54,39 @@ def main(call: Call) -> int:
 
 def _submit(call: Call, session: Session, asked: BatchSubmission) -> Submitted:
     submission = submission_of(call, asked.parsed)
-    try:
+    with _refusals(asked, "Batch job submission failed"):
         return session.client.submit(submission, token=call.token or new_token())
+
+
+def _tell_start(call: Call, session: Session, asked: BatchSubmission) -> None:
+    """When and where the job could start, in the line that Slurm 22.05 has for it, on the error output as there; a time
+    that nobody knows is N/A, and why follows.
+    """
+    spec = submission_of(call, asked.parsed).spec
+    with _refusals(asked, "allocation failure"):
+        found = session.client.forecast(spec)
+    planned, at = found.planned, "N/A"
+    hosts = found.hosts if planned is None else planned.hosts
+    start = time.time() if found.starts_now else planned.at if planned is not None else None
+    if start is not None:
+        at = datetime.fromtimestamp(start, zone_of(call.env)).strftime("%Y-%m-%dT%H:%M:%S")
+    what = f"Job {found.job_id} to start at {at} using {found.slots} processors"
+    notes = [f"{what} on nodes {fold_nodes(hosts) or '(null)'} in partition {found.queue}"]
+    if found.is_alone:
+        notes.append("other jobs come before it; this is as if it were the only one")
+    if start is None:
+        notes += reason_texts(found.reasons, ALL_HOSTS, with_hosts=True)
+    call.error("".join(f"{program(call)}: {note}\n" for note in notes))
+
+
+@contextmanager
+def _refusals(asked: BatchSubmission, failure: str) -> Iterator[None]:
+    """Say of what the master refuses where it stands."""
+    try:
+        yield
     except _REFUSALS as problem:
         reason = asked.refused(problem.about, problem.text)
-        raise type(problem)(f"Batch job submission failed: {reason.rstrip('.')}") from None
+        raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
 
 
 def _announce(call: Call, asked: BatchSubmission, job: Submitted) -> None:

@@ -70,12 +70,17 @@ def _others(state: ClusterState) -> PendingJobs | None:
 
 def _answer(job: JobRecord, plan: Plan) -> StartForecast:
     bucket = job.bucket()
+    number, queue = job.job_id, bucket.queue
     for placement in plan.placements:
         if placement.job_id == job.job_id:
             hosts = tuple(part.host for part in placement.allocation.parts)
-            return StartForecast(starts_now=True, hosts=hosts)
+            slots = placement.allocation.slots
+            return StartForecast(starts_now=True, hosts=hosts, job_id=number, queue=queue, slots=slots)
     planned = plan.planned.get(job.job_id)
     return StartForecast(
         planned=planned and PlannedStart(at=planned.at, hosts=planned.hosts, text=planned.text),
-        reasons=plan.reasons.get(bucket) or plan.reasons.get((bucket.queue, bucket.requirement)) or (),
+        reasons=plan.reasons.get(bucket) or plan.reasons.get((queue, bucket.requirement)) or (),
+        job_id=number,
+        queue=queue,
+        slots=bucket.requirement.slots,
     )

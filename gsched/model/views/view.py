@@ -445,6 +445,12 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing can be said of it because of others that wait: it is planned for as if it were the only one."""
     waits_for: str = ""
     """What must come first: `hold`, `time` or `condition`; the rest is as if it had come."""
+    job_id: int = 0
+    """The number that it would have; 0: a master before 0.1 does not say."""
+    queue: str = ""
+    """Its queue; the first of those that it may choose from."""
+    slots: int = 0
+    """That it would have at the least."""
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -30,17 +30,25 @@ Header = tuple[bytes, bytes]
 
 def passed_on(headers: Iterable[Header], cookie: str) -> list[Header]:
     """What the user's process is told of a browser's headers. `cookie`: the name of the front's own."""
+    headers = list(headers)
+    is_coded = any(_plain(name) == b"transfer-encoding" for name, _ in headers)
     found = []
     for name, value in headers:
-        plain = name.lower().replace(b"_", b"-")
+        plain = _plain(name)
         if plain in _HOP_BY_HOP or plain.startswith(OWN_HEADERS):
             continue
+        if plain == b"content-length" and is_coded:
+            continue  # RFC 9112, 6.3: the coding counts, and no length is forwarded beside it
         told = _without(value, cookie) if plain == b"cookie" else value
         if told or plain != b"cookie":
             found.append((name, told))
-    if any(name.lower() == b"transfer-encoding" for name, _ in headers):
+    if is_coded:
         found.append((b"transfer-encoding", b"chunked"))
     return found
+
+
+def _plain(name: bytes) -> bytes:
+    return name.lower().replace(b"_", b"-")
 
 
 def _without(line: bytes, cookie: str) -> bytes:
@@ -51,10 +59,14 @@ def _without(line: bytes, cookie: str) -> bytes:
 
 def brought_back(headers: Iterable[Header], cookie: str) -> list[Header]:
     """What a browser is told of the answer's headers: no page sets the front's cookie, or the date."""
+    headers = list(headers)
+    left_out = {*_HOP_BY_HOP, b"date"}
+    if any(name.lower() == b"transfer-encoding" for name, _ in headers):
+        left_out.add(b"content-length")
     return [
         (name, value)
         for name, value in headers
-        if name.lower() not in (*_HOP_BY_HOP, b"date") and not (name.lower() == b"set-cookie" and _sets(value, cookie))
+        if name.lower() not in left_out and not (name.lower() == b"set-cookie" and _sets(value, cookie))
     ]
 
 

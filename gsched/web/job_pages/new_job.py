@@ -124,8 +124,8 @@ def read_form_words(context: WebContext, form: JobForm) -> tuple[FormCall, Parse
     """What gsub would read from the form's line. Raises BadRequest."""
     call = FormCall(form, context.conf_dir, context.umask)
     asked = read_words(call, call.argv[1:], call.read_stdin)
-    if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive or asked.pack:
-        raise BadRequest("-h, -V, -K, -I and -pack are for the command line")
+    if asked.is_for_terminal or asked.pack:
+        raise BadRequest("-h, -V, -K, -I, --test-only and -pack are for the command line")
     return call, asked
 
 

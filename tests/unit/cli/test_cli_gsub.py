@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
+from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.notice import NoticeWish
 from gsched.model.jobs.notice_targets import read_targets
-from gsched.model.views.view import JobEnd, JobView
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.view import JobEnd, JobView, StartForecast
 
 NewCall = Callable[..., FakeCall]
 
@@ -372,6 +374,49 @@ def test_where_the_line_goes_can_be_chosen(master: FakeMaster, call: NewCall) ->
     assert (gsub.run(), gsub.out, gsub.err) == (0, "", line)
     gsub = call("gsub", "true", BSUB_QUIET="y")
     assert (gsub.run(), gsub.out, gsub.err) == (0, "", "")
+
+
+def test_when_a_job_could_start_is_told_and_none_is_submitted(master: FakeMaster, call: NewCall) -> None:
+    master.forecast = StartForecast(starts_now=True, hosts=("gpu01", "gpu02"), queue="normal", slots=2)
+    now = call("gsub", "--test-only", "-q", "normal", "./train.sh")
+    assert (now.run(), now.err) == (0, "")
+    assert now.out == "Job could start now on host(s) <gpu01> <gpu02> in queue <normal>.\nJob not submitted.\n"
+    assert master.forecast_spec is not None and master.forecast_spec.queue == "normal"
+    assert not master.submissions
+
+
+def test_a_later_start_is_told_in_the_callers_time_with_what_comes_first(master: FakeMaster, call: NewCall) -> None:
+    reasons = (PendingReason(coded("pending.host_slots"), hosts=2, candidate=True),)
+    planned = PlannedStart(at=0.0, hosts=("gpu01",))
+    master.forecast = StartForecast(planned=planned, reasons=reasons, is_alone=True, waits_for="condition", queue="q")
+    later = call("gsub", "--test-only", "-w", "done(1)", "true", env={"TZ": "UTC"})
+    assert later.run() == 0
+    lines = later.out.splitlines()
+    assert lines[0] == "It would wait for its condition (-w); this is as if that held."
+    assert "as if it were the only one" in lines[1]
+    assert lines[2] == "Job could start at Thu Jan  1 00:00:00 1970 in queue <q>, on host(s) <gpu01>; until then:"
+    assert lines[3].endswith(": 2 hosts;") and lines[4:] == ["Job not submitted."]
+
+
+def test_what_is_not_known_of_a_start_is_said(master: FakeMaster, call: NewCall) -> None:
+    master.forecast = StartForecast(reasons=(PendingReason(coded("dependency.not_satisfied")),))
+    unknown = call("gsub", "--test-only", "true")
+    assert unknown.run() == 0 and unknown.out.startswith("No start of the job is planned:\n ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["-K", "true"], "-K cannot wait for a job that --test-only does not submit"), (["-pack", "f"], "-pack")],
+)
+def test_a_question_is_no_submission(master: FakeMaster, call: NewCall, words: list[str], said: str) -> None:
+    refused = call("gsub", "--test-only", *words)
+    assert refused.run() == 255 and said in refused.err and refused.err.count("\n") == 1
+
+
+def test_a_refused_question_names_the_option(master: FakeMaster, call: NewCall) -> None:
+    master.refusal = "no host has 99 GPUs"
+    refused = call("gsub", "--test-only", "-gpu", "num=99", "true")
+    assert refused.run() == 255 and refused.err.endswith("no host has 99 GPUs. Job not submitted.\n")
 
 
 def test_help_teaches_and_version_is_one_line(call: NewCall) -> None:

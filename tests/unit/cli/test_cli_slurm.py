@@ -13,8 +13,8 @@ from gsched.base.ids import element_id
 from gsched.cli.slurm.job_states import CODES, reason_of, state_of
 from gsched.cli.slurm.sinfo import node_state
 from gsched.model.jobs.job import AttemptResult
-from gsched.model.jobs.reason import PendingReason
-from gsched.model.views.view import HostView, QueueView
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.view import HostView, QueueView, StartForecast
 
 NewCall = Callable[..., FakeCall]
 
@@ -137,3 +137,31 @@ def test_help_and_version(call: NewCall) -> None:
         assert told.run() == 0 and told.out.startswith(f"{name}: ")
         told = call(name, "--version")
         assert told.run() == 0 and told.out.startswith("gsched ")
+
+
+def test_sbatch_tells_when_a_job_could_start(master: FakeMaster, call: NewCall) -> None:
+    """Slurm 22.05 says it on its error output: Job N to start at TIME using K processors on nodes X in partition P."""
+    planned = PlannedStart(at=0.0, hosts=("n1", "n2"))
+    master.forecast = StartForecast(planned=planned, job_id=7, queue="normal", slots=8, is_alone=True)
+    later = call("sbatch", "--test-only", "--wrap", "hostname", env={"TZ": "UTC"})
+    assert (later.run(), later.out) == (0, "")
+    first, second = later.err.splitlines()
+    assert first == (
+        "sbatch: Job 7 to start at 1970-01-01T00:00:00 using 8 processors on nodes n[1-2] in partition normal"
+    )
+    assert second == "sbatch: other jobs come before it; this is as if it were the only one"
+    assert not master.submissions
+
+
+def test_sbatch_says_that_a_start_is_not_known_or_refused(master: FakeMaster, call: NewCall) -> None:
+    reasons = (PendingReason(coded("dependency.not_satisfied")),)
+    master.forecast = StartForecast(reasons=reasons, job_id=7, queue="normal", slots=1)
+    unknown = call("sbatch", "--test-only", "--wrap", "hostname")
+    assert unknown.run() == 0
+    first, second = unknown.err.splitlines()
+    assert first == "sbatch: Job 7 to start at N/A using 1 processors on nodes (null) in partition normal"
+    assert second.startswith("sbatch: ")
+    master.refusal = "no host has 99 GPUs."
+    refused = call("sbatch", "--test-only", "--wrap", "hostname")
+    assert refused.run() == 1
+    assert refused.err.startswith("sbatch: error: allocation failure: ") and refused.err.count("\n") == 1

@@ -26,6 +26,7 @@ def test_at_once_where_there_is_room() -> None:
     world = World()
     found = asked(world, gpu_spec(2))
     assert (found.starts_now, found.hosts, found.is_alone) == (True, ("a",), False)
+    assert (found.job_id, found.queue, found.slots) == (1, "normal", 1)
     assert world.run(gpu_spec(2)) == [1]  # it has made no job
 
 

@@ -257,6 +257,15 @@ def test_only_what_is_the_pages_business_is_handed_on() -> None:
     ]
 
 
+@pytest.mark.parametrize("coding", [b"transfer-encoding", b"Transfer-Encoding", b"transfer_encoding"])
+@pytest.mark.parametrize("length", [b"content-length", b"Content-Length", b"content_length"])
+def test_a_length_beside_a_transfer_coding_is_not_handed_on(coding: bytes, length: bytes) -> None:
+    for headers in ([(length, b"5"), (coding, b"chunked")], [(coding, b"chunked"), (length, b"5")]):
+        assert passed_on(headers, COOKIE) == [(b"transfer-encoding", b"chunked")]
+    assert passed_on([(length, b"5")], COOKIE) == [(length, b"5")]
+    assert brought_back([(b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")], COOKIE) == []
+
+
 def test_no_page_sets_the_cookie_of_the_front() -> None:
     headers = [
         (b"content-type", b"text/html"),
