@@ -10,6 +10,8 @@ import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
@@ -17,11 +19,12 @@ from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
-from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
+from gsched.dialect.script_marks import mark_of
 from gsched.dialect.service_options import NOTEBOOK, NOTEBOOK_NAME, check_service
 from gsched.dialect.spec_values import (
+    SpecValues,
     ValueContext,
     check_interactive,
     check_text,
@@ -64,6 +67,8 @@ class ParsedSubmission:
     wants_version: bool = False
     options: Parsed = field(default_factory=Parsed)
     """All that count, with their places: what the master finds wrong is told of with them."""
+    other_places: Mapping[str, str] = field(default_factory=dict)
+    """Field -> where a script for another batch system has set it."""
 
     @property
     def is_for_terminal(self) -> bool:
@@ -72,8 +77,28 @@ class ParsedSubmission:
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """LSF's sentence for a submission of which these fields were found wrong, for that reason."""
-        where = place_of_fields(self.options, about)
+        places = [self.other_places[each] for each in about if each in self.other_places]
+        where = place_of_fields(self.options, about) or next(iter(places), "")
         return rejected(f"{where}: {reason}" if where else reason)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherScript:
+    """A script with lines of another batch system."""
+
+    mark: str
+    """`#SBATCH`."""
+    line: int
+    """The first of them."""
+    script: bytes
+    words: tuple[str, ...] = ()
+    """Its file and its arguments; empty where it came on standard input."""
+
+
+ReadOther = Callable[[OtherScript, SpecValues], ParsedSubmission]
+"""Reads such a script as the submitting command of its system does; the fields that are given count before those that
+the script sets. Raises BadRequest.
+"""
 
 
 def rejected(reason: str) -> str:
@@ -81,7 +106,7 @@ def rejected(reason: str) -> str:
     return f"{reason.rstrip('.')}. Job not submitted."
 
 
-def read_submission(
+def read_submission(  # noqa: PLR0913 - all that the caller's side gives
     words: Sequence[str],
     *,
     read_stdin: Callable[[], bytes],
@@ -91,13 +116,15 @@ def read_submission(
     parse_script: bool = False,
     is_program: Callable[[str], bool] = lambda word: True,
     esub: Esub | None = None,
+    read_other: ReadOther | None = None,
 ) -> ParsedSubmission:
     """The submission that `words` (without the program's name) ask for.
 
     Standard input is read only if there is no command. `parse_script` is the cluster's LSB_BSUB_PARSE_SCRIPT; the
     variable of that name in `env` overrides it: then a command that is a readable text file and stands alone is
     submitted as a copy, its #BSUB lines honoured; without such lines only if it is no program (`is_program`). What
-    the command line says replaces what #BSUB lines say of the same option. `esub` may change all of it.
+    the command line says replaces what #BSUB lines say of the same option. A script with lines of another batch system
+    is read by `read_other`, and refused without it. `esub` may change all of it.
     Raises BadRequest with one line ending in "Job not submitted."
     """
     try:
@@ -108,12 +135,12 @@ def read_submission(
             return ParsedSubmission(environment={}, pack=_pack(line))
         flag = env.get("LSB_BSUB_PARSE_SCRIPT", "")
         parse = flag.upper() == "Y" if flag else parse_script
-        reading = _Reading(read_stdin, read_file, is_program, env)
+        reading = _Reading(read_stdin, read_file, is_program, env, read_other or _nobody_reads)
         source = _notebook(line) if line.has("-notebook") else _source(line, reading, parse_script=parse)
         options = _merged(line, source.directives)
         if esub is not None:
             options, source, env = _through_esub(esub, options, source, env, around)
-        return _submission(options, source, read_file, env, around)
+        return _submission(options, source, reading, env, around)
     except BadRequest as error:
         raise BadRequest(rejected(error.text)) from None
 
@@ -134,6 +161,7 @@ class _Reading:
     file: Callable[[str], bytes]
     is_program: Callable[[str], bool]
     env: Mapping[str, str]
+    other: ReadOther
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +173,7 @@ class _Source:
     directives: Parsed = field(default_factory=Parsed)
     warnings: tuple[AnyText, ...] = ()
     from_stdin: bool = False
+    other: OtherScript | None = None
 
 
 def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
@@ -159,11 +188,12 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     if line.has("Zs"):
         return _spooled(words, command, reading)
     script = _script_file(words[0], reading.file) if parse_script else None
+    mark, number = mark_of(script) if script is not None else ("", 0)
+    if script is not None and mark:
+        return _other_source(OtherScript(mark, number, script, tuple(words)))
     is_script = script is not None and any(True for _ in directives(script))
     literal = unexpanded(words)
     notes = (coded("warning.not_expanded", literal),) if literal else ()
-    if script is not None and not is_script:
-        refuse_foreign(script)
     if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]))):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
         return _Source(check_text(command, "the command"), warnings=notes)
@@ -192,7 +222,14 @@ def _spooled(words: Sequence[str], command: str, reading: _Reading) -> _Source:
     except (OSError, ValueError) as error:
         raise BadRequest(f"-Zs: {words[0]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     source = _script_source(script, "No command is specified in the script file")
+    if source.other is not None:
+        return replace(source, other=replace(source.other, words=tuple(words)))
     return replace(source, command=check_text(command, "the command"))
+
+
+def _other_source(found: OtherScript) -> _Source:
+    script, notes = _checked_script(found.script)
+    return _Source(shown_command(script) or ":", script, warnings=notes, other=replace(found, script=script))
 
 
 def _read(read_stdin: Callable[[], bytes]) -> bytes:
@@ -214,12 +251,13 @@ def _script_file(path: str, read_file: Callable[[str], bytes]) -> bytes | None:
 
 
 def _script_source(script: bytes, nothing: str) -> _Source:
+    mark, number = mark_of(script)
+    if mark:
+        return _other_source(OtherScript(mark, number, script))
     script, notes = _checked_script(script)
     command = shown_command(script)
     if not command:
         raise BadRequest(nothing)
-    if not any(True for _ in directives(script)):
-        refuse_foreign(script)
     return _Source(command, script, _directives(script), notes)
 
 
@@ -302,7 +340,7 @@ _FROM_ENVIRONMENT = {
 def _submission(
     options: Parsed,
     source: _Source,
-    read_file: Callable[[str], bytes],
+    reading: _Reading,
     env: Mapping[str, str],
     around: ValueContext,
 ) -> ParsedSubmission:
@@ -314,6 +352,29 @@ def _submission(
     if options.has("-test-only") and options.has("K"):
         raise BadRequest("-K cannot wait for a job that --test-only does not submit")
     values = spec_values(options, around)
+    warnings = (*source.warnings, *values.pop("warnings", ()))
+    other = reading.other(source.other, values) if source.other is not None else None
+    values = _values(options, values if other is None else _fields(other.spec) | values, env)
+    notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
+    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
+    last = options.last_of("i", "is")
+    return ParsedSubmission(
+        spec=spec,
+        script=source.script,
+        input=_input(last[1], reading.file, options.line("is")) if last is not None and last[0] == "is" else None,
+        notice_targets=packed_targets(targets),
+        environment=_environment(options, env) if other is None or options.has("env") else other.environment,
+        wait=options.has("K") or (other is not None and other.wait),
+        test_only=options.has("-test-only") or (other is not None and other.test_only),
+        from_stdin=source.from_stdin,
+        is_interactive=bool(spec.interactive),
+        options=options,
+        other_places=other.other_places if other is not None else {},
+    )
+
+
+def _values(options: Parsed, values: SpecValues, env: Mapping[str, str]) -> SpecValues:
+    """The fields, with what a job gets that does not say it itself."""
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
     values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
@@ -321,22 +382,21 @@ def _submission(
         values["name"] = NOTEBOOK_NAME
     if "slots" not in values:
         values["defaulted"] = ("slots",)  # TASKLIMIT of the queue may say how many
-    notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
-    warnings = (*source.warnings, *values.pop("warnings", ()))
-    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
-    last = options.last_of("i", "is")
-    return ParsedSubmission(
-        spec=spec,
-        script=source.script,
-        input=_input(last[1], read_file, options.line("is")) if last is not None and last[0] == "is" else None,
-        notice_targets=packed_targets(targets),
-        environment=_environment(options, env),
-        wait=options.has("K"),
-        test_only=options.has("-test-only"),
-        from_stdin=source.from_stdin,
-        is_interactive=bool(spec.interactive),
-        options=options,
-    )
+    return values
+
+
+_OWN_FIELDS = ("command", "user", "cwd", "warnings", "notices")
+
+
+def _fields(spec: JobSpec) -> SpecValues:
+    """What a script for another batch system says of its job."""
+    plain = msgspec.structs.asdict(JobSpec(command="", user="", queue=""))
+    said = msgspec.structs.asdict(spec)
+    return {name: said[name] for name, value in plain.items() if said[name] != value and name not in _OWN_FIELDS}
+
+
+def _nobody_reads(other: OtherScript, values: SpecValues) -> ParsedSubmission:
+    raise BadRequest(f"line {other.line} of the script: {other.mark} lines are not read here: gsub FILE reads them")
 
 
 def _notify(options: Parsed) -> list[tuple[str, int]]:

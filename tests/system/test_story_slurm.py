@@ -81,6 +81,22 @@ def test_a_script_written_for_slurm_runs_as_it_is(slurm: Slurm, tmp_path: Path, 
     assert seen.stdout.split() == ["DONE", "2", "LSTM"]
 
 
+def test_gsub_submits_a_script_written_for_slurm(slurm: Slurm, tmp_path: Path, cluster: Cluster) -> None:
+    script = tmp_path / "a script.sh"
+    script.write_text(SEED)
+    words = ("gsub", "-K", "-J", "mine", "-cwd", str(tmp_path), str(script), "an", "argument")
+    told = cluster.run(*words, PATH=f"{cluster.folder}/bin:{cluster.env['PATH']}")
+    number = told.stdout.partition("<")[2].partition(">")[0]
+    said = (tmp_path / f"LSTM.{number}.out").read_text().splitlines()
+    assert len(said[1].removeprefix("CUDA_VISIBLE_DEVICES=").split()[0].split(",")) == 2
+    assert said[2] == "1 2 mine normal 2"
+    assert slurm("squeue", "-t", "all", "-h", "-j", number, "-o", "%i %j %T").stdout == f"{number} mine COMPLETED\n"
+    script.write_text("#!/bin/sh\n#BSUB -n 1\n#SBATCH -n 1\n")
+    refused = cluster.run("gsub", str(script), check=False)
+    assert refused.returncode == 255
+    assert refused.stderr.startswith("line 2 of the script is a #BSUB line and line 3 a #SBATCH line: ")
+
+
 def test_an_array_from_zero(slurm: Slurm, tmp_path: Path) -> None:
     line = (
         "echo $SLURM_ARRAY_JOB_ID/$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX; "

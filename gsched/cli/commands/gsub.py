@@ -33,6 +33,7 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.esub import esubs_of
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
+from gsched.cli.submit.other_scripts import read_other
 from gsched.cli.submit.pack import submit_pack
 from gsched.cli.submit.start_test import start_lines
 from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
@@ -90,6 +91,7 @@ def read_words(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]
         parse_script=True,
         is_program=lambda word: _is_program(call, word),
         esub=esubs_of(call),
+        read_other=partial(read_other, call),
     )
 
 

@@ -9,7 +9,7 @@ import posixpath
 import re
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes
@@ -68,6 +68,8 @@ class Reading:
     user: str
     default_name: str
     element_of: ElementOf
+    over: SpecValues = field(default_factory=dict)
+    """Fields that count before all options: those that another command than sbatch was given."""
 
 
 def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
@@ -87,7 +89,13 @@ def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
         raise BadRequest(
             f"--nodelist: {len(values['hosts'])} nodes are named and {shape.nodes} asked for: name as many, or none"
         )
-    return values | _files(words, values, reading)
+    values |= reading.over
+    if "slots" in reading.over:
+        values.pop("defaulted", None)
+    if reading.over.get("indices"):
+        values |= {"index_shift": 0, "array_limit": reading.over.get("array_limit", 0)}
+    files = _files(words, values, reading) if not values.get("interactive") else {}
+    return values | files | reading.over
 
 
 def _array(given: GivenOption | None) -> SpecValues:
@@ -148,10 +156,10 @@ def _files(words: GnuWords, values: SpecValues, reading: Reading) -> SpecValues:
         raise BadRequest(f"--open-mode: '{mode[:40]}' is neither append nor truncate")
     default = "slurm-%A_%a.out" if values.get("indices") else "slurm-%j.out"
     found: SpecValues = {}
-    for field, text in (("output", words.value("output", default)), ("error", words.value("error"))):
+    for stream, text in (("output", words.value("output", default)), ("error", words.value("error"))):
         if text:
-            found[f"{field}_file"] = _pattern(f"--{field}", text, values, reading)
-            found[f"{field}_overwrite"] = mode == "truncate"
+            found[f"{stream}_file"] = _pattern(f"--{stream}", text, values, reading)
+            found[f"{stream}_overwrite"] = mode == "truncate"
     if words.has("input"):
         found["input_file"] = _pattern("--input", words.value("input"), values, reading)
     return found
@@ -249,7 +257,7 @@ def _plain(field: str) -> Callable[[str, Reading], SpecValues]:
 
 _READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
     "job-name": _plain("name"),
-    "partition": lambda text, reading: {"queue": " ".join(text.replace(",", " ").split())},
+    "partition": lambda text, reading: {"queue": " ".join(text.replace(",", " ").split()), "queue_named": True},
     "time": _time,
     "chdir": _directory,
     "account": _plain("project"),

@@ -77,6 +77,16 @@ def read_sbatch(
     return BatchSubmission(_submission(all_words, script, line.rest[1:], env, reading), all_words)
 
 
+def read_batch_script(
+    script: bytes, words: Sequence[str], env: Mapping[str, str], reading: Reading
+) -> ParsedSubmission:
+    """The submission of a script that another command than sbatch was given. `words`: its file and its arguments, as
+    far as they were named. Raises BadRequest.
+    """
+    given = GnuWords((*_checked(script).given, *SBATCH.in_environment(env).given))
+    return _submission(given, script, words[1:], env, reading)
+
+
 def _script_file(name: str, read_file: Callable[[str], bytes], env: Mapping[str, str]) -> bytes:
     """The script, looked for here, and by a plain name also where programs are."""
     paths = [name]
@@ -121,12 +131,24 @@ def _submission(
         script_words=tuple(arguments),
         **values,
     )
+    counting = GnuWords(tuple(each for each in words.given if not _is_replaced(each.name, reading)))
     return ParsedSubmission(
         spec=spec,
         script=script,
-        environment=_environment(words, env, reading) | _told(words, shape.slots, reading),
+        environment=_environment(words, env, reading) | _told(counting, spec.slots, reading),
         wait=words.has("wait"),
+        other_places=_places(counting),
     )
+
+
+def _is_replaced(option: str, reading: Reading) -> bool:
+    return any(option in FIELDS.get(name, ()) for name in reading.over)
+
+
+def _places(words: GnuWords) -> dict[str, str]:
+    """Field -> the last option that has set it."""
+    found = ((name, [each for each in words.given if each.name in options]) for name, options in FIELDS.items())
+    return {name: given[-1].place for name, given in found if given}
 
 
 def _environment(words: GnuWords, env: Mapping[str, str], reading: Reading) -> dict[str, str]:

@@ -165,3 +165,26 @@ def test_sbatch_says_that_a_start_is_not_known_or_refused(master: FakeMaster, ca
     refused = call("sbatch", "--test-only", "--wrap", "hostname")
     assert refused.run() == 1
     assert refused.err.startswith("sbatch: error: allocation failure: ") and refused.err.count("\n") == 1
+
+
+SCRIPT = b"#!/bin/sh\n#SBATCH -J theirs -n 2 --dependency=afterok:7_0\n#SBATCH --gres=gpu:1 -p gpu\nhostname\n"
+
+
+def test_gsub_reads_a_script_of_slurm(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(element_id(7, 1), spec=spec("x", indices="1-3", index_shift=1))]
+    gsub = call("gsub", "-W", "10", "job.sh", "an argument")
+    gsub.files["job.sh"] = SCRIPT
+    assert gsub.run() == 0, gsub.err
+    assert gsub.out == "Job <220> is submitted to queue <gpu>.\n"
+    (sent,) = master.submissions
+    assert (sent.spec.name, sent.spec.slots, sent.spec.gpu_req) == ("theirs", 2, "num=1:j_exclusive=yes")
+    assert (sent.spec.run_limit_s, sent.spec.dependency, sent.spec.front_end) == (600, "done(7[1])", "slurm")
+    assert (sent.script, sent.spec.script_words) == (SCRIPT, ("an argument",))
+    assert sent.spec.output_file == "slurm-%J.out" and b"SLURM_NTASKS=2" in sent.environment
+
+
+def test_a_script_of_pbs_is_refused_by_its_line(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "job.sh")
+    gsub.files["job.sh"] = b"#!/bin/sh\n#PBS -N x\nhostname\n"
+    assert gsub.run() == 255 and not master.submissions
+    assert gsub.err.startswith("line 2 of the script: #PBS lines are not read: ") and gsub.err.count("\n") == 1

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
-from gsched.dialect.bsub import ParsedSubmission, read_submission
+from gsched.dialect.bsub import OtherScript, ParsedSubmission, ReadOther, read_submission
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.esub import changed, parameters, read_lines, write_lines
-from gsched.dialect.spec_values import ValueContext
+from gsched.dialect.slurm.job_fields import Reading
+from gsched.dialect.slurm.sbatch import read_batch_script
+from gsched.dialect.spec_values import SpecValues, ValueContext
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
 AROUND = ValueContext(cwd="/home/ann/dir", now=NOON, zone=UTC)
 
 
-def submit(*words: str, stdin: bytes = b"", files: dict[str, bytes] | None = None, **env: str) -> ParsedSubmission:
+def submit(
+    *words: str,
+    stdin: bytes = b"",
+    files: dict[str, bytes] | None = None,
+    read_other: ReadOther | None = None,
+    **env: str,
+) -> ParsedSubmission:
     def read_file(path: str) -> bytes:
         if path not in (files or {}):
             raise FileNotFoundError(2, "No such file or directory")
@@ -33,6 +41,7 @@ def submit(*words: str, stdin: bytes = b"", files: dict[str, bytes] | None = Non
         around=AROUND,
         parse_script=True,
         is_program=lambda word: word.startswith("/bin/"),
+        read_other=read_other,
     )
 
 
@@ -142,37 +151,80 @@ SLURM = """#!/bin/bash
 #SBATCH --mail-type=END -c 4
 ./train
 """
-PBS = """#!/bin/bash
-#PBS -N job -q long -V -j oe
-#PBS -l select=4:ncpus=8:ngpus=1,walltime=04:00:00
-#PBS -A proj -W depend=afterok:1
-./train
-"""
-SLURM_SAID = (
-    "line 2 of the script: #SBATCH lines are not obeyed, and there is no #BSUB line: say #BSUB -J train -q gpu "
-    '-W 264:00 -gpu "num=2:gmodel=a100" -R "rusage[mem=16GB]" -o name.%J.out instead '
-    "(nothing stands for --mail-type, -c); a line '#BSUB' alone has it run as it is, and sbatch obeys the "
-    "lines (gsched names slurm DIR). Job not submitted."
-)
-PBS_SAID = (
-    "line 2 of the script: #PBS lines are not obeyed, and there is no #BSUB line: say #BSUB -J job -q long -n 32 "
-    '-R "span[ptile=8]" -gpu "num=1" -W 4:00 -P proj instead (nothing stands for -W); '
-    "a line '#BSUB' alone has it run as it is. Job not submitted."
-)
 
 
-@pytest.mark.parametrize(("script", "said"), [(SLURM, SLURM_SAID), (PBS, PBS_SAID)])
-def test_scripts_for_other_systems_are_refused_with_what_to_say(script: str, said: str) -> None:
-    files = dict.fromkeys(("job.sh", "/bin/job.sh"), script.encode())
-    for words in ([], ["job.sh"], ["/bin/job.sh"], ["/bin/job.sh", "1"], ["-Zs", "job.sh"], ["-n", "2", "job.sh"]):
+def read_slurm(other: OtherScript, over: SpecValues) -> ParsedSubmission:
+    assert other.mark == "#SBATCH"
+    name = other.words[0] if other.words else "sbatch"
+    return read_batch_script(other.script, other.words, {"A": "1"}, Reading(AROUND, "ann", name, shifted_by_0, over))
+
+
+def shifted_by_0(number: int, indices: str) -> str:
+    return indices
+
+
+def test_a_script_of_slurm_is_submitted_as_sbatch_would() -> None:
+    files = {"job.sh": SLURM.encode()}
+    for words, name, said in (([], "train", ()), (["job.sh", "a"], "train", ("a",)), (["-Zs", "job.sh"], "train", ())):
+        job = submit(*words, stdin=SLURM.encode(), files=files, read_other=read_slurm)
+        spec = job.spec
+        assert (spec.front_end, spec.name, spec.queue, spec.script_words) == ("slurm", name, "gpu", said)
+        assert (spec.run_limit_s, spec.slots, spec.gpu_req) == (264 * 3600, 4, "num=2:j_exclusive=yes:gmodel=a100")
+        assert (spec.output_file, spec.output_overwrite, spec.notify_end) == ("name.%J.out", True, True)
+        assert (spec.command, job.script, job.environment["SLURM_CPUS_PER_TASK"]) == ("./train", SLURM.encode(), "4")
+
+
+def test_gsubs_own_options_count_before_lines_of_slurm() -> None:
+    words = ("-n", "8", "-W", "10", "-gpu", "num=1", "-J", "own[1-2]", "-o", "own.%J", "-P", "p", "-H", "-K")
+    job = submit(*words, stdin=SLURM.encode(), read_other=read_slurm)
+    spec = job.spec
+    assert (spec.slots, spec.defaulted, spec.run_limit_s, spec.gpu_req) == (8, (), 600, "num=1")
+    assert (spec.name, spec.indices, spec.index_shift, spec.project, spec.hold) == ("own", "1-2", 0, "p", True)
+    assert (spec.output_file, spec.output_overwrite, job.wait) == ("own.%J", False, True)
+    assert (spec.queue, spec.res_req) == ("gpu", "rusage[mem=16384MB] span[hosts=1]")
+    assert job.environment["SLURM_NTASKS"] == "8" and "SLURM_CPUS_PER_TASK" not in job.environment
+    assert "-R" not in job.refused(["queue"], "no") and job.refused(["queue"], "no").startswith(
+        "line 2 of the script: "
+    )
+    assert job.refused(["slots"], "too many") == "too many. Job not submitted."
+
+
+def test_defaults_of_gsubs_environment_hold_for_scripts_of_slurm() -> None:
+    env = {"LSB_DEFAULTPROJECT": "p", "LSB_DEFAULTQUEUE": "night"}
+    script = b"#!/bin/sh\n#SBATCH -n 2\nls\n"
+    spec = submit(stdin=script, read_other=read_slurm, **env).spec
+    assert (spec.project, spec.queue) == ("p", "night")
+    assert submit(stdin=SLURM.encode(), read_other=read_slurm, **env).spec.queue == "gpu"
+    assert submit("-I", stdin=script, read_other=read_slurm).spec.output_file == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--qos=high", "line 2 of the script: --qos: there is no QOS: queues (--partition) say what jobs may do"),
+        ("-J 'open", "line 2 of the script: the quote ' in '-J 'open' is not closed"),
+        ("-t soon", "line 2 of the script: -t: "),
+    ],
+)
+def test_what_is_wrong_in_a_line_of_slurm_is_told_with_its_number(line: str, said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        submit(stdin=f"#!/bin/sh\n#SBATCH {line}\nls\n".encode(), read_other=read_slurm)
+    assert caught.value.text.startswith(said) and caught.value.text.endswith(". Job not submitted.")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("#BSUB -n 2\n#SBATCH -n 2\n", "line 1 of the script is a #BSUB line and line 2 a #SBATCH line: "),
+        ("#SBATCH -n 2\nls\n#BSUB\n", "line 1 of the script is a #SBATCH line and line 3 a #BSUB line: "),
+        ("#!/bin/sh\n#PBS -N a\n\n#SBATCH -J a\n", "line 2 of the script is a #PBS line and line 4 a #SBATCH line: "),
+    ],
+)
+def test_a_script_with_lines_of_two_systems_is_refused_with_both(script: str, said: str) -> None:
+    for words in ([], ["job.sh"], ["job.sh", "a"], ["-Zs", "job.sh"]):
         with pytest.raises(BadRequest) as caught:
-            submit(*words, stdin=script.encode(), files=files)
-        assert caught.value.text == said and caught.value.exit_code == 255
-
-
-@pytest.mark.parametrize("own", ["#BSUB\n", "#BSUB -n 2\n"])
-def test_a_script_for_several_systems_runs(own: str) -> None:
-    assert submit(stdin=(SLURM + own).encode()).script == (SLURM + own).encode()
+            submit(*words, stdin=script.encode(), files={"job.sh": script.encode()}, read_other=read_slurm)
+        assert caught.value.text.startswith(said) and caught.value.exit_code == 255
 
 
 @pytest.mark.parametrize(
@@ -184,29 +236,6 @@ def test_a_script_for_several_systems_runs(own: str) -> None:
 )
 def test_what_no_other_system_would_obey_is_no_directive(script: str) -> None:
     assert submit(stdin=script.encode()).script == script.encode()
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("-t 90", "-W 1:30 instead;"),
-        ("-t 1-2", "-W 26:00 instead;"),
-        ("-t 0:30", "-W 0:01 instead;"),
-        ("--time 2-03:04:05", "-W 51:05 instead;"),
-        ("--gpus=3", '-gpu "num=3" instead;'),
-        ("--gres=gpu", '-gpu "num=1" instead;'),
-        ("--gres=nic:1", "say what it needs in #BSUB lines (nothing stands for --gres);"),
-        ("-o out.%x", "say what it needs in #BSUB lines (nothing stands for -o);"),
-        ("-J 'two words'", "-J 'two words' instead;"),
-        ("--exclusive", "-x instead;"),
-        ("-t soon -J 'open", "(nothing stands for -t);"),
-        ("", "say what it needs in #BSUB lines;"),
-    ],
-)
-def test_options_of_sbatch_and_what_stands_for_them(line: str, said: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        submit(stdin=f"#SBATCH {line}\nls\n".encode())
-    assert said in caught.value.text
 
 
 @given(st.binary(max_size=60))

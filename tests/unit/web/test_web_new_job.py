@@ -166,6 +166,14 @@ def test_a_script_is_submitted_whole(master: FakeMaster, pages: Pages) -> None:
     assert sent.script == b"#!/bin/sh\n#BSUB -n 2\necho hi\n" and sent.spec.slots == 2
 
 
+def test_a_script_of_slurm_is_read_as_sbatch_reads_it(master: FakeMaster, pages: Pages) -> None:
+    script = "#!/bin/sh\r\n#SBATCH -n 2 --gres=gpu:1\r\necho hi\r\n"
+    assert submit(pages, command=script, is_script="1", run_limit="0:10")[0] == 303
+    (sent,) = master.submissions
+    assert (sent.spec.slots, sent.spec.gpu_req, sent.spec.front_end) == (2, "num=1:j_exclusive=yes", "slurm")
+    assert submit(pages, command=script.replace("#!", "#BSUB\n#!"), is_script="1")[0] == 400
+
+
 def test_what_the_master_refuses_leaves_the_form_as_it_was(master: FakeMaster, pages: Pages) -> None:
     master.refusal = "<b>no such queue</b>"
     status, _, text = submit(pages, command="train <it>", name="mine")
