@@ -57,40 +57,43 @@ RestartMaxDelaySec=30
 
 _WHO = f"User={USER}\nGroup={USER}\n"
 
-# Not PrivateUsers: it would hide from SO_PEERCRED who asks.
-_SHUT_OFF = """\
+_HARDENED = """\
 LimitNOFILE=65536
 LimitCORE=0
 UMask=0077
-CapabilityBoundingSet=
 AmbientCapabilities=
 NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
 ProtectClock=yes
 ProtectHostname=yes
 ProtectControlGroups=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
-ProtectProc=invisible
-ProcSubset={proc}
 PrivateDevices=yes
-PrivateTmp=yes
-RemoveIPC=yes
 LockPersonality=yes
-MemoryDenyWriteExecute=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+"""
+
+# Not PrivateUsers: it would hide from SO_PEERCRED who asks.
+_SHUT_OFF = f"""\
+{_HARDENED}CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+ProtectProc=invisible
+ProcSubset={{proc}}
+PrivateTmp=yes
+RemoveIPC=yes
+MemoryDenyWriteExecute=yes
 SystemCallFilter=~@privileged @resources
 # What reads large histories steps back behind the rest of it; up nobody gets without a capability.
 SystemCallFilter=setpriority
-SystemCallErrorNumber=EPERM
-{writes}"""
+{{writes}}"""
 
 _OF_AGENT = """\
 # Jobs outlive their agent: its end, also that of an upgrade, is the end of one process.
@@ -106,37 +109,17 @@ CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_M
 CapabilityBoundingSet=~CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG CAP_WAKE_ALARM
 """
 
-_OF_WEB = """\
-# Root's own process reads no word of the network: that is for one of the user {web_user}, and for one of each user.
-LimitNOFILE=65536
-LimitCORE=0
-UMask=0077
-# Users' processes fill neither the host nor, when one of them has to end for it, everybody's pages.
+_OF_WEB = f"""\
+# Root's own process reads no word of the network: that is for one of the user {WEB_USER}, and for one of each user.
+{_HARDENED}# Users' processes fill neither the host nor, when one of them has to end for it, everybody's pages.
 OOMPolicy=continue
 TasksMax=16384
 MemoryMax=50%
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_AUDIT_WRITE
 CapabilityBoundingSet=CAP_NET_BIND_SERVICE
-AmbientCapabilities=
-NoNewPrivileges=yes
 ProtectSystem=full
-ProtectClock=yes
-ProtectHostname=yes
-ProtectControlGroups=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-PrivateDevices=yes
-LockPersonality=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
 # Administrators who may write the configuration can do so on a page.
-{writes}"""
+{{writes}}"""
 
 _SYSUSERS = f"""\
 # The master and the door run as this user; it owns the event store, and has no login.
@@ -247,7 +230,7 @@ def _web(made_for: Installation) -> tuple[str, str]:
         after="network-online.target nss-user-lookup.target remote-fs.target gsched-door.service",
         what="nobody sees pages without it",
         who="",
-        body=_OF_WEB.format(web_user=WEB_USER, writes=_writes([made_for.config.locations.conf_dir])),
+        body=_OF_WEB.format(writes=_writes([made_for.config.locations.conf_dir])),
     )
 
 
