@@ -36,7 +36,7 @@ def is_unrecorded(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool
     """Whether no record of the state can have led to this attempt."""
     job_id, attempt = item.job_id, item.attempt
     number = array_of(job_id)
-    if item.foreign or number >= state.next_job_id or state.was_skipped(number):
+    if item.foreign or number >= state.next_job_id or state.lost_store.had(number):
         return True
     job = state.jobs.get(job_id)
     if job is not None:
@@ -47,7 +47,7 @@ def is_unrecorded(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool
 
 def is_of_lost_store(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
     """Whether an earlier generation of the store has ordered it after all that this one has of that."""
-    return 0 < item.generation < state.generation and item.attempt > state.attempts_before.get(item.job_id, 0)
+    return 0 < item.generation < state.generation and item.attempt > state.lost_store.attempts.get(item.job_id, 0)
 
 
 def renew_store(command: RenewStore, decision: Decision) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from gsched.base.coded_text import AnyText, coded, listed
@@ -70,14 +70,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     values = host_values(config, host, seen)
     run, by_system, by_user = _job_slots(state, ledger)
     reserved = ledger.reserved
-    load = {
-        index.name: max(0.0, float(value) - reserved.get(index.name, 0.0))
-        for index in LOAD_INDICES
-        if isinstance(value := values.get(index.name), float | int)
-    }
     offered = without_closed(host.name, seen.gpus, state.closed_gpus)
-    gpus = offered.gpus if offered is not None else ()
-    holders = _holders(ledger)
     closed_by, comment = state.closed_hosts.get(host.name, ("", ""))
     return HostView(
         name=host.name,
@@ -93,26 +86,11 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         run=run,
         ssusp=by_system,
         ususp=by_user,
-        load=load,
+        load=_load(values, reserved),
         reserved={index.name: reserved[index.name] for index in LOAD_INDICES if index.name in reserved},
         externals=tuple(_external(name, config, ledger, values.get(name)) for name in _counted_on(host, config)),
-        shared=tuple(
-            ResourceValue(
-                name=name,
-                total=_amount(values.get(name)),
-                reserved=reserved.get(name, 0.0),
-                consumable=instance.consumable,
-            )
-            for name, instance in config.shared_on(host.name).items()
-        ),
-        gpus=tuple(
-            GpuView(
-                gpu=gpu,
-                holders=tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ()))),
-                closure=state.closed_gpus.get((host.name, gpu.uuid)),
-            )
-            for gpu in gpus
-        ),
+        shared=tuple(_shared(host, config, values, reserved)),
+        gpus=tuple(_gpu_views(host, state, ledger, offered)),
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
         gpu_driver=seen.gpus.driver if seen.gpus is not None else "",
         notes=tuple(_notes(host, config, ledger, seen, offered, closed_by)),
@@ -133,6 +111,33 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         dispatch_window=windows_text(host.dispatch_window),
         orphans=tuple(_unrecorded(seen)),
     )
+
+
+def _load(values: Mapping[str, object], reserved: Mapping[str, float]) -> dict[str, float]:
+    """The load indices that are known, without what jobs have reserved of them."""
+    return {
+        index.name: max(0.0, float(value) - reserved.get(index.name, 0.0))
+        for index in LOAD_INDICES
+        if isinstance(value := values.get(index.name), float | int)
+    }
+
+
+def _shared(
+    host: HostConfig, config: ClusterConfig, values: Mapping[str, object], reserved: Mapping[str, float]
+) -> Iterable[ResourceValue]:
+    """Resources that the host shares with others."""
+    for name, instance in config.shared_on(host.name).items():
+        total, held = _amount(values.get(name)), reserved.get(name, 0.0)
+        yield ResourceValue(name=name, total=total, reserved=held, consumable=instance.consumable)
+
+
+def _gpu_views(
+    host: HostConfig, state: ClusterState, ledger: HostLedger, offered: GpuReport | None
+) -> Iterable[GpuView]:
+    holders = _holders(ledger)
+    for gpu in offered.gpus if offered is not None else ():
+        held_by = tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ())))
+        yield GpuView(gpu=gpu, holders=held_by, closure=state.closed_gpus.get((host.name, gpu.uuid)))
 
 
 def _unrecorded(seen: Observation) -> Iterable[OrphanView]:

@@ -24,6 +24,7 @@ from gsched.model.hosts.resource import BUILTIN
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.fairshare_factors import factors_of
+from gsched.model.queues.limit import Limit
 from gsched.model.queues.user import UserLimits
 from gsched.model.queues.window import is_open, minute_of_week
 from gsched.model.scheduling.columns import HostColumns
@@ -93,10 +94,7 @@ class SnapshotBuilder:
         self._look_for_gpu_names(config)
         self._note_moved()
         fixed = self._refresh(config, now)
-        limits = config.limits
-        if self._shared is not None and self._counts is not None:
-            self._shared.follow(state.ledger, state.ledger.changed, self._counts.held)
-            limits += self._shared.limits(self._observations.roll.shared)
+        limits = config.limits + self._shared_limits()
         ledger = state.ledger.fork()
         minute = minute_of_week(now)
         fair = [queue for queue in config.queues.values() if queue.fairshare is not None]
@@ -118,13 +116,9 @@ class SnapshotBuilder:
             processor_limits=fixed.processor_limits,
             group_limits=fixed.group_limits,
             user_groups=fixed.user_groups,
-            job_group_limits={
-                name: group.job_limit for name, group in state.groups.items() if group.job_limit is not None
-            },
+            job_group_limits=_job_group_limits(state),
             job_group_jobs=state.tally.group_jobs,
-            array_limits={
-                number: array.spec.array_limit for number, array in state.arrays.items() if array.spec.array_limit
-            },
+            array_limits=_array_limits(state),
             array_jobs=state.tally.array_jobs,
             shares={queue.name: state.accounts.shares(queue.name, now) for queue in fair},
             factors={queue.name: factors_of(params.factors, queue, state.gpu_hosts) for queue in fair},
@@ -144,6 +138,14 @@ class SnapshotBuilder:
             compute_units=config.compute_units,
             terminate_s=2.0 * params.job_terminate_interval_s + 1.0,
         )
+
+    def _shared_limits(self) -> tuple[Limit, ...]:
+        """What may be held of resources that hosts share."""
+        if self._shared is None or self._counts is None:
+            return ()
+        ledger = self._state.ledger
+        self._shared.follow(ledger, ledger.changed, self._counts.held)
+        return self._shared.limits(self._observations.roll.shared)
 
     def _refresh(self, config: ClusterConfig, now: float) -> _Fixed:
         """Bring the hosts up to date; all of them after a reconfig, or where time alone may change them."""
@@ -293,6 +295,14 @@ def _without(
         if left:
             kept[requirement] = left
     return kept
+
+
+def _job_group_limits(state: ClusterState) -> dict[str, int]:
+    return {name: group.job_limit for name, group in state.groups.items() if group.job_limit is not None}
+
+
+def _array_limits(state: ClusterState) -> dict[int, int]:
+    return {number: array.spec.array_limit for number, array in state.arrays.items() if array.spec.array_limit}
 
 
 def _reservations(state: ClusterState, config: ClusterConfig) -> Iterator[AdvanceReservation]:

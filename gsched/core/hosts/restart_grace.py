@@ -38,7 +38,7 @@ class RestartGrace:
         return min((each for each in ends if now < each), default=float("inf"))
 
     def _renewal_ends(self, config: ClusterConfig) -> float:
-        return self._state.renewed_at + config.params.host_lost_after_s
+        return self._state.lost_store.renewed_at + config.params.host_lost_after_s
 
     def awaited(self, config: ClusterConfig, now: float) -> tuple[str, ...]:
         """Hosts that are not back yet, all of them in a new generation of the store, else those that a waiting job

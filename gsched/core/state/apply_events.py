@@ -429,9 +429,9 @@ def _numbers_raised(state: ClusterState, event: NumbersRaised) -> None:
 
 def _store_renewed(state: ClusterState, event: StoreRenewed) -> None:
     state.generation = event.generation
-    state.attempts_before = {job.job_id: job.attempt for job in state.jobs.values() if job.attempt}
+    state.lost_store.attempts = {job.job_id: job.attempt for job in state.jobs.values() if job.attempt}
     is_under_way = any(job.state not in FINISHED for job in state.jobs.values()) or bool(state.arrays)
-    state.renewed_at = event.at if is_under_way else float("-inf")
+    state.lost_store.renewed_at = event.at if is_under_way else float("-inf")
 
 
 _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {

@@ -134,10 +134,10 @@ class Writing:
         rest = _Rest(
             tokens=list(self._tokens),
             next_job_id=state.next_job_id,
-            skipped_numbers=state.skipped_numbers,
+            skipped_numbers=state.lost_store.numbers,
             generation=state.generation,
-            renewed_at=state.renewed_at if state.generation > 1 else None,
-            attempts_before=state.attempts_before,
+            renewed_at=state.lost_store.renewed_at if state.generation > 1 else None,
+            attempts_before=state.lost_store.attempts,
             closed_hosts=state.closed_hosts,
             closed_gpus=tuple(state.closed_gpus.values()),
             gpu_hosts=tuple(sorted(state.gpu_hosts)),
@@ -233,10 +233,10 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError, IndexError) as error:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)
-    state.skipped_numbers = stored.skipped_numbers
+    state.lost_store.numbers = stored.skipped_numbers
     state.generation = stored.generation
-    state.renewed_at = float("-inf") if stored.renewed_at is None else stored.renewed_at
-    state.attempts_before = stored.attempts_before
+    state.lost_store.renewed_at = float("-inf") if stored.renewed_at is None else stored.renewed_at
+    state.lost_store.attempts = stored.attempts_before
     state.closed_hosts = stored.closed_hosts
     state.closed_gpus = {(each.host, each.uuid): each for each in stored.closed_gpus}
     state.gpu_hosts = frozenset(stored.gpu_hosts)

@@ -17,6 +17,7 @@ from gsched.core.records.host_allocations import Leaving, is_ordered
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
 from gsched.core.records.job_names import JobNames
+from gsched.core.records.lost_store import LostStore
 from gsched.core.records.run_times import RunTimes
 from gsched.core.records.spec_interning import SpecPool
 from gsched.core.records.tallies import LimitTally
@@ -43,14 +44,9 @@ class ClusterState:
         self.jobs: dict[int, JobRecord] = {}
         self.arrays: dict[int, JobArray] = {}
         self.next_job_id = 1
-        self.skipped_numbers: list[tuple[int, int]] = []
-        """First and last of numbers that were never given out here, but by a store that is lost."""
         self.generation = 1
         """Of the store."""
-        self.renewed_at = float("-inf")
-        """When that generation began with jobs that had not ended."""
-        self.attempts_before: dict[int, int] = {}
-        """Job -> its newest attempt as that generation began; left out are jobs that had none."""
+        self.lost_store = LostStore()
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
         self.closed_gpus: dict[tuple[str, str], GpuClosure] = {}
@@ -169,12 +165,8 @@ class ClusterState:
     def skip_numbers(self, next_job_id: int) -> None:
         """Numbers below are not given out any more."""
         if next_job_id > self.next_job_id:
-            self.skipped_numbers.append((self.next_job_id, next_job_id - 1))
+            self.lost_store.numbers.append((self.next_job_id, next_job_id - 1))
             self.next_job_id = next_job_id
-
-    def was_skipped(self, number: int) -> bool:
-        """Whether a job of that number can only be of a store that is lost."""
-        return any(first <= number <= last for first, last in self.skipped_numbers)
 
     def take_touched(self) -> tuple[set[int], set[str]]:
         """Jobs, arrays and hosts that changed since the last call."""

@@ -72,7 +72,7 @@ def test_its_number_is_not_given_out_again() -> None:
     assert [event for event in world.events if isinstance(event, NumbersRaised)] == [
         NumbersRaised(at=world.now, next_job_id=51, why="host a knows of such jobs")
     ]
-    assert world.engine.state.was_skipped(50) and not world.engine.state.was_skipped(51)
+    assert world.engine.state.lost_store.had(50) and not world.engine.state.lost_store.had(51)
     world.check_replay()
 
 
@@ -187,7 +187,7 @@ def test_numbers_of_a_lost_store_are_left_out() -> None:
     assert [each.name for each in shown(world)] == ["700.1"]
     world.check_replay()
     world.restart()
-    assert world.engine.state.skipped_numbers == [(2, 1000)]
+    assert world.engine.state.lost_store.numbers == [(2, 1000)]
 
 
 def renewed(*hosts: str) -> tuple[World, int]:
