@@ -8,19 +8,17 @@ is not asked. Times are UTC seconds, infinite when nobody knows.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import NamedTuple
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.jobs.reason import NEVER, UNKNOWN
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.window import WEEK_MIN
-from gsched.model.scheduling.snapshot import Bucket, Running
+from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.future.bookings import Booking
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.least_needs import Need
+from gsched.policy.future.limit_holdings import ROUNDING, LimitHoldings
 from gsched.policy.future.started_later import NOBODY, StartedLater, of_all
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_claims import LimitClaim, LimitCounter
@@ -30,19 +28,7 @@ _SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(
 """Devices of no host, to ask limits about their number."""
 _MOST_EDGES = 8
 """Times at which windows open or close that are looked at."""
-_ROUNDING = 1e-6
 NOT_HERE = coded("limit.another_user")
-
-
-class _Profile(NamedTuple):
-    """How much of a counter those hold who run, by their ends: ascending, and added up."""
-
-    ends: list[float]
-    sums: list[float]
-
-    def ended_by(self, at: float) -> float:
-        """What they will have given back by the time."""
-        return self.sums[bisect_right(self.ends, at)]
 
 
 class LimitsAhead:
@@ -52,16 +38,8 @@ class LimitsAhead:
         self._future = future
         self._snapshot = future.snapshot
         self._limits = limits
-        self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
-        self._placed_jobs: list[int] = []
-        self._placed_ends: dict[Bucket, set[float]] = {}
-        """When those of a bucket end: mostly one time however many were placed, where each plan would look at all."""
-        self._owners: dict[tuple[str, str], list[Running]] | None = None
-        self._profiles: dict[LimitCounter, _Profile] = {}
-        self._known_changes = (0, 0)
+        self._holdings = LimitHoldings(future)
         self._sharing: dict[tuple[Bucket, Bucket], bool] = {}
-        self._estimated: dict[LimitCounter, list[tuple[float, int, Bucket]]] = {}
-        """What `estimated` says of those that run."""
 
     def concerns(self, bucket: Bucket) -> bool:
         """Whether any limit has to do with the bucket's jobs."""
@@ -70,18 +48,15 @@ class LimitsAhead:
     def placed(self, job_id: int, bucket: Bucket, allocation: Allocation, ends_at: float) -> None:
         """A job was placed in this cycle, and is counted in the cycle's limits."""
         if self.concerns(bucket):
-            self._placed.append((bucket, allocation.hosts, ends_at))
-            self._placed_jobs.append(job_id)
-            self._placed_ends.setdefault(bucket, set()).add(ends_at)
+            self._holdings.placed(job_id, bucket, allocation.hosts, ends_at)
 
     def placed_for_long(self, bucket: Bucket) -> Iterator[tuple[int, int]]:
         """(job, turn) of those that were placed in this cycle, that nobody knows the end of, and that limits count;
         none where no limit counts the bucket's jobs.
         """
-        if self._placed and self.concerns(bucket):
-            for job_id, (_, _, end) in zip(self._placed_jobs, self._placed, strict=True):
-                if math.isinf(end):
-                    yield job_id, self._future.turn_of(job_id)
+        for job_id in self._holdings.placed_for_long():
+            if self.concerns(bucket):
+                yield job_id, self._future.turn_of(job_id)
 
     # -- who is planned -------------------------------------------------------------------------------------------
 
@@ -158,12 +133,12 @@ class LimitsAhead:
         for claim in self._limits.claims(bucket, parts, self._minute(at)):
             active = [each for each in others if each.is_active(at)]
             planned = sum(_amount(claim.counter, each) for each in active)
-            if claim.used + planned + claim.take <= claim.allowed + _ROUNDING:
+            if claim.used + planned + claim.take <= claim.allowed + ROUNDING:
                 continue
-            used = self._used(claim, at) + planned
+            used = self._holdings.used(claim, at) + planned
             if math.isinf(at) and later is not NOBODY:
-                used += self._staying(claim.counter, later)
-            if used + claim.take > claim.allowed + _ROUNDING:
+                used += self._holdings.staying(claim.counter, later)
+            if used + claim.take > claim.allowed + ROUNDING:
                 yield claim._replace(used=used)
 
     def estimated(self, booking: Booking) -> Iterator[tuple[float, int, Bucket]]:
@@ -174,30 +149,11 @@ class LimitsAhead:
             return
         soon, start = self._future.soon, booking.start
         for claim in self._limits.claims(booking.bucket, booking.allocation.hosts, self._snapshot.minute_of_week):
-            if claim.used + claim.take > claim.allowed + _ROUNDING:
-                yield from (each for each in self._estimated_in(claim.counter) if soon < each[0] <= start)
+            if claim.used + claim.take > claim.allowed + ROUNDING:
+                yield from (each for each in self._holdings.estimated_in(claim.counter) if soon < each[0] <= start)
         for other in self.sharing(booking.bucket, self._future.bookings.values()):
             if other.bucket.requirement.run_s is None and other.end == start and other.job_id != booking.job_id:
                 yield other.end, other.job_id, other.bucket
-
-    def _estimated_in(self, counter: LimitCounter) -> list[tuple[float, int, Bucket]]:
-        """Those that count for it and have no run limit; who was placed in this cycle comes last."""
-        found = self._estimated.get(counter)
-        if found is None:
-            found = self._estimated[counter] = [
-                (self._future.end_of_running(each), each.job_id, each.bucket)
-                for each in self._running_in(counter)
-                if math.isinf(each.ends_at) and counter.amount_of(each.bucket, each.allocation.hosts)
-            ]
-        placed = zip(self._placed_jobs, self._placed, strict=True)
-        return [
-            *found,
-            *(
-                (end, job_id, bucket)
-                for job_id, (bucket, parts, end) in placed
-                if bucket.requirement.run_s is None and counter.amount_of(bucket, parts)
-            ),
-        ]
 
     # -- when limits let a job in ---------------------------------------------------------------------------------
 
@@ -229,8 +185,8 @@ class LimitsAhead:
             section = claim.counter.section
             if section is None or not section.shared or claim.take > claim.allowed:
                 return {}
-            more = self._used(claim, soon) + claim.take - claim.allowed
-            if more > _ROUNDING:
+            more = self._holdings.used(claim, soon) + claim.take - claim.allowed
+            if more > ROUNDING:
                 lacks[claim.counter] = more
         return lacks
 
@@ -253,22 +209,12 @@ class LimitsAhead:
         least = HostAllocation(host=host, slots=slots, gpus=_SOME[: need.gpus], amounts=dict(amounts))
         change = self._limits.until_change_min(bucket, minute)
         for claim in self._limits.claims(bucket, (least,), minute):
-            if claim.used + claim.take <= claim.allowed + _ROUNDING:
+            if claim.used + claim.take <= claim.allowed + ROUNDING:
                 continue
-            at = self._opens_counter(claim)
+            at = self._holdings.opens_at(claim)
             if claim.counter.section is not None and change is not None:
                 at = min(at, self._edge(change))
             yield at, claim
-
-    def _opens_counter(self, claim: LimitClaim) -> float:
-        """When enough of the counter has been given back by those that run."""
-        lacks = claim.used + claim.take - claim.allowed - _ROUNDING
-        ends = self._profile(claim.counter).ends
-        if self._placed:
-            given = (step for placed in self._placed for step in self._given_by_placed(claim.counter, *placed))
-            ends = sorted([*ends, *(end for end, _ in given)])
-        place = bisect_left(ends, lacks, key=lambda end: self._given_back(claim.counter, end))
-        return ends[place] if place < len(ends) else math.inf
 
     def times(self, bucket: Bucket) -> set[float]:
         """Times that let a job of the bucket in: at which planned jobs end or those that this cycle started beside them
@@ -278,7 +224,7 @@ class LimitsAhead:
             return set()
         found = {each.end for each in self.sharing(bucket, self._future.bookings.values()) if each.end < math.inf}
         if found:
-            for other, ends in self._placed_ends.items():
+            for other, ends in self._holdings.ends_of_placed():
                 if self._share(bucket, other):
                     found.update(end for end in ends if end < math.inf)
         minutes = 0
@@ -294,7 +240,7 @@ class LimitsAhead:
         """Whether its jobs are kept back by something else than what others hold: nobody knows for how long."""
         return self._limits is not None and self._limits.is_stopped(bucket)
 
-    # -- what is used ---------------------------------------------------------------------------------------------
+    # -- what a job would take ------------------------------------------------------------------------------------
 
     def over(
         self, bucket: Bucket, parts: Sequence[HostAllocation], at: float, others: Sequence[Booking]
@@ -317,99 +263,8 @@ class LimitsAhead:
         for claim in self._limits.claims(bucket, (one,), self._minute(at)):
             if claim.counter.counts_slots:
                 planned = sum(_amount(claim.counter, each) for each in others if each.is_active(at))
-                left = min(left, claim.allowed - self._used(claim, at) - planned)
+                left = min(left, claim.allowed - self._holdings.used(claim, at) - planned)
         return max(0.0, left)
-
-    def _used(self, claim: LimitClaim, at: float) -> float:
-        """What is used of it when all has ended that ends by the time."""
-        if not claim.used or at < self._future.soon:
-            return claim.used
-        return max(0.0, claim.used - self._given_back(claim.counter, at))
-
-    def _given_back(self, counter: LimitCounter, at: float) -> float:
-        """What those hold of it who end by the time."""
-        given = (step for placed in self._placed for step in self._given_by_placed(counter, *placed))
-        return self._profile(counter).ended_by(at) + sum(amount for end, amount in given if end <= at)
-
-    def _given_by_placed(
-        self, counter: LimitCounter, bucket: Bucket, parts: Sequence[HostAllocation], end: float
-    ) -> Iterator[tuple[float, float]]:
-        return self._given(counter, bucket, parts, [self._future.now] * len(parts), end)
-
-    def _staying(self, counter: LimitCounter, later: StartedLater) -> float:
-        """What those of the later jobs hold whose end nobody knows."""
-        started = (each for each in self._running_in(counter) if later.has(each.job_id, None))
-        old = sum(
-            counter.amount_of(each.bucket, each.allocation.hosts)
-            for each in started
-            if math.isinf(self._future.end_of_running(each))
-        )
-        jobs = zip(self._placed_jobs, self._placed, strict=True)
-        placed = (each for job_id, each in jobs if later.has(job_id, self._future.turn_of(job_id)))
-        return old + sum(counter.amount_of(bucket, parts) for bucket, parts, end in placed if math.isinf(end))
-
-    def _profile(self, counter: LimitCounter) -> _Profile:
-        changed = len(self._future.ending), len(self._future.stopped)
-        if changed != self._known_changes:
-            self._profiles.clear()
-            self._estimated.clear()
-            self._known_changes = changed
-        found = self._profiles.get(counter)
-        if found is None:
-            held = sorted(step for each in self._running_in(counter) for step in self._given_by(counter, each))
-            sums = [0.0, *accumulate(amount for _, amount in held)]
-            found = self._profiles[counter] = _Profile([end for end, _ in held], sums)
-        return found
-
-    def _given_by(self, counter: LimitCounter, running: Running) -> Iterator[tuple[float, float]]:
-        """(time, amount) of what a started job will give back."""
-        parts, end = running.allocation.hosts, self._future.end_of_running(running)
-        host_ledger = self._snapshot.ledger.host
-        since = (
-            [host_ledger(part.host).taken_at(running.key) for part in parts] if any(p.courses for p in parts) else []
-        )
-        yield from self._given(counter, running.bucket, parts, since, end)
-
-    def _given(
-        self,
-        counter: LimitCounter,
-        bucket: Bucket,
-        parts: Sequence[HostAllocation],
-        since: Sequence[float],
-        end: float,
-    ) -> Iterator[tuple[float, float]]:
-        """(time, amount) of what a job gives back that ends then: of what it reserves for a time only, before its end.
-
-        `since`: when it took each part.
-        """
-        held = counter.amount_of(bucket, parts)
-        if held and any(part.courses for part in parts):
-            changes = {at for part, taken in zip(parts, since, strict=True) for at in part.changes(taken)}
-            for at in sorted(each for each in changes if self._future.now < each < end):
-                then = [part.as_of(at, taken) for part, taken in zip(parts, since, strict=True)]
-                left = counter.amount_of(bucket, then)
-                if left < held:
-                    yield at, held - left
-                    held = left
-        if held:
-            yield end, held
-
-    def _running_in(self, counter: LimitCounter) -> Iterator[Running]:
-        """Started jobs that may count for it, and others."""
-        running = self._snapshot.running
-        if counter.on_host:
-            for job_id, attempt in self._snapshot.ledger.host(counter.on_host).held:
-                found = running.get(job_id)
-                if found is not None and found.attempt == attempt:
-                    yield found
-            return
-        if self._owners is None:
-            self._owners = {}
-            for each in running.values():
-                self._owners.setdefault((each.bucket.queue, each.bucket.user), []).append(each)
-        for (queue, user), jobs in self._owners.items():
-            if counter.may_count(queue, user):
-                yield from jobs
 
     def _minute(self, at: float) -> int:
         """The minute of the week at the time; that of now for a time that nobody knows."""
