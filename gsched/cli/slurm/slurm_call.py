@@ -10,7 +10,7 @@ from gsched.base.ids import array_of
 from gsched.base.indices import parse_indices
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
-from gsched.cli.session.session import Session, connected
+from gsched.cli.session.session import Session
 from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
 from gsched.model.views.view import JobFilter
@@ -64,12 +64,6 @@ def elements_of(session: Session, number: int, indices: str) -> list[int]:
     """Our indices of an array's elements that are named by Slurm's. Raises BadRequest."""
     text, _ = shifted(indices, shift_of(session, number))
     return list(parse_indices(text, MAX_INDEX, most=100_000))
-
-
-def slurm_elements(call: Call, number: int, indices: str) -> str:
-    """Slurm's indices of an array as ours, for a call that has no session yet. Raises GschedError."""
-    with connected(call) as session:
-        return ",".join(map(str, elements_of(session, number, indices)))
 
 
 def shift_of(session: Session, number: int) -> int:

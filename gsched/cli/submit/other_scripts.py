@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
-
 from gsched.base.errors import BadRequest
-from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.dialect.bsub import OtherScript, ParsedSubmission
 from gsched.dialect.script_marks import SLURM_MARK
@@ -19,15 +16,6 @@ def read_other(call: Call, other: OtherScript, over: SpecValues) -> ParsedSubmis
             f"line {other.line} of the script: {other.mark} lines are not read: say what it needs in #BSUB lines, or "
             "run it as it is: gsub sh FILE"
         )
-    return _read_slurm(call, other, over)
+    from gsched.cli.slurm.script_of_gsub import read_slurm_script  # only now: gsub starts for each job, few are Slurm's
 
-
-def _read_slurm(call: Call, other: OtherScript, over: SpecValues) -> ParsedSubmission:
-    # Only now: few scripts are Slurm's, and gsub starts for each.
-    from gsched.cli.slurm.slurm_call import slurm_elements
-    from gsched.dialect.slurm.job_fields import Reading
-    from gsched.dialect.slurm.sbatch import read_batch_script
-
-    name = posixpath.basename(other.words[0]) if other.words else "sbatch"
-    reading = Reading(value_context(call), call.user, name, lambda *asked: slurm_elements(call, *asked), over)
-    return read_batch_script(other.script, other.words, call.env, reading)
+    return read_slurm_script(call, other, over)
