@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ from gsched.core.command import (
 )
 from gsched.core.command_turns import UNLIMITED, Turn, Unfinished, Work
 from gsched.core.control import administration, advance_reservations, gpu_closing, job_control
+from gsched.core.control.configuration_facts import note_configuration, reconfigured
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
@@ -77,7 +79,7 @@ from gsched.core.submission.requirement_updates import RequirementUpdates
 from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
 from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
-from gsched.model.event import ConfigApplied, GpuClosed, GpuOpened, JobStarted
+from gsched.model.event import GpuClosed, GpuOpened, JobStarted
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.scheduling.snapshot import Plan, Snapshot
@@ -86,6 +88,8 @@ from gsched.policy.cycle import DEFAULT_BUDGET, Planning, schedule_in_turns
 
 Schedule = Callable[[Snapshot, float, int, int], Planning]
 """(snapshot, UTC seconds, budget of steps, work of a turn); see gsched.policy.cycle."""
+Handler = Callable[[Any, Decision], None]
+"""Carries a command out: records in the decision what comes of it. Raises GschedError when it is refused."""
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
@@ -160,26 +164,7 @@ class Engine:
         """Something has happened since the current pass over the pending jobs began."""
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
-        self._handlers: dict[type, Callable[[Any, Decision], None]] = {
-            EvaluateCondition: self._judge_condition,
-            ControlHosts: self._control_hosts,
-            ControlGpus: self._control_gpus,
-            ControlQueues: self._control_queues,
-            ControlGroups: self._control_groups,
-            ControlReservations: self._control_reservations,
-            EndOrphans: self._end_unrecorded,
-            RaiseNumbers: self._raise_numbers,
-            RenewStore: self._renew_store,
-            Reconfigure: self._reconfigure,
-            HostHello: self._hello,
-            HostReported: self._reported,
-            HostDisconnected: self._disconnected,
-            AttemptStarted: self._attempt_started,
-            AttemptEnded: self._attempt_ended,
-            AttemptUnkillable: self._attempt_unkillable,
-            ServiceAnswers: service_answers,
-            NoticeSettled: notice_ends.settled,
-        }
+        self._handlers = self._handled_at_once()
         self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
             Submit: self._submit,
             ModifyJobs: self._modify_jobs,
@@ -192,6 +177,49 @@ class Engine:
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
 
     # -- commands -------------------------------------------------------------------------------------------------
+
+    def _handled_at_once(self) -> dict[type, Handler]:
+        """How each command is carried out that is no more than one turn's work."""
+        return {
+            EvaluateCondition: self._judge_condition,
+            ControlHosts: self._control_hosts,
+            ControlGpus: self._control_gpus,
+            ControlQueues: self._waking(administration.control_queues),
+            ControlGroups: self._waking(administration.control_groups),
+            ControlReservations: self._waking(self._control_reservations),
+            EndOrphans: partial(unrecorded_attempts.end_unrecorded, self.observations),
+            RaiseNumbers: unrecorded_attempts.raise_numbers,
+            RenewStore: unrecorded_attempts.renew_store,
+            Reconfigure: self._waking(self._reconfigure),
+            HostHello: self._waking(self._host_reports.hello),
+            HostReported: self._waking_if(self._host_reports.reported),
+            HostDisconnected: self._waking_if(self._host_reports.disconnected),
+            AttemptStarted: self._attempt_started,
+            AttemptEnded: self._waking(self._attempt_ended),
+            AttemptUnkillable: note_unkillable,
+            ServiceAnswers: service_answers,
+            NoticeSettled: notice_ends.settled,
+        }
+
+    def _waking(self, handler: Handler) -> Handler:
+        """The handler, after which pending jobs may start."""
+
+        def handle(command: Any, decision: Decision) -> None:
+            handler(command, decision)
+            self._wake()
+
+        return handle
+
+    def _waking_if(self, handler: Callable[[Any, Decision], bool]) -> Handler:
+        """The handler, after which pending jobs may start where it says so: load moves all the time, and only what can
+        make a job fit wakes the scheduler at once (`tick` does the rest).
+        """
+
+        def handle(command: Any, decision: Decision) -> None:
+            if handler(command, decision):
+                self._wake()
+
+        return handle
 
     def handle(self, command: Command, now: float, steps: int = UNLIMITED) -> Decision:
         """Decide one command. Raises GschedError when it is refused; nothing has changed then.
@@ -363,10 +391,6 @@ class Engine:
             self._host_reports.observe(self.config, host)
             self._wake()
 
-    def _control_queues(self, command: ControlQueues, decision: Decision) -> None:
-        administration.control_queues(command, decision)
-        self._wake()
-
     def _judge_condition(self, command: EvaluateCondition, decision: Decision) -> None:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
@@ -404,39 +428,11 @@ class Engine:
         condition = answer(self.state, spec.dependency, command.user, self.config.params, is_admin=command.is_admin)
         return "" if condition.holds else "condition"
 
-    def _control_groups(self, command: ControlGroups, decision: Decision) -> None:
-        administration.control_groups(command, decision)
-        self._wake()
-
     def _control_reservations(self, command: ControlReservations, decision: Decision) -> None:
         advance_reservations.control_reservations(command, self.observations.of, decision, check_requirement)
-        self._wake()
-
-    def _end_unrecorded(self, command: EndOrphans, decision: Decision) -> None:
-        unrecorded_attempts.end_unrecorded(self.observations, command, decision)
-
-    def _raise_numbers(self, command: RaiseNumbers, decision: Decision) -> None:
-        unrecorded_attempts.raise_numbers(command, decision)
-
-    def _renew_store(self, command: RenewStore, decision: Decision) -> None:
-        unrecorded_attempts.renew_store(command, decision)
 
     def _reconfigure(self, command: Reconfigure, decision: Decision) -> None:
-        config = command.config
-        decision.record(
-            ConfigApplied(
-                at=decision.now,
-                digest=config.digest,
-                by=command.user,
-                started=command.started,
-                hist_hours=config.hist_hours,
-                queue_hist_hours=config.queue_hist_hours(),
-                host=config.master_host,
-                cluster=config.cluster,
-                servers=sum(host.server for host in config.hosts.values()),
-                queues=len(config.queues),
-            )
-        )
+        decision.record(reconfigured(command.config, decision.now, command.user, started=command.started))
         self.config = decision.config = command.config
         forget_gpu_hosts(decision)
         self._judge = judge_for(command.config)
@@ -446,22 +442,8 @@ class Engine:
         for host in command.config.hosts:
             if self.observations.of(host).connected:
                 decision.instruct(ConfigureAgent(host, self.observations.roll.reported_by(host)))
-        self._wake()
 
     # -- agents ---------------------------------------------------------------------------------------------------
-
-    def _hello(self, command: HostHello, decision: Decision) -> None:
-        self._host_reports.hello(command, decision)
-        self._wake()
-
-    def _reported(self, command: HostReported, decision: Decision) -> None:
-        # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
-        if self._host_reports.reported(command, decision):
-            self._wake()
-
-    def _disconnected(self, command: HostDisconnected, decision: Decision) -> None:
-        if self._host_reports.disconnected(command, decision):
-            self._wake()
 
     def _attempt_started(self, command: AttemptStarted, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -473,10 +455,6 @@ class Engine:
     def _attempt_ended(self, command: AttemptEnded, decision: Decision) -> None:
         seen = self.observations.of(command.host)
         attempt_reports.attempt_ended(command, seen, decision)
-        self._wake()
-
-    def _attempt_unkillable(self, command: AttemptUnkillable, decision: Decision) -> None:
-        note_unkillable(command, decision)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -485,7 +463,7 @@ class Engine:
         decision = Decision(self.state, self.config, now, self.observations.of)
         self._ticked_at = now
         self._give_back(now)
-        self._note_config(decision)
+        note_configuration(decision)
         self._timeouts.tick(decision)
         self._near_limits.tick(decision)
         notice_ends.expire(decision)
@@ -499,17 +477,6 @@ class Engine:
         """Amounts that time alone makes free, before anything is decided at `now`."""
         if self.state.give_back(now) and (self.state.pending or self.state.waits.forced):
             self._wake()
-
-    def _note_config(self, decision: Decision) -> None:
-        """The master came up with another configuration than its state was made under: that is a fact too."""
-        hours, of_queues = self.config.hist_hours, self.config.queue_hist_hours()
-        accounts, digest = self.state.accounts, self.config.digest
-        if (self.state.config_digest, accounts.hist_hours, accounts.queue_hours) != (digest, hours, of_queues):
-            applied = ConfigApplied(
-                at=decision.now, digest=digest, by="", started=True, hist_hours=hours, queue_hist_hours=of_queues
-            )
-            decision.record(applied)
-            forget_gpu_hosts(decision)
 
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""
