@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from gsched.base.ids import parse_attempt_name, show_job
-from gsched.cli.render.hosts.gpu_tables import is_just_closed
+from gsched.cli.render.hosts.gpu_tables import trouble_of
 from gsched.cli.render.text.reason_texts import reason_texts
 from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import GpuView, HostView, JobView, QueueView
@@ -220,13 +220,9 @@ def _job_of(attempt: str) -> int:
 
 
 def _whose(view: GpuView, users: tuple[str, ...], me: str) -> Whose:
-    gpu = view.gpu
-    if gpu.foreign_pids:
-        return Whose.FOREIGN
-    if view.closure is not None or is_just_closed(gpu):
-        return Whose.CLOSED
-    if gpu.problem:
-        return Whose.FAILED
+    trouble = trouble_of(view)
+    if trouble is not None:
+        return Whose(trouble.value)
     if view.holders:
         return Whose.MINE if me in users else Whose.OTHERS
-    return Whose.BARRED if gpu.is_barred else Whose.FREE
+    return Whose.BARRED if view.gpu.is_barred else Whose.FREE

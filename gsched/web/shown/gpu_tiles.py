@@ -9,7 +9,7 @@ import msgspec
 
 from gsched.base.coded_text import sentence
 from gsched.base.ids import parse_attempt_name, show_job
-from gsched.cli.render.hosts.gpu_tables import is_just_closed
+from gsched.cli.render.hosts.gpu_tables import is_just_closed, trouble_of
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.views.view import GpuView, HostView
 
@@ -114,18 +114,14 @@ def _holders(attempts: Iterable[str], user_of: UserOf) -> Iterator[Holder]:
 
 
 def _kind(view: GpuView, holders: tuple[Holder, ...], me: str) -> TileKind:
-    gpu = view.gpu
-    if gpu.foreign_pids:
-        return TileKind.FOREIGN
-    if view.closure is not None or is_just_closed(gpu):
-        return TileKind.CLOSED
-    if gpu.problem:
-        return TileKind.FAILED
+    trouble = trouble_of(view)
+    if trouble is not None:
+        return TileKind(trouble.value)
     if holders:
         if len(holders) > 1:
             return TileKind.SHARED
         return TileKind.MINE if holders[0].user == me else TileKind.OTHERS
-    return TileKind.UNKNOWN if gpu.is_barred else TileKind.FREE
+    return TileKind.UNKNOWN if view.gpu.is_barred else TileKind.FREE
 
 
 def counts_of(tiles: Iterable[GpuTile]) -> dict[TileKind, int]:

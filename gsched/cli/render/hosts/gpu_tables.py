@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from enum import StrEnum
 
 import msgspec
 
@@ -19,7 +20,7 @@ from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.hosts.reported_resources import model_word
-from gsched.model.views.view import HostView
+from gsched.model.views.view import GpuView, HostView
 
 _MODE_NUMBER = {
     ComputeMode.DEFAULT: 0,
@@ -256,6 +257,24 @@ def closure_lines(host: HostView, zone: tzinfo, of: str = "") -> list[str]:
 def is_just_closed(gpu: Gpu) -> bool:
     """Whether nothing keeps it from jobs but an administrator."""
     return has_code(gpu.problem, "gpu.closed") or has_code(gpu.problem, "gpu.closed_because")
+
+
+class GpuTrouble(StrEnum):
+    """What keeps a GPU from jobs, what strikes first before the rest."""
+
+    FOREIGN = "foreign"
+    """Processes that belong to no job use it."""
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+def trouble_of(view: GpuView) -> GpuTrouble | None:
+    """None: nothing keeps it from jobs but who holds it."""
+    if view.gpu.foreign_pids:
+        return GpuTrouble.FOREIGN
+    if view.closure is not None or is_just_closed(view.gpu):
+        return GpuTrouble.CLOSED
+    return GpuTrouble.FAILED if view.gpu.problem else None
 
 
 def health(gpu: Gpu) -> str:
