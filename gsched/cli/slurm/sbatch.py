@@ -30,10 +30,10 @@ _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `sbatch`."""
-    read_words(call, TABLE)
+    words = read_words(call, TABLE)
     with connected(call) as session:
         asked = read_sbatch(
-            call.argv[1:],
+            words,
             read_stdin=call.read_stdin,
             read_file=call.read_file,
             env=call.env,

@@ -47,7 +47,7 @@ class BatchSubmission:
 
 
 def read_sbatch(
-    words: Sequence[str],
+    line: GnuWords,
     *,
     read_stdin: Callable[[], bytes],
     read_file: Callable[[str], bytes],
@@ -56,10 +56,9 @@ def read_sbatch(
     user: str,
     element_of: ElementOf,
 ) -> BatchSubmission:
-    """The submission that `words` (without the program's name) ask for. Standard input is read only where no script is
-    named. Raises BadRequest.
+    """The submission that the command line asks for. Standard input is read only where no script is named. Raises
+    BadRequest.
     """
-    line = SBATCH.read(words)
     wrapped = line.last("wrap")
     if wrapped is not None:
         if line.rest:

@@ -32,7 +32,7 @@ def submitted(*words: str, script: str = SCRIPT, env: Mapping[str, str] | None =
         return script.encode()
 
     return read_sbatch(
-        words,
+        SBATCH.read(words),
         read_stdin=script.encode,
         read_file=read_file,
         env=env or {},
