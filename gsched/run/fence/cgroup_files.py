@@ -91,7 +91,7 @@ def place_of(folder: str) -> str:
 def hierarchies() -> dict[str, tuple[str, str]]:
     """ "" for version 2, and the controllers of version 1 that we use -> where it is mounted, and which group that is.
 
-    What is mounted first counts. Source: proc_pid_mountinfo(5), cgroups(7).
+    What is mounted first counts, and at one place what covers the others. Source: proc_pid_mountinfo(5), cgroups(7).
     """
     found: dict[str, tuple[str, str]] = {}
     for line in read("/proc/self/mountinfo").splitlines():
@@ -100,8 +100,8 @@ def hierarchies() -> dict[str, tuple[str, str]]:
         kind, _, options = after.split(" ", 2)
         names = options.split()[-1].split(",") if kind == "cgroup" else [""] if kind == "cgroup2" else []
         for name in names:
-            if name in ("", "devices", "freezer"):
-                found.setdefault(name, (mount, root))
+            if name in ("", "devices", "freezer") and found.get(name, (mount,))[0] == mount:
+                found[name] = (mount, root)
     return found
 
 

@@ -128,6 +128,9 @@ def test_groups_that_a_user_may_have_made_prove_nothing(monkeypatch):
     assert cgroup_files.places_of(3) == ["/gsched/ab/1.1"], (
         "in a container, whose part of the hierarchy is the agent's top"
     )
+    told["/proc/self/mountinfo"] = "1 1 0:1 / /c rw - cgroup2 cgroup2 rw\n2 1 0:1 /box /c rw - cgroup2 cgroup2 rw\n"
+    monkeypatch.setattr(cgroup_files, "_known_tops", {})
+    assert cgroup_files.places_of(3) == ["/gsched/ab/1.1"], "a mount covers the one below it"
     assert cgroup_files.places_of(1) == []
 
 
