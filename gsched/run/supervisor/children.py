@@ -23,6 +23,8 @@ MOST_REFUSED = 20
 """Of those that are not ours to end so many are named."""
 _LOOK_S = 1.0
 """How often left-overs that do not end by SIGKILL are looked at."""
+_SESSION_GRACE_S, _SESSION_END_S, _SESSION_LOOK_S = 0.5, 5.0, 0.01
+"""Sessions of ssh get SIGTERM when the job is over, and SIGKILL so long afterwards; given up; looked at."""
 
 
 class LeftRunning:
@@ -112,7 +114,7 @@ class Children:
 
     def _note_left(self, processes: list[process_tree.Process], *, was_killed: bool = False) -> None:
         for each in processes:
-            if each.is_dead:
+            if each.is_dead or not is_below(each):
                 continue
             self.left.setdefault((each.pid, each.start), LeftRunning(each.name)).was_killed |= was_killed
 
@@ -130,6 +132,22 @@ class Children:
         """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
         floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return self._max_rss_kib / 1024 if self._max_rss_kib > floor_kib else None
+
+
+def is_below(process: process_tree.Process) -> bool:
+    """Whether this process has started it, or one below. Others in the job's group are sessions of ssh."""
+    above = list(process_tree.ancestors(process.pid))
+    return not above or any(each.pid == os.getpid() for each in above)
+
+
+def end_sessions(group: FenceGroup) -> None:
+    """End the sessions of ssh that have joined the job, and remove its group. Waits for a bounded time."""
+    since = time.monotonic()
+    process_tree.send_all(process_tree.joined([], group.pids()), signal.SIGTERM)
+    while not group.remove() and time.monotonic() - since < _SESSION_END_S:
+        if time.monotonic() - since > _SESSION_GRACE_S:
+            group.kill()
+        time.sleep(_SESSION_LOOK_S)
 
 
 def refused_text(refused: Iterable[tuple[process_tree.Process, str]]) -> AnyText:

@@ -51,12 +51,17 @@ def restrict(limits: Mapping[str, float]) -> None:
 
     All but that of CPU time, which may change while the job runs: see `limit_cpu`.
     """
+    limit_process(0, limits)
+
+
+def limit_process(pid: int, limits: Mapping[str, float]) -> None:
+    """As `restrict`, for another process; 0 is this one. Raises OSError."""
     for name, kind in _KERNEL_KIB.items():
         if name in limits:
             amount = int(limits[name] * 1024)
-            _, most = resource.getrlimit(kind)
+            _, most = resource.prlimit(pid, kind)
             amount = amount if most == resource.RLIM_INFINITY else min(amount, most)
-            resource.setrlimit(kind, (amount, amount))
+            resource.prlimit(pid, kind, (amount, amount))
 
 
 def limit_cpu(

@@ -22,7 +22,7 @@ from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
-from gsched.run.supervisor.children import Children
+from gsched.run.supervisor.children import Children, end_sessions
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
 from gsched.run.supervisor.opening import AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
@@ -212,8 +212,8 @@ class Supervisor:
             pass
 
     def _leave_group(self) -> None:
-        if self.group is not None:
-            self.group.remove()
+        if self.group is not None and not self.group.remove():
+            end_sessions(self.group)
 
     # -- while the job runs --------------------------------------------------------------------------------------
 
