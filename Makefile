@@ -24,9 +24,11 @@ PIP_TOOLS := pip-tools==7.6.2
 PIN := .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
-HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux
+HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux ssh=openssh-client
 BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
 CLONE_TOOLS := prometheus=prometheus promtool=prometheus
+# Of sshd; installed, it would be started.
+SSH_TOOLS := sshd=openssh-server+libwrap0 sftp-server=openssh-sftp-server
 
 PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
@@ -93,7 +95,7 @@ test-smoke: $(DEV_STAMP) .venv-psij/.installed
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
 	@tests/install-axe
-	@tests/unpack-tools $(CLONE_TOOLS)
+	@tests/unpack-tools $(CLONE_TOOLS) $(SSH_TOOLS)
 	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
 	@echo "make test-all: all passed"
@@ -112,6 +114,7 @@ test-rules: $(DEV_STAMP)
 
 test-hosts: $(DEV_STAMP)
 	@tests/install-tools $(HOST_TOOLS)
+	@tests/unpack-tools $(SSH_TOOLS)
 	@echo "== Several hosts, each with a network and users of its own" && $(PYTEST) tests/hosts -m '$(REST)'
 
 # Programs written for LSF, each in an environment of its own: their packages must not meet ours.

@@ -45,7 +45,9 @@ def generate_stubs(root: Path) -> None:
 
 
 def write_scripts(root: Path) -> dict[str, str]:
-    """One launcher script for each row of gsched/command_table.py; returns hatch's shared_scripts mapping."""
+    """One launcher script for each row of gsched/command_table.py, and gsched-pam, which root runs and has one of its
+    own; returns hatch's shared_scripts mapping.
+    """
     launcher = (root / "bin" / "launcher").read_text(encoding="utf8")
     folder = root / "build" / "scripts"
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,6 +57,7 @@ def write_scripts(root: Path) -> dict[str, str]:
         path.write_text(launcher, encoding="utf8")
         path.chmod(0o755)
         mapping[str(path)] = name
+    mapping[str(root / "bin" / "gsched-pam")] = "gsched-pam"
     return mapping
 
 

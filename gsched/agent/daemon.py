@@ -27,6 +27,7 @@ from gsched.agent.background_tasks import BackgroundTasks
 from gsched.agent.gpu.gpu_guard import GpuGuard
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.host_report import HostReporter
+from gsched.agent.logins.login_server import LoginServer
 from gsched.agent.master_link import MasterLink
 from gsched.agent.message_handler import MessageHandler
 from gsched.agent.notices.notice_delivery import NoticeDelivery
@@ -162,6 +163,9 @@ class Agent:
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
         if self._listening is not None:
             await door.open(self._listening)
+        logins = LoginServer(self._config.folder_of("agent"), self._attempts.logins)
+        if self._config.is_shared and os.geteuid() == 0:
+            await logins.open()
         self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
         works = (
             self._make_sessions(relay).keep(),
@@ -179,6 +183,7 @@ class Agent:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         door.close()
+        logins.close()
         self._gpu_guard.close()
         self._notices.close()
         await self._reporter.close()
@@ -226,7 +231,10 @@ class Agent:
         cgroup_root = self._cgroup_root if isinstance(self._cgroup_root, CgroupRoot) else None
         accounts = _accounts(self._config, self._host)
         fencing = AttemptFences(
-            self._config.gpu_fence, self._cgroup_root, self._reporter.gpus, lambda: [*mps.groups, *groups.names]
+            self._config.gpu_fence,
+            self._cgroup_root,
+            self._reporter.gpus,
+            lambda: [*mps.groups, *groups.names, *self._attempts.logins.groups],
         )
         groups = NoticeGroups(self._host, self._cgroup_root, fencing)
         self._notices = NoticeDelivery(
@@ -251,7 +259,7 @@ class Agent:
         self._gpu_guard = GpuGuard(
             self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts, may_run=self._may_run
         )
-        return Attempts(
+        made = Attempts(
             self._host,
             self._spool,
             self._cluster,
@@ -268,6 +276,8 @@ class Agent:
             gpu_owners=self._owners_of,
             xids=self._reporter.gpus.xids_of,
         )
+        made.logins.configure(self._config.ssh_access, self._config.administrators, self._cgroup_root, fencing)
+        return made
 
     def _host_context(self, mps: Mps) -> HostContext:
         return HostContext(

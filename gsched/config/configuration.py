@@ -341,6 +341,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         gpu_fence=conf.gpu_fence,
         mps_control=conf.mps_control,
         pam_limits=conf.pam_limits,
+        ssh_access=conf.ssh_access,
         kept_output_mib=conf.kept_output_mib,
         dcgm_mapping_dir=conf.dcgm_mapping_dir,
         pre_post_exec_user=conf.pre_post_exec_user,

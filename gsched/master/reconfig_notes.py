@@ -56,6 +56,7 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
         "GSCHED_GPU_FENCE": (old.gpu_fence, new.gpu_fence),
         "GSCHED_MPS_CONTROL": (old.mps_control, new.mps_control),
         "GSCHED_PAM_LIMITS": (old.pam_limits, new.pam_limits),
+        "GSCHED_SSH": (old.ssh_access, new.ssh_access),
         "GSCHED_KEPT_OUTPUT_MIB": (old.kept_output_mib, new.kept_output_mib),
         "GSCHED_DCGM_JOB_MAPPING_DIR": (old.dcgm_mapping_dir, new.dcgm_mapping_dir),
         "LSB_PRE_POST_EXEC_USER": (old.pre_post_exec_user, new.pre_post_exec_user),

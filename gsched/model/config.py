@@ -70,6 +70,15 @@ class GpuFence(StrEnum):
     """Jobs with GPUs do not start on a host that cannot do it."""
 
 
+class SshAccess(StrEnum):
+    """GSCHED_SSH: what gsched-pam does with a user who has no job on the host."""
+
+    REFUSE = "refuse"
+    NO_GPU = "no_gpu"
+    """Let in, without a GPU."""
+    OPEN = "open"
+
+
 class GpuPlacement(StrEnum):
     """GPU_PLACEMENT: what decides among hosts and devices that could take a job."""
 
@@ -291,6 +300,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_MPS_CONTROL: the control program of MPS, a path or a name in PATH; read by an agent at its start."""
     pam_limits: bool | None = None
     """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
+    ssh_access: SshAccess = SshAccess.REFUSE
+    """GSCHED_SSH; read by an agent at its start."""
     kept_output_mib: int = KEPT_OUTPUT_MIB
     """GSCHED_KEPT_OUTPUT_MIB: what a host keeps of the output of a job without -o; read by an agent at its start."""
     dcgm_mapping_dir: str = ""

@@ -25,6 +25,7 @@ from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
 from gsched.agent.gpu_use import use_files
 from gsched.agent.gpu_use.gpu_use_recorder import GpuUseRecorder, ReadGpus, no_gpus
+from gsched.agent.logins.login_sessions import HostLogins
 from gsched.agent.output import terminal_questions
 from gsched.agent.output.failure_diagnosis import ErrorsOf, FailureDiagnosis, no_errors
 from gsched.agent.output.idle_warnings import IdleWarnings
@@ -103,6 +104,7 @@ class Attempts:
         self.put_back_folders = self._executor.put_back_folders
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self.services = JobServices(host, self._executor, clock, running=lambda: self.started, send=send)
+        self.logins = HostLogins(host, self._executor, running=lambda: self.started)
         self._blocking = BlockingPool()
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
         sender = f"LSF System <{user_name(uid)}@{host}>"
@@ -401,6 +403,7 @@ class Attempts:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._memory.ended[key] = result
         self.services.ended(key)
+        self.logins.job_ended(key)
         self.holdings.on_change()
         self.endings.tell(key)
         part = self.holdings.part(key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
@@ -288,6 +289,17 @@ def rotation_text(places: Locations) -> str:
 
 
 def profile_text(made_for: Installation) -> str:
-    """profile.d: the commands are found without their path."""
+    """profile.d: the commands are found without their path, and a session of ssh finds the variables of its job."""
     folder = os.path.dirname(made_for.python)
-    return f'# The commands of gsched.\ncase ":$PATH:" in\n  *":{folder}:"*) ;;\n  *) PATH=$PATH:{folder} ;;\nesac\n'
+    path = f'case ":$PATH:" in\n  *":{folder}:"*) ;;\n  *) PATH=$PATH:{folder} ;;\nesac\n'
+    return f"# The commands of gsched.\n{path}{session_text(folder, made_for.config.locations.conf_dir)}"
+
+
+def session_text(folder: str, conf_dir: str) -> str:
+    """Lines for the shell of a session that `gsched-pam`, in this folder, has put into the control group of a job."""
+    return f"""\
+# A session of ssh that has joined a job.
+if [ -n "${{SSH_CONNECTION-}}" ] && grep -qs /gsched/ /proc/self/cgroup; then
+  eval "$({shlex.quote(folder)}/gsched-pam --envdir {shlex.quote(conf_dir)} --session)"
+fi
+"""

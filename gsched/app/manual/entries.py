@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import click
 
+from gsched.app import pam_exec
 from gsched.app.commands import groups
 from gsched.app.commands.lsf_startup import lsf_daemons, lsfshutdown, lsfstartup
 from gsched.app.commands.word_group import WordGroup
@@ -71,7 +72,10 @@ class CommandEntry:
 
 def entries() -> list[CommandEntry]:
     """Every command by name."""
-    found = [_of_usage("elim.gpu", USAGE)]
+    found = [
+        _of_usage("elim.gpu", USAGE, "count a host's GPUs by compute mode"),
+        _of_usage("gsched-pam", pam_exec.USAGE, "let a session of ssh join the job of its user"),
+    ]
     for name in sorted(COMMANDS.keys() - LOCAL_ONLY):
         aliases = tuple(alias for alias, command in ALIASES.items() if command == name)
         found.append(replace(of_table(name, table_of(name)), aliases=aliases))
@@ -148,7 +152,7 @@ def _of_click_option(option: click.Option) -> OptionEntry:
 _USAGE_OPTION = re.compile(r"^  (-\S+)(?: ([A-Z]+))? {2,}(\S.*)$")
 
 
-def _of_usage(name: str, usage: str) -> CommandEntry:
+def _of_usage(name: str, usage: str, summary: str) -> CommandEntry:
     """A program that knows its options by a usage text alone: two blanks, the option, two blanks, what it does."""
     blocks = usage.strip().split("\n\n")
     options = tuple(
@@ -159,7 +163,7 @@ def _of_usage(name: str, usage: str) -> CommandEntry:
     text = [block.replace("\n", " ") for block in blocks[1:] if not block.startswith("  ")]
     return CommandEntry(
         name=name,
-        summary="count a host's GPUs by compute mode",
+        summary=summary,
         text="\n\n".join(text),
         options=(*options, OptionEntry(HELP, help="show the options and end")),
     )

@@ -49,6 +49,10 @@ OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
     "gload": {"LSF_LSLOAD_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "ghist": {"LSB_BHIST_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
     "gacct": {"LSB_BACCT_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
+    "gsched-pam": {
+        "PAM_USER, PAM_TYPE": "Who logs in, and which question is asked: set by pam_exec.",
+        "GSCHED_JOB": "The job to join, where it is not the newest.",
+    },
     "elim.gpu": {
         "GSCHED_GPU_PROVIDER": "Where GPUs are read from: nvml, none, or sim:FOLDER.",
         "GSCHED_GPU_INTERVAL": "Seconds between two lines.",
@@ -75,6 +79,11 @@ _OWN_EXITS = {
         ("2", "The words were not understood (255 under the name badmin)."),
         ("255", "It could not be done, or the files have errors; standard error says why."),
     ],
+    "gsched-pam": [
+        ("0", "The user is let in; with --session: done."),
+        ("1", "The user is refused; standard output says why."),
+        ("2", "The words were not understood, or it was not run by pam_exec."),
+    ],
     "elim.gpu": [
         ("0", "Interrupted, or one line was printed."),
         ("1", "--once: the GPUs cannot be read."),
@@ -99,6 +108,7 @@ _OWN_FILES = {
         ("lsf.conf, lsf.shared, lsf.cluster.NAME", "folders and daemons; resources; hosts and administrators."),
         ("lsb.params, lsb.queues, lsb.hosts, lsb.users, lsb.applications, lsb.resources", "scheduling."),
     ],
+    "gsched-pam": [("/etc/pam.d/sshd", "where it is named; docs/shared-cluster.md has the lines.")],
     "gsched": [("~/.gsched", "a private cluster: conf, run, state, spool, log.")],
 }
 

@@ -35,6 +35,7 @@ from gsched.model.config import (
     MetricsEndpoint,
     Network,
     Params,
+    SshAccess,
     Timing,
 )
 from gsched.model.web_front import WebFront
@@ -75,6 +76,7 @@ class LsfConf:
     gpu_fence: GpuFence
     mps_control: str
     pam_limits: bool | None
+    ssh_access: SshAccess
     kept_output_mib: int
     dcgm_mapping_dir: str
     pre_post_exec_user: str
@@ -121,6 +123,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[KeyValue], finding
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
         pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
+        ssh_access=settings.take("GSCHED_SSH", _ssh_access, SshAccess.REFUSE),
         kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
         dcgm_mapping_dir=settings.take("GSCHED_DCGM_JOB_MAPPING_DIR", absolute_path, ""),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
@@ -228,6 +231,13 @@ def _fence_wish(text: str) -> GpuFence:
         return GpuFence.ON if yes_or_no(text) else GpuFence.OFF
     except BadRequest:
         raise BadRequest(f"'{show(text)}' is none of Y, N and required") from None
+
+
+def _ssh_access(text: str) -> SshAccess:
+    try:
+        return SshAccess(text.casefold())
+    except ValueError:
+        raise BadRequest(f"'{show(text)}' is none of refuse, no_gpu and open") from None
 
 
 def _enforced(text: str) -> tuple[str, ...]:

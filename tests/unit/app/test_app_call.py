@@ -229,11 +229,11 @@ def test_the_build_writes_a_script_for_each_command(tmp_path: Path, monkeypatch:
     plugin = SimpleNamespace(BuildHookInterface=list)  # hatchling is there only while a wheel is built
     monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", plugin)
     build = runpy.run_path(str(ROOT / "hatch_build.py"))
-    for name in ("bin/launcher", "gsched/command_table.py"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("bin/launcher", "bin/gsched-pam", "gsched/command_table.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     written = build["write_scripts"](tmp_path)
-    assert sorted(written.values()) == sorted(name for name, _, _ in command_table.COMMANDS)
+    assert sorted(written.values()) == sorted(["gsched-pam", *(name for name, _, _ in command_table.COMMANDS)])
     assert all(os.access(path, os.X_OK) for path in written)
 
 

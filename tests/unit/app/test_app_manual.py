@@ -44,7 +44,7 @@ def plain(text: str) -> str:
 
 def test_every_command_and_every_name_of_lsf_has_a_page(folder: Path) -> None:
     pages = {path.name.removesuffix(".1") for path in (folder / "man1").iterdir()}
-    assert pages == {*COMMANDS, *ALIASES, *LSF_NAMES, "gsched", "gadmin"}
+    assert pages == {*COMMANDS, *ALIASES, *LSF_NAMES, "gsched", "gadmin", "gsched-pam"}
     assert (folder / "man1" / "bsub.1").read_text() == ".so man1/gsub.1\n"
     assert all(other in pages for name in pages for other in related(name))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.master.reconfig_notes import fixed, told_at_start
-from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params
+from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params, SshAccess
 
 HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
 CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
@@ -34,6 +34,7 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         gpu_fence=GpuFence.OFF,
         mps_control="/opt/mps",
         pam_limits=True,
+        ssh_access=SshAccess.OPEN,
         kept_output_mib=7,
         pre_post_exec_user="root",
     )
@@ -42,6 +43,7 @@ def test_what_agents_read_at_their_start_is_told() -> None:
         "GSCHED_GPU_FENCE",
         "GSCHED_MPS_CONTROL",
         "GSCHED_PAM_LIMITS",
+        "GSCHED_SSH",
         "GSCHED_KEPT_OUTPUT_MIB",
         "LSB_PRE_POST_EXEC_USER",
     )

@@ -1,0 +1,5 @@
+"""ssh to a host: a session joins the job of its user, as `gsched-pam` asks when somebody logs in.
+
+Start with `login_rules`, which says who is let in; `login_sessions` puts a session into the job's control group;
+`login_server` is the socket. Must never take a user's word for who logs in: only root asks for a login.
+"""
