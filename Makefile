@@ -26,7 +26,7 @@ PIN := .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-ex
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux ssh=openssh-client
 BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
-CLONE_TOOLS := prometheus=prometheus promtool=prometheus
+CLONE_TOOLS := prometheus=prometheus promtool=prometheus modulecmd.tcl=environment-modules tclsh8.6=tcl8.6
 # Of sshd; installed, it would be started.
 SSH_TOOLS := sshd=openssh-server+libwrap0 sftp-server=openssh-sftp-server
 
@@ -110,6 +110,7 @@ test-stories: $(DEV_STAMP)
 	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
 
 test-rules: $(DEV_STAMP)
+	@tests/unpack-tools $(CLONE_TOOLS)
 	@echo "== Real daemons: rules, commands, faults" && $(PYTEST) tests/system --ignore-glob='*/test_story_*' -m '$(REST)'
 
 test-hosts: $(DEV_STAMP)

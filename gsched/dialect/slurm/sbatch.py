@@ -24,7 +24,8 @@ from gsched.dialect.slurm.slurm_values import parse_size_mib
 from gsched.dialect.spec_values import ValueContext, check_text
 from gsched.model.jobs.job import SLURM, JobSpec
 
-_WRAPPED = "#!/bin/sh\n# This script was made by sbatch --wrap.\n\n"
+_WRAPPED = "# This script was made by sbatch --wrap.\n\n"
+"""Names no interpreter: the host's choice keeps functions that bash has exported."""
 _NO_SCRIPT = (
     "This does not look like a batch script. The first line must start with #! followed by the path to an interpreter. "
     "For instance: #!/bin/sh"
@@ -107,7 +108,7 @@ def _checked(script: bytes) -> GnuWords:
         raise BadRequest("Batch script is empty!")
     if b"\0" in script:
         raise BadRequest("The Slurm controller does not allow scripts that contain a NULL character '\\0'.")
-    if not script.startswith(b"#!"):
+    if not script.startswith((b"#!", _WRAPPED.encode())):
         raise BadRequest(_NO_SCRIPT)
     if b"\r\n" in script:
         number = script.partition(b"\r")[0].count(b"\n") + 1

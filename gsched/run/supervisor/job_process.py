@@ -178,11 +178,11 @@ def lower_priority(nice: int) -> None:
         os.write(2, f"gsched: NICE {nice} of the queue needs root; the job runs without it\n".encode())
 
 
-def interpreter(text: str, path: str) -> list[str]:
-    """How a script is executed: as the kernel reads its `#!` line (execve(2)), and by /bin/sh without one."""
+def interpreter(text: str, path: str, shell: Sequence[str] = ("/bin/sh",)) -> list[str]:
+    """How a script is executed: as the kernel reads its `#!` line (execve(2)), and by `shell` without one."""
     first = text.split("\n", 1)[0]
     if not first.startswith("#!"):
-        return ["/bin/sh", path]
+        return [*shell, path]
     program, _, argument = first[2:].strip(" \t").replace("\t", " ").partition(" ")
     return [program or "/bin/sh", *([argument.strip()] if argument.strip() else []), path]
 

@@ -249,15 +249,15 @@ class AttemptOpening:
         """Argument lists to try one after the other."""
         order = self._order
         starter, login = order.job_starter, order.login_shell
-        script = None
+        script, sh = None, steps.shell(order.environment)
         if order.script is not None:
-            script = [*interpreter(order.script, f"{self._folder}/{SCRIPT}"), *order.script_words]
+            script = [*interpreter(order.script, f"{self._folder}/{SCRIPT}", sh), *order.script_words]
         if starter:
             line = steps.started_by(starter, steps.quoted(script) if script else order.command)
-            programs = [["/bin/sh", "-c", line]]
+            programs = [[*sh, "-c", line]]
         elif script:
             programs = [script]
         else:
-            shell, direct = ["/bin/sh", "-c", order.command], plain_words(order.command)
+            shell, direct = [*sh, "-c", order.command], plain_words(order.command)
             programs = [direct, shell] if direct and not login else [shell]
         return [steps.in_login(login, words) for words in programs] if login else programs

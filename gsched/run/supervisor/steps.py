@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gsched.run.order import JobStep
     from gsched.run.supervisor.job_rights import JobRights
 
@@ -90,6 +92,17 @@ def quoted(words: list[str]) -> str:
 def started_by(starter: str, command: str) -> str:
     """The command line with JOB_STARTER in front of it, or around it."""
     return starter.replace(_USER_COMMAND, command) if _USER_COMMAND in starter else f"{starter} {command}"
+
+
+def shell(environment: Mapping[str, str]) -> list[str]:
+    """What runs a job's command line, and a script that names no interpreter: /bin/sh. Where that is no bash and the
+    job has functions that bash has exported (`module`, say), bash in POSIX mode, as /bin/sh is on other systems: dash
+    would take them from all that it starts.
+    """
+    has_functions = any(name.startswith("BASH_FUNC_") for name in environment)
+    if has_functions and os.path.basename(os.path.realpath("/bin/sh")) != "bash" and os.access("/bin/bash", os.X_OK):
+        return ["/bin/bash", "--posix"]
+    return ["/bin/sh"]
 
 
 def in_login(shell: str, words: list[str]) -> list[str]:
