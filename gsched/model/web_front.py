@@ -21,6 +21,8 @@ class WebFront(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_WEB_KEY: its key, for root alone."""
     names: tuple[str, ...] = ()
     """GSCHED_WEB_NAMES: what browsers call it; empty: its host."""
+    service_domains: tuple[str, ...] = ()
+    """`*.NAME` in GSCHED_WEB_NAMES: below these names jobs' services have theirs; empty: they are not reached."""
     pam_service: str = "login"
     """GSCHED_WEB_PAM: the service of PAM by which a password is checked."""
     proxies: tuple[str, ...] = ()

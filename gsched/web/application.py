@@ -41,8 +41,10 @@ from gsched.web.pages.login_pages import LoginPages
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
 from gsched.web.pages.queues_page import queues_page
 from gsched.web.services.service_gate import ServiceGate, open_service
+from gsched.web.services.service_names import ServicePlace
 from gsched.web.services.service_sessions import ServiceSessions
 
+OWN_SERVICES = ServicePlace()
 Deed = Callable[[WebContext, Request, Fields], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -86,7 +88,7 @@ def new_application(
         routes.append(Route("/leave", _leaving(context, login), methods=["POST"]))
     services = ServiceSessions()
     if context.has_services:
-        routes.append(Route("/jobs/{job}/service", _reading(context, open_service(services)), methods=["GET"]))
+        routes.append(_service_route(context, services, OWN_SERVICES))
     pages = Gate(
         _inner(context, routes),
         by_cookie(sessions, cookie),
@@ -96,18 +98,31 @@ def new_application(
     )
     if context.services is None:
         return pages
-    return ServiceGate(pages, context, context.services, services, f"{cookie}_service")
+    return ServiceGate(pages, context, context.services, services, f"{cookie}_service", OWN_SERVICES)
 
 
-def application_behind_front(context: WebContext, place: WebPlace, find: FindSession) -> ASGIApp:
-    """The same behind the front of a shared cluster, which lets people in and out and has found the session."""
-    return Gate(
-        _inner(context, []),
+def application_behind_front(
+    context: WebContext, place: WebPlace, find: FindSession, services_at: ServicePlace, cookie: str
+) -> ASGIApp:
+    """The same behind the front of a shared cluster, which lets people in and out and has found the session. `cookie`:
+    the name of the services'.
+    """
+    services = ServiceSessions()
+    routes = [_service_route(context, services, services_at)] if context.has_services else []
+    pages = Gate(
+        _inner(context, routes),
         find,
         place,
         is_public=lambda path: False,
         wants_login=lambda scope: PlainTextResponse("Only the front is served here.\n", 401),
     )
+    if context.services is None:
+        return pages
+    return ServiceGate(pages, context, context.services, services, cookie, services_at)
+
+
+def _service_route(context: WebContext, services: ServiceSessions, services_at: ServicePlace) -> Route:
+    return Route("/jobs/{job}/service", _reading(context, open_service(services, services_at)), methods=["GET"])
 
 
 def _inner(context: WebContext, routes: list[Route]) -> Starlette:

@@ -126,7 +126,15 @@ class LabBrowser:
             "content-type": "application/x-www-form-urlencoded" if method == "POST" else "",
         }
         said = [(name, value) for name, value in usual.items() if value and name not in without]
-        asked = {"method": method, "path": path, "headers": [*said, *headers], "body": body, **self._where}
+        return self._told({"method": method, "path": path, "headers": [*said, *headers], "body": body})
+
+    def say(self, address: str, text: str, origin: str, headers: Sequence[tuple[str, str]] = ()) -> WebAnswer:
+        """What is answered to a text on a websocket of that address; the status of a refusal, or 101."""
+        asked = {"method": "SOCKET", "path": address, "headers": headers, "body": text, "origin": origin}
+        return self._told(asked)
+
+    def _told(self, asked: dict[str, object]) -> WebAnswer:
+        asked |= self._where
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()

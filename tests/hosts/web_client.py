@@ -1,7 +1,7 @@
 """Run on a host of a lab: asks `gsched web` what each line of standard input says, and prints what came back.
 
-A line is JSON: method, host, port (or socket), path, headers (a list of pairs), body. So is an answer: status, headers,
-text. The certificate is checked against the file that is named first.
+A line is JSON: method (SOCKET: a text on a websocket), host, port (or socket), path, headers (a list of pairs), body.
+So is an answer: status, headers, text. The certificate is checked against the file that is named first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ import socket
 import ssl
 import sys
 from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -46,11 +50,31 @@ def answer(asked: dict[str, Any], context: ssl.SSLContext) -> dict[str, Any]:
     return {"status": came.status, "headers": came.getheaders(), "text": text}
 
 
+def on_socket(asked: dict[str, Any], context: ssl.SSLContext) -> dict[str, Any]:
+    raw = socket.create_connection((asked["host"], asked["port"]), 60)
+    try:
+        with connect(
+            asked["path"],
+            sock=raw,
+            ssl=context,
+            server_hostname=asked["host"],
+            origin=Origin(asked["origin"]),
+            additional_headers=asked["headers"],
+        ) as websocket:
+            websocket.send(asked["body"])
+            return {"status": 101, "headers": [], "text": websocket.recv(60)}
+    except InvalidStatus as error:
+        return {"status": error.response.status_code, "headers": [], "text": ""}
+    except ConnectionClosed as error:
+        return {"status": 0, "headers": [], "text": str(error)}
+
+
 def main() -> None:
     context = ssl.create_default_context(cafile=sys.argv[1])
     for line in sys.stdin:
         try:
-            told = answer(json.loads(line), context)
+            asked = json.loads(line)
+            told = (on_socket if asked["method"] == "SOCKET" else answer)(asked, context)
         except OSError as error:
             told = {"status": 0, "headers": [], "text": str(error)}
         print(json.dumps(told), flush=True)

@@ -17,6 +17,8 @@ from gsched.model.web_front import WebFront
 LAST_PORT = 65535
 GROUP = "group:"
 """Before the group of who may reach the unix socket for a proxy on the same host."""
+ANY = "*."
+"""Before a name below which jobs' services have theirs."""
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _RESERVED = frozenset(
@@ -30,13 +32,15 @@ _RESERVED = frozenset(
 
 def read_web_front(settings: KeyValues, findings: Findings, network: Network) -> WebFront:
     """The front; without GSCHED_WEB_PORT or a proxy's group there is none. What is wrong goes to `findings`."""
+    names, domains = settings.take("GSCHED_WEB_NAMES", _names, ((), ()))
     proxies, group = settings.take("GSCHED_WEB_PROXIES", _proxies, ((), ""))
     web = WebFront(
         port=settings.take("GSCHED_WEB_PORT", integer(1, LAST_PORT), None),
         hosts=settings.take("GSCHED_WEB_HOSTS", _hosts, ()),
         certificate=settings.take("GSCHED_WEB_CERT", absolute_path, ""),
         key=settings.take("GSCHED_WEB_KEY", absolute_path, ""),
-        names=settings.take("GSCHED_WEB_NAMES", _hosts, ()),
+        names=names,
+        service_domains=domains,
         pam_service=settings.take("GSCHED_WEB_PAM", _word, WebFront().pam_service),
         proxies=proxies,
         proxy_group=group,
@@ -79,6 +83,13 @@ def _refuse_unused(web: WebFront, settings: KeyValues, findings: Findings) -> No
 
 def _hosts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host_name(word) for word in text.split()))
+
+
+def _names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the pages, and those below which services have names. Raises BadRequest."""
+    words = dict.fromkeys(text.lower().split())
+    domains = tuple(host_name(word.removeprefix(ANY)) for word in words if word.startswith(ANY))
+    return tuple(host_name(word) for word in words if not word.startswith(ANY)), domains
 
 
 def _word(text: str) -> str:

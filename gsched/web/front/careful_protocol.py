@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 15.0
@@ -17,6 +18,7 @@ class CarefulProtocol(H11Protocol):
     """One connection."""
 
     _late: asyncio.TimerHandle | None = None
+    _is_handed_over = False
 
     def connection_made(self, transport: Any) -> None:
         """Somebody is there."""
@@ -34,9 +36,14 @@ class CarefulProtocol(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """From here on it is a websocket's."""
+        self._is_handed_over = True
+        super().handle_websocket_upgrade(event)
+
     def _watch(self) -> None:
         """A clock runs while a request has begun to come, or the first one is waited for."""
-        if self._is_answering or self.timeout_keep_alive_task is not None:
+        if self._is_handed_over or self._is_answering or self.timeout_keep_alive_task is not None:
             self._rest()
         elif self._late is None:
             self._late = self.loop.call_later(HEAD_S, self._give_up)

@@ -12,8 +12,9 @@ import contextlib
 import json
 import logging
 from collections import Counter
+from collections.abc import AsyncIterator
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -26,10 +27,19 @@ from gsched.web.access.web_place import WebPlace
 from gsched.web.front.connection_shares import plain_address
 from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper_link import KeeperLink
-from gsched.web.front.keeper_messages import CSRF_HEADER, LONGEST_PASSWORD, KeeperAnswer, KeeperTask
+from gsched.web.front.keeper_messages import (
+    CSRF_HEADER,
+    HANDLE_HEADER,
+    LONGEST_PASSWORD,
+    SERVICE_COOKIE,
+    KeeperAnswer,
+    KeeperTask,
+)
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
-from gsched.web.front.request_carrier import Carried
+from gsched.web.front.request_carrier import Carried, Header
+from gsched.web.front.socket_carrier import carry_bytes, refused_socket, socket_head
+from gsched.web.services.service_names import OWN_PATH, ServicePlace
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +52,7 @@ STILL_S = 330.0
 FORM_S = 20.0
 LONGEST_FORM = 16 * 1024
 LONGEST_USER = 255
+NOT_OPENED = "Open this service from the page of its job.\n"
 
 
 class FrontApplication:
@@ -55,6 +66,7 @@ class FrontApplication:
         place: WebPlace,
         pages: FrontPages,
         limits: LoginLimits,
+        services: ServicePlace,
     ) -> None:
         self._link = link
         self._sessions = sessions
@@ -62,6 +74,7 @@ class FrontApplication:
         self._place = place
         self._pages = pages
         self._limits = limits
+        self._services = services
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,8 +93,10 @@ class FrontApplication:
 
     async def _answer(self, scope: Scope, receive: Receive, guarded: Send, send: Send) -> Response | None:
         """What the front itself says; None when the user's process has answered."""
-        if scope["scheme"] == "https" and scope["client"] is None:
-            return PlainTextResponse("The connection is over.\n", 400)  # reset: nobody knows whose it was
+        if _has_gone(scope):
+            return PlainTextResponse("The connection is over.\n", 400)
+        if self._services.job_of(Headers(scope=scope).getlist("host")):
+            return await self._service(scope, receive, send)
         refusal = self._place.refusal(scope)
         if refusal is not None:
             return refusal
@@ -109,8 +124,20 @@ class FrontApplication:
 
     # -- pages of the user --------------------------------------------------------------------------------------------
 
-    async def _carry(self, session: WebSession, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _carry(
+        self, session: WebSession, scope: Scope, receive: Receive, send: Send, *, takes_time: bool = False
+    ) -> None:
         """Raises PermissionDenied, Unavailable."""
+        async with self._opened(session, scope) as (path, over):
+            carried = Carried(scope, receive, send, COOKIE, takes_time=takes_time)
+            # A service is told nothing of the session.
+            await carried.carry(path, [] if takes_time else _own_headers(session), over)
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, session: WebSession, scope: Scope) -> AsyncIterator[tuple[str, asyncio.Event]]:
+        """Where the user's process listens, and what is set when the session is over. Raises PermissionDenied,
+        Unavailable.
+        """
         user = session.user
         if self._open[user] >= MOST_OPEN:
             raise Unavailable(f"{MOST_OPEN} requests of yours are open")
@@ -121,14 +148,55 @@ class FrontApplication:
         try:
             place = await self._process_of(user, scope)
             watching = asyncio.create_task(self._watch(user, scope))
-            own = [(CSRF_HEADER.encode(), session.csrf.encode())]
-            await Carried(scope, receive, send, COOKIE).carry(place.path, own, over)
+            yield place.path, over
         finally:
             if watching is not None:
                 watching.cancel()
             session.when_over.discard(over.set)
             self._open[user] -= 1
             self._open += Counter()
+
+    # -- services of jobs ---------------------------------------------------------------------------------------------
+
+    async def _service(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """A request to a job's service: the process of whoever has opened it decides. Raises PermissionDenied,
+        Unavailable.
+        """
+        session = self._service_session(scope)
+        if session is None:
+            return PlainTextResponse(NOT_OPENED, 401)
+        await self._carry(session, scope, receive, send, takes_time=True)
+        return None
+
+    async def carry_socket(self, scope: Scope, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A websocket, which jobs' services alone have, from a page of the very service. The caller closes `writer`."""
+        headers = Headers(scope=scope)
+        hosts, session = headers.getlist("host"), None
+        if _has_gone(scope):
+            return
+        try:
+            if self._services.job_of(hosts) and headers.getlist("origin") == [f"{self._services.scheme}://{hosts[0]}"]:
+                session = self._service_session(scope)
+            if session is None:
+                writer.write(refused_socket(403))
+                return
+            async with self._opened(session, scope) as (path, over):
+                await carry_bytes(path, socket_head(scope, COOKIE), reader, writer, over)
+        except GschedError as error:
+            writer.write(refused_socket(503 if isinstance(error, Unavailable) else 403))
+
+    def _service_session(self, scope: Scope) -> WebSession | None:
+        """The session that has opened the service in this browser, by what the browser shows of it; the user's process
+        looks whether it is true. Raises PermissionDenied, BadRequest.
+        """
+        user = self._proxied.user_of(scope)
+        shown = cookie_of(Headers(scope=scope).getlist("cookie"), SERVICE_COOKIE)
+        if scope["path"] == OWN_PATH:
+            shown = QueryParams(scope["query_string"]).get("token", "")
+        session = self._sessions.named(shown.partition(".")[0])
+        if session is None or (self._proxied.is_on and session.user != user):
+            return None
+        return session
 
     async def _process_of(self, user: str, scope: Scope) -> KeeperAnswer:
         """Where it listens. All sessions of a user end who may have none. Raises PermissionDenied, Unavailable."""
@@ -198,6 +266,16 @@ def own_path(onward: str) -> str:
     """Where a log-in leads on: a path of this server, and never another one."""
     is_own = onward.startswith("/") and not onward.startswith(("//", "/\\")) and onward.isprintable()
     return onward if is_own and onward.isascii() and len(onward) <= 2000 else "/"
+
+
+def _has_gone(scope: Scope) -> bool:
+    """Whether the connection of the port was reset: nobody knows whose it was."""
+    return scope["scheme"] == "https" and scope["client"] is None
+
+
+def _own_headers(session: WebSession) -> list[Header]:
+    """What the user's process is told of the session."""
+    return [(CSRF_HEADER.encode(), session.csrf.encode()), (HANDLE_HEADER.encode(), session.handle.encode())]
 
 
 def _address_of(scope: Scope) -> str:

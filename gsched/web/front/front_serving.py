@@ -18,6 +18,7 @@ import stat
 import sys
 from asyncio import sslproto
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
+from gsched.web.front.socket_carrier import SocketProtocol
+from gsched.web.services.service_names import ServicePlace
 
 if TYPE_CHECKING:
     from gsched.web.front.front_application import FrontApplication
@@ -64,6 +67,7 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
     """
     account = _check(config, host)
     names = tuple(name.lower() for name in config.web.names or (host, socket.getfqdn(host)))
+    domains = tuple(name.lower() for name in config.web.service_domains)
     raise_limit()
     with contextlib.ExitStack() as stack:
         context = _tls(config)
@@ -75,7 +79,7 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
         front = os.fork()
         if front == 0:
             keeper_side.close()
-            os._exit(_be_front(config, account, names, front_side, sockets, context))
+            os._exit(_be_front(config, account, names, domains, front_side, sockets, context))
         front_side.close()
         for each in sockets:
             each.close()
@@ -90,6 +94,7 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
             scheme=SCHEME,
             is_read_only=is_read_only,
             may_leave=not config.web.is_behind_proxy,
+            service_domains=domains,
         )
         where = f"open on port {config.web.port}" if config.web.port is not None else f"open for {_proxy_path(config)}"
         return asyncio.run(_keep(settings, keeper_side, front, manager, where))
@@ -258,6 +263,7 @@ def _be_front(
     config: ClusterConfig,
     account: pwd.struct_passwd,
     names: tuple[str, ...],
+    domains: tuple[str, ...],
     channel: socket.socket,
     sockets: list[socket.socket],
     context: ssl.SSLContext | None,
@@ -279,6 +285,7 @@ def _be_front(
             WebPlace(frozenset(names), SCHEME),
             front_pages.FrontPages(config.cluster),
             LoginLimits(),
+            ServicePlace(SCHEME, domains),
         )
         shares = ConnectionShares(frozenset(web.proxies))
         server = FrontServer(application, link, channel, context)
@@ -315,7 +322,7 @@ class FrontServer(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            ws="none",
+            ws=partial(SocketProtocol, application),  # type: ignore[arg-type]  # what it is called with
             lifespan="off",
             backlog=BACKLOG,
             timeout_keep_alive=30,

@@ -74,6 +74,7 @@ class KeeperSettings:
     scheme: str
     is_read_only: bool
     may_leave: bool
+    service_domains: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -328,6 +329,7 @@ async def _spawn(
         scheme=settings.scheme,
         is_read_only=settings.is_read_only,
         may_leave=settings.may_leave,
+        service_domains=settings.service_domains,
     )
     command = [sys.executable, "-I", "-X", "utf8", "-m", "gsched.web.front.user_process"]
     return await asyncio.create_subprocess_exec(

@@ -17,6 +17,10 @@ CSRF_HEADER = "gsched-csrf"
 """By which the front tells a user's process the token of the session's forms."""
 PAM_SAYS_YES, PAM_SAYS_NO, PAM_IS_UNSURE = 0, 1, 2
 """Exit codes of a process that asks PAM; any other one is that of one that has failed."""
+HANDLE_HEADER = "gsched-session"
+"""By which it tells the handle of the session."""
+SERVICE_COOKIE = "__Host-gsched_service"
+"""Of a service's name; its value begins with the handle of the session that has opened it."""
 OWN_HEADERS = b"gsched-"
 """No header that begins so is passed on from a browser."""
 
@@ -77,3 +81,5 @@ class UserProcessWords(msgspec.Struct, frozen=True, kw_only=True):
     scheme: str
     is_read_only: bool
     may_leave: bool
+    service_domains: tuple[str, ...] = ()
+    """Below which jobs' services have names; empty: they are not reached."""

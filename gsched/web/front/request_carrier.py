@@ -78,8 +78,11 @@ def _sets(value: bytes, cookie: str) -> bool:
 class Carried:
     """One request. `headers` are those that are sent, `over` is set when its session has ended."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, cookie: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, cookie: str, *, takes_time: bool = False) -> None:
+        """`takes_time`: it is for a job's service, which has limits of its own."""
         self._scope, self._receive, self._send = scope, receive, send
+        self._body_s = None if takes_time else BODY_S
+        self._answer_s = None if takes_time else ANSWER_S
         self._cookie = cookie
         self._connection = h11.Connection(h11.CLIENT)
         self._has_begun = False
@@ -127,7 +130,7 @@ class Carried:
         headers = [*passed_on(scope["headers"], self._cookie), *own, (b"connection", b"close")]
         request = h11.Request(method=scope["method"].encode(), target=target, headers=headers)
         writer.write(connection.send(request) or b"")
-        async with asyncio.timeout(BODY_S):
+        async with asyncio.timeout(self._body_s):
             more = True
             while more:
                 message = await self._receive()
@@ -143,7 +146,7 @@ class Carried:
             pass
 
     async def _bring_down(self, reader: asyncio.StreamReader) -> None:
-        async with asyncio.timeout(ANSWER_S) as patience:
+        async with asyncio.timeout(self._answer_s) as patience:
             while True:
                 event = self._connection.next_event()
                 if event is h11.NEED_DATA:

@@ -24,8 +24,9 @@ from gsched.config.configuration import load
 from gsched.web.access.sessions import WebSession
 from gsched.web.access.web_place import WebPlace
 from gsched.web.application import application_behind_front
-from gsched.web.front.keeper_messages import CSRF_HEADER, READY, UserProcessWords
+from gsched.web.front.keeper_messages import CSRF_HEADER, HANDLE_HEADER, READY, SERVICE_COOKIE, UserProcessWords
 from gsched.web.mirror.change_hub import ChangeHub
+from gsched.web.services.service_names import ServicePlace
 from gsched.web.serving import WebOptions, WebServer, open_pages
 from gsched.wire.identity.certificates import key_file
 
@@ -61,17 +62,22 @@ def _serve(words: UserProcessWords, line: socket.socket, listening: socket.socke
     with contextlib.suppress(OSError):
         os.chdir(os.environ.get("HOME", "/"))
     options = WebOptions(conf_dir=words.conf_dir, port=None, is_read_only=words.is_read_only)
-    with open_pages(options, may_leave=words.may_leave) as context:
+    has_services = bool(words.service_domains) and not words.is_read_only
+    with open_pages(options, may_leave=words.may_leave, has_services=has_services) as context:
         place = WebPlace(frozenset(words.names), words.scheme)
-        server = UserServer(application_behind_front(context, place, handed_session), context.hub, line)
+        services = ServicePlace(words.scheme, words.service_domains)
+        application = application_behind_front(context, place, handed_session, services, SERVICE_COOKIE)
+        server = UserServer(application, context.hub, line)
         threading.Thread(target=server.end_with_keeper, name="keeper", daemon=True).start()
         server.run([listening])
 
 
 def handed_session(headers: Headers) -> WebSession | None:
     """The session of a request that the front has handed on; nobody else can send one here."""
-    tokens = headers.getlist(CSRF_HEADER)
-    return WebSession(time.monotonic(), csrf=tokens[0]) if len(tokens) == 1 and tokens[0] else None
+    tokens, handles = headers.getlist(CSRF_HEADER), headers.getlist(HANDLE_HEADER)
+    if len(tokens) != 1 or len(handles) != 1 or not tokens[0]:
+        return None
+    return WebSession(time.monotonic(), csrf=tokens[0], handle=handles[0])
 
 
 class UserServer(WebServer):

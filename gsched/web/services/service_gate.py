@@ -19,7 +19,7 @@ from gsched.base.ids import show_job
 from gsched.web.access.gate import cookie_of
 from gsched.web.access.sessions import WebSession
 from gsched.web.pages.page_context import WebContext, status_of, words_of
-from gsched.web.services.service_names import job_of_name, service_name
+from gsched.web.services.service_names import OWN_PATH, ServicePlace
 from gsched.web.services.service_pool import ServicePool
 from gsched.web.services.service_requests import ServiceRequest
 from gsched.web.services.service_sessions import ServiceSessions
@@ -27,8 +27,6 @@ from gsched.web.services.service_sockets import carry_socket
 from gsched.web.shown.job_address import read_job
 from gsched.wire.calls.client import Client
 
-OWN_PATH = "/.gsched/enter"
-"""The only path under a service's name that is not the service's."""
 AGAIN_S = 2
 """How often a page that waits for a service looks again."""
 LOOK_S = 2.0
@@ -42,13 +40,20 @@ class ServiceGate:
     """
 
     def __init__(
-        self, inner: ASGIApp, context: WebContext, client: Client, sessions: ServiceSessions, cookie: str
+        self,
+        inner: ASGIApp,
+        context: WebContext,
+        client: Client,
+        sessions: ServiceSessions,
+        cookie: str,
+        place: ServicePlace,
     ) -> None:
         self._inner = inner
         self._context = context
         self._client = client
         self._sessions = sessions
         self._cookie = cookie
+        self._place = place
         self._pool = ServicePool()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +64,7 @@ class ServiceGate:
                 self._pool.close()
             return
         hosts = Headers(scope=scope).getlist("host")
-        job_id = job_of_name(hosts[0]) if len(hosts) == 1 else 0
+        job_id = self._place.job_of(hosts)
         if not job_id:
             await self._inner(scope, receive, send)
         elif scope["type"] == "http":
@@ -70,7 +75,8 @@ class ServiceGate:
     async def _http(self, job_id: int, host: str, scope: Scope, receive: Receive, send: Send) -> None:
         request, origins = Request(scope), Headers(scope=scope).getlist("origin")
         is_reading = scope["method"] in ("GET", "HEAD")
-        if origins != [f"http://{host}"] and (origins or not is_reading):
+        origin = f"{self._place.scheme}://{host}"
+        if origins != [origin] and (origins or not is_reading):
             await PlainTextResponse("The request does not come from a page of this service.\n", 403)(
                 scope, receive, send
             )
@@ -82,7 +88,7 @@ class ServiceGate:
         if session is None:
             await self._note(request, job_id, status=401)(scope, receive, send)
             return
-        asked = ServiceRequest(self._pool, self._client, job_id, f"http://{host}".encode())
+        asked = ServiceRequest(self._pool, self._client, job_id, origin.encode())
         try:
             await asked.answer(scope, receive, send, lambda: _until_over(session))
         except GschedError as error:
@@ -90,7 +96,7 @@ class ServiceGate:
 
     async def _websocket(self, job_id: int, host: str, scope: Scope, receive: Receive, send: Send) -> None:
         session = self._session(job_id, HTTPConnection(scope))
-        origin = f"http://{host}"
+        origin = f"{self._place.scheme}://{host}"
         if session is None or Headers(scope=scope).getlist("origin") != [origin]:
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -112,7 +118,8 @@ class ServiceGate:
         if not opened:
             return self._note(request, job_id, status=401)
         answer = self._note(request, job_id, leads_to="/")
-        answer.set_cookie(self._cookie, opened, httponly=True, samesite="strict", path="/")
+        is_secure = self._place.scheme == "https"
+        answer.set_cookie(self._cookie, opened, httponly=True, secure=is_secure, samesite="strict", path="/")
         return answer
 
     def _refused(self, request: Request, job_id: int, error: GschedError) -> Response:
@@ -144,15 +151,13 @@ class ServiceGate:
         return Response(page, status, headers, "text/html")
 
 
-def open_service(sessions: ServiceSessions) -> Callable[[WebContext, Request], Response]:
+def open_service(sessions: ServiceSessions, place: ServicePlace) -> Callable[[WebContext, Request], Response]:
     """What answers `/jobs/JOB/service`: leads to the service, with a token for this browser."""
 
     def opened(context: WebContext, request: Request) -> Response:
         job_id = read_job(request.path_params["job"])
-        _, colon, port = request.headers["host"].rpartition(":")
-        behind = f":{port}" if colon and port.isdigit() else ""
         token = sessions.new_token(job_id, request.state.session)
-        return RedirectResponse(f"http://{service_name(job_id)}{behind}{OWN_PATH}?token={token}", 303)
+        return RedirectResponse(f"{place.origin(job_id, request.headers['host'])}{OWN_PATH}?token={token}", 303)
 
     return opened
 

@@ -21,10 +21,12 @@ _NOT_SENT = frozenset(b"host origin referer cookie forwarded".split())
 """What is written anew, or of whom it is said that they stand between."""
 _NOT_TAKEN = frozenset(b"strict-transport-security alt-svc set-cookie location".split())
 """What would bind the browser beyond this answer, or is written anew."""
+_OWN = b"gsched-"
+"""With this all headers of gsched's own begin."""
 _OF_SOCKET = b"sec-websocket-"
 _DOMAIN = re.compile(rb";\s*domain\s*=[^;]*", re.IGNORECASE)
-COOKIES = b"gsched"
-"""With this all cookies of gsched's own begin."""
+COOKIES = (b"gsched", b"__host-gsched")
+"""With one of these all cookies of gsched's own begin."""
 
 
 def to_service(headers: Iterable[RawHeader], origin: bytes, port: int, secret: str) -> list[RawHeader]:
@@ -33,7 +35,7 @@ def to_service(headers: Iterable[RawHeader], origin: bytes, port: int, secret: s
     own, is_known = f"http://{HOST}:{port}".encode(), False
     found: list[RawHeader] = [(b"host", f"{HOST}:{port}".encode())]
     for name, value in _end_to_end(given):
-        if name in _NOT_SENT or name.startswith((b"x-forwarded-", _OF_SOCKET)):
+        if name in _NOT_SENT or name.startswith((b"x-forwarded-", _OWN, _OF_SOCKET)):
             continue
         is_known = is_known or name == b"authorization"
         found.append((name, value))
@@ -59,7 +61,7 @@ def from_service(headers: Iterable[RawHeader], port: int) -> list[RawHeader]:
     for name, value in given:
         if name == b"location":
             found.append((name, _from_here(value, port)))
-        elif name == b"set-cookie" and not value.lstrip().lower().startswith(COOKIES):
+        elif name == b"set-cookie" and not value.lstrip(b" \t=").lower().startswith(COOKIES):
             found.append((name, _DOMAIN.sub(b"", value)))
     return found
 

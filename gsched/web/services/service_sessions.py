@@ -61,7 +61,8 @@ class ServiceSessions:
         return found.session
 
     def _keep(self, kept: OrderedDict[bytes, _Opened], opened: _Opened, most: int) -> str:
-        word = secrets.token_urlsafe(BYTES)
+        # The front of a shared cluster reads in it which of its sessions it is of.
+        word = f"{opened.session.handle}.{secrets.token_urlsafe(BYTES)}"
         kept[_digest(word)] = opened
         while len(kept) > most:
             kept.popitem(last=False)

@@ -27,6 +27,9 @@ def test_without_a_word_nothing_is_served() -> None:
 def test_passwords_or_a_proxy() -> None:
     found = config(SHARED + PORT + "GSCHED_WEB_NAMES=gpu.example.org\nGSCHED_WEB_PAM=sshd\n")
     assert found.web_hosts == ("h1",) and found.folder_of("web").endswith("/web")
+    below = config(SHARED + PORT + 'GSCHED_WEB_NAMES="gpu.example.org *.GPU.example.org"\n').web
+    assert (below.names, below.service_domains) == (("gpu.example.org",), ("gpu.example.org",))
+    assert found.web.service_domains == ()
     assert (found.web.port, found.web.names, found.web.pam_service) == (8443, ("gpu.example.org",), "sshd")
     assert not found.web.is_behind_proxy and found.web.user_header == "remote-user"
     words = 'GSCHED_WEB_PROXIES="10.0.0.5 2001:DB8::1 group:www-data"\nGSCHED_WEB_USER_HEADER=X-Forwarded-User\n'
@@ -56,6 +59,8 @@ def test_passwords_or_a_proxy() -> None:
         (SHARED + PORT + "GSCHED_WEB_PROXIES=10.0.0.5\nGSCHED_WEB_USER_HEADER=a_b\n", 6, "cannot be a header"),
         (SHARED + PORT + "GSCHED_WEB_PROXIES=10.0.0.5\nGSCHED_WEB_PAM=login\n", 6, "a proxy proves users"),
         (SHARED + PORT + "GSCHED_WEB_PAM=../login\n", 5, "cannot be the name of a service of PAM"),
+        (SHARED + PORT + 'GSCHED_WEB_NAMES="*."\n', 5, "GSCHED_WEB_NAMES"),
+        (SHARED + PORT + 'GSCHED_WEB_NAMES="a*.example.org"\n', 5, "a*.example.org"),
         (SHARED + "GSCHED_WEB_HOSTS=h1\n", 2, "GSCHED_WEB_PORT is listened on, which is not set"),
         (SHARED + PORT + "GSCHED_WEB_HOSTS=nosuch\n", 5, "nosuch is not a host of lsf.cluster"),
     ],

@@ -22,6 +22,7 @@ from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import KeeperAnswer, KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
+from gsched.web.services.service_names import ServicePlace
 from tests.support.folders import new_folder
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
@@ -55,7 +56,13 @@ class Front:
         proxied = ProxiedUser("remote-user", [], has_socket=has_socket)
         place = WebPlace(frozenset({"h1"}), "https")
         self.application = FrontApplication(
-            self.keeper, self.sessions, proxied, place, FrontPages("lab"), LoginLimits()
+            self.keeper,
+            self.sessions,
+            proxied,
+            place,
+            FrontPages("lab"),
+            LoginLimits(),
+            ServicePlace("https", ("h1",)),
         )
 
     def ask(

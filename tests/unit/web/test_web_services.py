@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gsched.base.ids import element_id
-from gsched.web.access.sessions import WebSession
+from gsched.web.access.sessions import IDLE_S, WebSession, WebSessions
 from gsched.web.services import service_sessions
 from gsched.web.services.service_headers import from_service, to_service
-from gsched.web.services.service_names import job_of_name, service_name
+from gsched.web.services.service_names import ServicePlace, job_of_name, service_name
 from gsched.web.services.service_sessions import TOKEN_S, ServiceSessions
 
 ORIGIN = b"http://job-7.localhost:8080"
@@ -156,3 +156,41 @@ def test_what_a_browser_gets_of_an_answer(header: tuple[bytes, bytes], told: lis
     assert [(name, b"".join(value.split())) for name, value in found] == [
         (name, b"".join(value.split())) for name, value in told
     ]
+
+
+def test_in_a_shared_cluster_services_are_below_names_of_the_site() -> None:
+    place = ServicePlace("https", ("gpu.example.org", "gpu"))
+    assert place.job_of(["job-17.gpu.example.org:8443"]) == place.job_of(["JOB-17.GPU"]) == 17
+    assert place.job_of(["job-17.localhost"]) == place.job_of(["job-17.evil.example"]) == 0
+    assert place.job_of(["job-17.gpu", "job-17.gpu"]) == place.job_of(["gpu"]) == place.job_of([]) == 0
+    assert place.job_of(["job-17.evil.gpu.example.org"]) == 0
+    assert place.origin(17, "gpu:8443") == "https://job-17.gpu:8443"
+    assert place.origin(17, "GPU.example.org") == "https://job-17.gpu.example.org"
+    assert place.origin(17, "10.0.0.1:8443") == "https://job-17.gpu.example.org:8443"
+
+
+def test_a_service_never_sets_a_cookie_of_gscheds() -> None:
+    for line in (b"__Host-gsched_service=x", b"__host-GSCHED=x", b"gsched_a=x", b" =gsched_a=x", b"=__Host-gsched=x"):
+        assert from_service([(b"set-cookie", line)], 80) == []
+    sent = to_service([(b"cookie", b"__Host-gsched_service=s; own=1")], b"https://job-1.gpu", 80, "secret")
+    assert (b"cookie", b"own=1") in sent
+
+
+def test_a_service_is_told_nothing_of_the_session() -> None:
+    sent = to_service([(b"gsched-csrf", b"x"), (b"gsched-session", b"y")], b"https://job-1.gpu", 80, "secret")
+    assert not [name for name, _ in sent if name.startswith(b"gsched-")]
+
+
+def test_a_handle_names_a_session_as_long_as_it_lasts() -> None:
+    now = [0.0]
+    sessions = WebSessions(lambda: now[0])
+    cookie = sessions.begin("ann")
+    session = sessions.find(cookie)
+    assert session is not None and sessions.named(session.handle) is session
+    assert sessions.named("") is None and sessions.named(cookie) is None
+    proven = sessions.of("bob")
+    now[0] += IDLE_S + 1
+    assert sessions.named(session.handle) is None and session.is_over
+    assert sessions.named(proven.handle) is proven, "a proxy proves anew each time"
+    sessions.end_all("bob")
+    assert sessions.named(proven.handle) is None
