@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import re
 import subprocess
@@ -13,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from netlab import Host
 from netlab_cluster import SharedCluster
+
+from tests.support.certificates import own_certificate
 
 PORT = 8443
 FRONT_UID = 951
@@ -48,28 +45,16 @@ def prepare_host(host: Host, names: Sequence[str]) -> None:
     host.run(["chpasswd", "-c", "SHA256"], stdin="".join(f"{user}:{password_of(user)}\n" for user in users), check=True)
     (etc / "pam.d").mkdir(exist_ok=True)
     (etc / "pam.d" / SERVICE).write_text(_PAM)
-    certificate, key = _certificate(names)
+    certify_web(host, names)
+
+
+def certify_web(host: Host, names: Sequence[str]) -> None:
+    """Another certificate for the pages, and its key."""
+    etc = host.folder / "etc"
+    certificate, key = own_certificate(names)
     (etc / Path(CERTIFICATE).name).write_bytes(certificate)
     (etc / Path(KEY).name).write_bytes(key)
     (etc / Path(KEY).name).chmod(0o600)
-
-
-def _certificate(names: Sequence[str]) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in names]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM), private
 
 
 class WebAnswer(NamedTuple):

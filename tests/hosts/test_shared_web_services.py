@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from netlab import Lab, unavailable
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_web import PORT, SETTINGS, LabBrowser, WebAnswer, prepare_host, start_web
+from netlab_web import PORT, SETTINGS, LabBrowser, WebAnswer, certify_web, prepare_host, start_web
 
 from tests.support.folders import new_folder
 
@@ -150,3 +150,16 @@ def test_without_the_session_that_opened_it_there_is_nothing(
     alice.ask("POST", "/leave")
     assert visit.ask("GET", "/x").status == 401 and visit.say("x").status == 403
     assert his.ask("GET", "/x").status == 200
+
+
+def test_a_new_certificate_is_taken_while_it_runs(shared: SharedCluster, browser: NewBrowser) -> None:
+    """Whoever trusts the new one alone can connect then, and sessions go on."""
+    h1 = shared.hosts[0]
+    alice = browser().entered("alice")
+    certify_web(h1, ["h1"])
+    again = browser()
+    again.cookie = alice.cookie
+    shared.until(lambda: again.ask("GET", "/jobs").status == 200, "the old certificate is shown")
+    assert alice.ask("GET", "/jobs").status == 0, "it does not trust the new one"
+    assert "the certificate is a new one" in shared.log(h1, "web")
+    assert "PRIVATE KEY" not in shared.log(h1, "web")

@@ -19,13 +19,12 @@ import sys
 from asyncio import sslproto
 from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from gsched.base.errors import BadRequest, Conflict, PermissionDenied
+from gsched.base.errors import BadRequest, Conflict, PermissionDenied, Unavailable
 from gsched.base.machine.open_files import raise_limit
 from gsched.base.machine.service import ServiceManager, keep_fed
 from gsched.model.config import ClusterConfig
@@ -40,11 +39,12 @@ from gsched.web.front.keeper_messages import KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
 from gsched.web.front.socket_carrier import SocketProtocol
+from gsched.web.front.tls_files import TlsFiles, new_context, use_pair
 from gsched.web.services.service_names import ServicePlace
 
 if TYPE_CHECKING:
     from gsched.web.front.front_application import FrontApplication
-from gsched.wire.identity.certificates import BadCertificate, check_key_mode, key_file
+from gsched.wire.identity.certificates import key_file
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,8 @@ TLS_BUFFER = 32 * 1024
 """Bytes that asyncio reads of a connection at a time, and keeps for each; its own 256 KiB would be a gigabyte for four
 thousand silent ones. A record of TLS has 16 KiB.
 """
+CERTIFICATE_S = 15.0
+"""So often it is asked whether there is a new certificate."""
 END_S = 3.0
 FAILED = 1
 
@@ -70,7 +72,10 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
     domains = tuple(name.lower() for name in config.web.service_domains)
     raise_limit()
     with contextlib.ExitStack() as stack:
-        context = _tls(config)
+        files, context = _tls_files(config), None
+        if files is not None:
+            context = new_context()
+            files.load(context)
         sockets = list(_listen(config, stack))
         folder = users_folder(config.folder_of("web"), account.pw_gid)
         front_side, keeper_side = socket.socketpair()
@@ -97,7 +102,7 @@ def run(config: ClusterConfig, host: str, manager: ServiceManager, *, is_read_on
             service_domains=domains,
         )
         where = f"open on port {config.web.port}" if config.web.port is not None else f"open for {_proxy_path(config)}"
-        return asyncio.run(_keep(settings, keeper_side, front, manager, where))
+        return asyncio.run(_keep(settings, keeper_side, front, manager, where, files))
 
 
 def _check(config: ClusterConfig, host: str) -> pwd.struct_passwd:
@@ -149,24 +154,10 @@ def _is_here(address: str) -> bool:
     return False
 
 
-def _tls(config: ClusterConfig) -> ssl.SSLContext | None:
-    """Of the port. Raises BadCertificate."""
+def _tls_files(config: ClusterConfig) -> TlsFiles | None:
+    """Of the port."""
     web = config.web
-    if web.port is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    try:
-        check_key_mode(Path(web.key), os.stat(web.key))
-        context.load_cert_chain(web.certificate, web.key, password=lambda: "")
-    except ssl.SSLError as error:
-        what = f"GSCHED_WEB_CERT {web.certificate} and GSCHED_WEB_KEY {web.key}"
-        raise BadCertificate(f"{what} are no certificate and its key in PEM: {error.reason}") from None
-    except OSError as error:
-        where = error.filename or f"{web.certificate} or {web.key}"
-        raise BadCertificate(f"{where}: cannot be read: {error.strerror}") from None
-    return context
+    return None if web.port is None else TlsFiles(web.certificate, web.key)
 
 
 def _listen(config: ClusterConfig, stack: contextlib.ExitStack) -> Iterator[socket.socket]:
@@ -225,7 +216,12 @@ def users_folder(parent: str, gid: int) -> str:
 
 
 async def _keep(
-    settings: KeeperSettings, channel: socket.socket, front: int, manager: ServiceManager, where: str
+    settings: KeeperSettings,
+    channel: socket.socket,
+    front: int,
+    manager: ServiceManager,
+    where: str,
+    files: TlsFiles | None,
 ) -> int:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
@@ -236,7 +232,7 @@ async def _keep(
         log.info(where)
         manager.ready(where)
 
-    serving = asyncio.create_task(Keeper(settings, ready).serve(channel))
+    serving = asyncio.create_task(Keeper(settings, ready, files).serve(channel))
     feeding = asyncio.create_task(keep_fed(manager, lambda: not serving.done()))
     ending = asyncio.create_task(told.wait())
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -314,6 +310,7 @@ class FrontServer(uvicorn.Server):
         self, application: FrontApplication, link: KeeperLink, channel: socket.socket, context: ssl.SSLContext | None
     ) -> None:
         self._link, self._channel, self._context = link, channel, context
+        self._following: asyncio.Task[None] | None = None
         config = uvicorn.Config(
             application,
             http=CarefulProtocol,
@@ -341,6 +338,18 @@ class FrontServer(uvicorn.Server):
             servers += self.servers
         self.servers = servers
         await self._link.ask(KeeperTask.READY)
+        if self._context is not None:
+            self._following = asyncio.create_task(self._follow_certificate(self._context))
+
+    async def _follow_certificate(self, context: ssl.SSLContext) -> None:
+        """Take a new one; connections that are open keep theirs, and sessions go on."""
+        while True:
+            await asyncio.sleep(CERTIFICATE_S)
+            with contextlib.suppress(Unavailable, PermissionDenied):
+                answer = await self._link.ask(KeeperTask.CERTIFICATE)
+                if answer.certificate:
+                    use_pair(context, answer.certificate, answer.key)
+                    log.info("the certificate is a new one")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Not uvicorn's own, which sends itself the signal again in the end."""

@@ -35,7 +35,9 @@ from gsched.web.front.keeper_messages import (
     UserProcessWords,
     line_of,
 )
+from gsched.web.front.tls_files import TlsFiles
 from gsched.web.front.web_accounts import NOT_HERE, WebAccount, find_account
+from gsched.wire.identity.certificates import BadCertificate
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +101,12 @@ class Keeper:
         self,
         settings: KeeperSettings,
         on_ready: Callable[[], object],
+        files: TlsFiles | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._on_ready = on_ready
+        self._files = files
         self._monotonic = monotonic
         self._let_in: dict[str, float] = {}
         """Who has shown a password -> when PAM has last said that the account may log in."""
@@ -168,6 +172,19 @@ class Keeper:
             case KeeperTask.END:
                 await self._put_out(question.user)
                 return KeeperAnswer(number=number)
+            case KeeperTask.CERTIFICATE:
+                certificate, key = await self._new_pair()
+                return KeeperAnswer(number=number, certificate=certificate, key=key)
+
+    async def _new_pair(self) -> tuple[str, str]:
+        """Certificate and key where there are new ones; what does not fit is said once."""
+        if self._files is None:
+            return "", ""
+        try:
+            return await asyncio.to_thread(self._files.changed) or ("", "")
+        except BadCertificate as error:
+            log.error("the certificate stays as it was: %s", error.text)
+            return "", ""
 
     # -- who --------------------------------------------------------------------------------------------------------
 

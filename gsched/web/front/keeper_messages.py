@@ -38,6 +38,8 @@ class KeeperTask(StrEnum):
     """
     END = "end"
     """The user has no session any more."""
+    CERTIFICATE = "certificate"
+    """Is there a new certificate with its key?"""
 
 
 class KeeperQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +65,12 @@ class KeeperAnswer(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     is_for_now: bool = False
     """It may be done when it is asked for again."""
+    certificate: str = ""
+    key: str = ""
+    """Of the port, in PEM; empty: as before."""
+
+    def __repr__(self) -> str:
+        return f"KeeperAnswer({self.number}, {self.user!r}, {self.path!r}, {self.why!r})"
 
 
 def line_of(message: KeeperQuestion | KeeperAnswer) -> bytes:

@@ -48,7 +48,7 @@ class Kept:
         self.pam: Callable[[], Awaitable[int]] = self.yes
         self.asked: list[tuple[str, ...]] = []
         self.started: list[asyncio.subprocess.Process] = []
-        self.keeper = Keeper(replace(SETTINGS, folder=folder), lambda: None, lambda: self.now)
+        self.keeper = Keeper(replace(SETTINGS, folder=folder), lambda: None, monotonic=lambda: self.now)
         patch.setattr(keeper, "find_account", self.find)
         patch.setattr(keeper, "_ask_pam", self.ask_pam)
         patch.setattr(keeper, "_spawn", self.spawn)
