@@ -115,6 +115,22 @@ def test_an_open_page_begins_anew_with_each_attempt(cluster: Cluster, window: Br
     cluster.run("gkill", str(job))
 
 
+def test_curves_that_are_compared_are_those_of_the_last_attempt(
+    cluster: Cluster, window: Browser, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    first = "for i in 1 2 3 4 5 6; do echo step $i loss = 9$i; done"
+    second = "for i in 1 2; do echo longer than before: step $i loss = $i; done"
+    job = cluster.submit(f"if [ -e '{mark}' ]; then {second}; else touch '{mark}'; {first}; fi; exec sleep 3000")
+    cluster.starts(job)
+    show(window, f"/compare?job={job}")
+    window.until(lambda: curves(window).get("loss") == f"{job} 91 – 96", str(curves(window)))
+    cluster.run("grequeue", str(job))
+    window.until(lambda: curves(window).get("loss") == f"{job} 1 – 2", str(curves(window)))
+    assert window.text("#numbers tbody tr").split()[-1] == "2", "the values of both are counted"
+    cluster.run("gkill", str(job))
+
+
 def test_the_page_of_a_job_that_waits_has_its_output_when_it_starts(cluster: Cluster, window: Browser) -> None:
     job = cluster.submit("-H", "echo here it is; exec sleep 3000")
     show(window, f"/jobs/{job}")

@@ -8,7 +8,7 @@ const gschedOutputCurves = (() => {
   // `place.dataset.worker`: the worker's address. `plots`: [name, pattern] of each; `startedAt`: seconds.
   return class {
     constructor(place, address, plots, startedAt, mostBytes = MOST_BYTES) {
-      Object.assign(this, { place, address, plots, startedAt, mostBytes, curves: new Map(), progress: null, leftOut: [], why: "", isEnded: false, reading: null });
+      Object.assign(this, { place, address, plots, startedAt, mostBytes, curves: new Map(), progress: null, leftOut: [], why: "", attempt: 0, isEnded: false, reading: null });
       this.begin();
     }
 
@@ -37,7 +37,12 @@ const gschedOutputCurves = (() => {
     async piece(stream, words) {
       const answer = await fetch(this.address + "?stream=" + stream + words, { credentials: "same-origin" });
       if (!answer.ok) throw new Error("HTTP " + answer.status);
-      return answer.json();
+      const told = await answer.json(), before = this.attempt;
+      if (told.attempt > before) {
+        this.attempt = told.attempt;
+        if (before) { this.startedAt = told.started; throw new Error("anew"); }
+      }
+      return told;
     }
 
     // What has been printed since it was asked last. Of very much its end is read.
@@ -77,6 +82,12 @@ const gschedOutputCurves = (() => {
         this.progress = progress;
         this.isCaughtUp = true;
       } catch (error) {
+        if (error.message === "anew" && !this.isEnded) { // what was read is of an attempt that is over
+          this.worker.terminate();
+          this.begin();
+          await this.readAll();
+          return;
+        }
         if (error.message !== "late" || !this.plots.length || this.isEnded) throw error;
         this.leftOut.push(...this.plots.map(([name]) => name));
         this.plots = [];

@@ -27,7 +27,7 @@ from gsched.web.application import application_behind_front
 from gsched.web.front.keeper_messages import CSRF_HEADER, HANDLE_HEADER, READY, SERVICE_COOKIE, UserProcessWords
 from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.services.service_names import ServicePlace
-from gsched.web.serving import WebOptions, WebServer, open_pages
+from gsched.web.serving import WebOptions, WebServer, open_pages, step_back
 from gsched.wire.identity.certificates import key_file
 
 IDLE_S = 600.0
@@ -36,6 +36,7 @@ IDLE_S = 600.0
 
 def main() -> int:
     """Serve until nobody is there any more."""
+    step_back()
     be_undumpable()  # it is told tokens of sessions: no job of the same user takes them from its memory
     words = msgspec.json.decode(sys.argv[1], type=UserProcessWords)
     for descriptor in (words.line, words.listening):

@@ -48,7 +48,7 @@ def job_output(context: WebContext, request: Request) -> Response:
     why, is_over = "", False
     if request.query_params.get("file") == "1":
         piece = _own_file(context, job_id, stream, int(start) if is_asked_on else None) or OutputPiece(0, b"")
-        return packed(request, json_bytes(_told(piece, "", is_tail=not is_asked_on, is_over=False)), "application/json")
+        return _answer(context, request, job_id, _told(piece, "", is_tail=not is_asked_on, is_over=False))
     try:
         if is_asked_on:
             piece = read_piece(context.client, job_id, stream, int(start))
@@ -58,7 +58,16 @@ def job_output(context: WebContext, request: Request) -> Response:
         is_over = is_asked_on
         own = None if is_asked_on else _own_file(context, job_id, stream)
         piece, why = own or OutputPiece(0, b""), "" if own is not None else error.text
-    return packed(request, json_bytes(_told(piece, why, is_tail=not is_asked_on, is_over=is_over)), "application/json")
+    return _answer(context, request, job_id, _told(piece, why, is_tail=not is_asked_on, is_over=is_over))
+
+
+def _answer(context: WebContext, request: Request, job_id: int, told: dict[str, object]) -> Response:
+    """With the number and the start of the attempt, as far as the mirror knows of it by now: who reads on begins anew
+    with each.
+    """
+    row = context.mirror.row(job_id)
+    attempt, started = (row.attempt, row.started_at) if row is not None else (0, None)
+    return packed(request, json_bytes({**told, "attempt": attempt, "started": started}), "application/json")
 
 
 def _told(piece: OutputPiece, why: str, *, is_tail: bool, is_over: bool) -> dict[str, object]:

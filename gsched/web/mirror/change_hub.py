@@ -12,6 +12,10 @@ from gsched.base.ids import array_of
 
 CLUSTER, JOBS = "cluster", "jobs"
 """What a page may watch, besides single jobs."""
+SHORTEST_S = 1.0
+"""Between two changes that a page is told of: what happens meanwhile is told together."""
+PAGES_IN_A_SECOND = 40
+"""So many open pages are told of changes in a second, all together; 200 of them every 5 s."""
 
 
 class PageWatch:
@@ -36,6 +40,13 @@ class ChangeHub:
     def begin(self) -> None:
         """From here on the running loop serves pages."""
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def rest_s(self) -> float:
+        """How long an open page waits until it is told of the next change. Each asks for itself anew then, and many of
+        them would take a processor from the master.
+        """
+        return max(SHORTEST_S, len(self._watches) / PAGES_IN_A_SECOND)
 
     @property
     def is_full(self) -> bool:

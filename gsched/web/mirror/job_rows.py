@@ -24,6 +24,8 @@ class MirroredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     submitted_at: float
     started_at: float | None = None
     finished_at: float | None = None
+    attempt: int = 0
+    """The last one; 0: it has not started."""
     slots: int = 1
     gpus: int = 0
     hosts: str = ""
@@ -58,6 +60,7 @@ def row_of(view: JobView) -> MirroredJob:
         submitted_at=view.submitted_at,
         started_at=view.dispatched_at,
         finished_at=view.finished_at,
+        attempt=view.attempt,
         slots=sum(part.slots for part in parts) or spec.slots,
         gpus=sum(len(part.gpus) for part in parts),
         hosts=hosts,

@@ -1,10 +1,11 @@
 """Tells an open page that something has changed which it shows, as server-sent events. It never tells what: the page
-asks for itself anew, at most once a second.
+asks for itself anew, at most once a second, and less often where very many are open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
@@ -12,12 +13,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from gsched.base.errors import NotFound
 from gsched.web.access.sessions import WebSession
-from gsched.web.mirror.change_hub import CLUSTER, JOBS, ChangeHub, PageWatch
+from gsched.web.mirror.change_hub import CLUSTER, JOBS, SHORTEST_S, ChangeHub, PageWatch
 from gsched.web.pages.page_context import WebContext
 from gsched.web.shown.job_address import read_job
 
-SHORTEST_S = 1.0
-"""Between two events: what happens meanwhile is told together."""
 AGAIN_S = 15.0
 """Use of resources changes without an event; and who is gone is noticed when something is sent."""
 CHANGED = b"event: changed\ndata:\n\n"
@@ -47,7 +46,10 @@ async def told(hub: ChangeHub, session: WebSession, topic: str, job_id: int = 0)
         while await _changed(watch, hub, session):
             watch.changed.clear()
             yield CHANGED
-            await asyncio.sleep(SHORTEST_S)
+            rest_s = hub.rest_s
+            if rest_s > SHORTEST_S:  # not all in step, for then each change would be as much work at once as before
+                rest_s *= random.uniform(0.8, 1.2)
+            await asyncio.sleep(rest_s)
 
 
 async def _changed(watch: PageWatch, hub: ChangeHub, session: WebSession) -> bool:

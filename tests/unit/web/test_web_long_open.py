@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import tracemalloc
 
@@ -11,7 +12,8 @@ import pytest
 from gsched.model.hosts.host import Gpu
 from gsched.model.views.view import GpuView, HostView, QueueView
 from gsched.web.access.sessions import WebSessions
-from gsched.web.mirror.change_hub import JOBS, ChangeHub
+from gsched.web.mirror import change_hub
+from gsched.web.mirror.change_hub import JOBS, SHORTEST_S, ChangeHub
 from gsched.web.mirror.cluster_load import MOST_SAMPLES as MOST_LOADS
 from gsched.web.mirror.cluster_load import ClusterLoad
 from gsched.web.mirror.gpu_samples import MOST_SAMPLES, GpuSamples
@@ -23,7 +25,8 @@ LEAST_GROWTH = 200_000
 
 
 def test_a_day_of_changes_neither_grows_nor_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_stream, "SHORTEST_S", 0.0)
+    monkeypatch.setattr(change_hub, "SHORTEST_S", 0.0)
+    monkeypatch.setattr(change_hub, "PAGES_IN_A_SECOND", 1e9)
 
     async def day() -> int:
         hub, sessions = ChangeHub(), WebSessions()
@@ -66,3 +69,17 @@ def test_what_is_kept_for_curves_ends_to_grow() -> None:
     assert len(load._samples) == MOST_LOADS
     samples.add(2.0 * DAY_S, [])
     assert list(samples.of("GPU-0", 0.0)) == []
+
+
+def test_very_many_pages_are_told_less_often() -> None:
+    """Each asks for itself anew when it is told, so that this is what they cost together."""
+    hub = ChangeHub()
+    with contextlib.ExitStack() as stack:
+        assert hub.rest_s == SHORTEST_S
+        for _ in range(40):
+            stack.enter_context(hub.watching(JOBS))
+        assert hub.rest_s == SHORTEST_S
+        for _ in range(160):
+            stack.enter_context(hub.watching(JOBS))
+        assert hub.rest_s == 5 * SHORTEST_S
+    assert hub.rest_s == SHORTEST_S
