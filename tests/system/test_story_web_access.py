@@ -6,13 +6,23 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
 from live_cluster import Cluster
 from test_story_web import WebProcess, running_web
 
+from gsched.web.access.sessions import WebSessions
+from gsched.web.access.web_place import WebPlace
+from gsched.web.front.front_application import FrontApplication
+from gsched.web.front.front_pages import FrontPages
+from gsched.web.front.keeper_link import KeeperLink
+from gsched.web.front.login_limits import LoginLimits
+from gsched.web.front.proxied_user import ProxiedUser
+from gsched.web.services.service_names import ServicePlace
 from tests.support.browser import Browser, browser, entered, missing
 
 pytestmark = [
@@ -95,8 +105,31 @@ def jobs(cluster: Cluster) -> Iterator[tuple[int, int]]:
     cluster.end_jobs()
 
 
-def pages(window: Browser, web: WebProcess, jobs: tuple[int, int]) -> dict[str, str]:
-    """Name -> path, of all pages."""
+@pytest.fixture(scope="module")
+def login_place() -> Iterator[str]:
+    """Where the front of a shared cluster asks for a password."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        place = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        front = FrontApplication(
+            KeeperLink(lambda: None),
+            WebSessions(),
+            ProxiedUser("remote-user", [], has_socket=False),
+            WebPlace(frozenset({"127.0.0.1"}), "http"),
+            FrontPages("lab"),
+            LoginLimits(),
+            ServicePlace("http", ()),
+        )
+        server = uvicorn.Server(uvicorn.Config(front, log_config=None, lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        yield place
+        server.should_exit = True
+        thread.join(60)
+
+
+def pages(window: Browser, web: WebProcess, jobs: tuple[int, int], login_place: str) -> dict[str, str]:
+    """Name -> address, of all pages."""
     gpu = window.run("return document.querySelector('.tile b a').getAttribute('href')")
     first, second = jobs
     return {
@@ -109,15 +142,21 @@ def pages(window: Browser, web: WebProcess, jobs: tuple[int, int]) -> dict[str, 
         "a GPU": str(gpu),
         "new job": f"/new?from={first}",
         "an error": "/jobs/999999",
+        "administration": "/administration",
+        "configuration": "/administration/files",
+        "a file": "/administration/files/lsb.queues",
+        "the audit log": "/administration/log",
+        "no session": web.place.replace("127.0.0.1", "localhost") + "/",
+        "log in": f"{login_place}/",
     }
 
 
 @pytest.mark.skipif(AXE is None, reason="needs axe-core (tests/install-axe)")
-def test_axe_finds_no_serious_fault(web: WebProcess, window: Browser, jobs: tuple[int, int]) -> None:
+def test_axe_finds_no_serious_fault(web: WebProcess, window: Browser, jobs: tuple[int, int], login_place: str) -> None:
     assert AXE is not None
     faults = []
-    for name, path in pages(window, web, jobs).items():
-        window.open(web.place + path)
+    for name, path in pages(window, web, jobs, login_place).items():
+        window.open(path if path.startswith("http") else web.place + path)
         if name in ("a job", "curves"):
             window.until(lambda: window.run("return document.querySelectorAll('canvas').length") >= 1, "no curves")
         window.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
@@ -129,9 +168,11 @@ def test_axe_finds_no_serious_fault(web: WebProcess, window: Browser, jobs: tupl
     assert not faults, "\n".join(faults)
 
 
-def test_keys_reach_all_that_can_be_used(web: WebProcess, window: Browser, jobs: tuple[int, int]) -> None:
-    for name, path in pages(window, web, jobs).items():
-        window.open(web.place + path)
+def test_keys_reach_all_that_can_be_used(
+    web: WebProcess, window: Browser, jobs: tuple[int, int], login_place: str
+) -> None:
+    for name, path in pages(window, web, jobs, login_place).items():
+        window.open(path if path.startswith("http") else web.place + path)
         wanted, walked = window.run(FOCUSABLE), []
         for _ in range(wanted + 40):
             window.press(TAB)

@@ -30,6 +30,7 @@ from gsched.base.machine.service import ServiceManager, keep_fed
 from gsched.model.config import ClusterConfig
 from gsched.model.web_front import WEB_USER
 from gsched.web.access.sessions import WebSessions
+from gsched.web.access.tls_files import TlsFiles, new_context, use_pair
 from gsched.web.access.web_place import WebPlace
 from gsched.web.front.careful_protocol import CarefulProtocol
 from gsched.web.front.connection_shares import ConnectionShares, CountedListener
@@ -39,7 +40,6 @@ from gsched.web.front.keeper_messages import KeeperTask
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
 from gsched.web.front.socket_carrier import SocketProtocol
-from gsched.web.front.tls_files import TlsFiles, new_context, use_pair
 from gsched.web.services.service_names import ServicePlace
 
 if TYPE_CHECKING:

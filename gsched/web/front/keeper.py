@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
+from gsched.web.access.tls_files import TlsFiles
 from gsched.web.front.keeper_messages import (
     MOST_BYTES,
     PAM_IS_UNSURE,
@@ -35,7 +36,6 @@ from gsched.web.front.keeper_messages import (
     UserProcessWords,
     line_of,
 )
-from gsched.web.front.tls_files import TlsFiles
 from gsched.web.front.web_accounts import NOT_HERE, WebAccount, find_account
 from gsched.wire.identity.certificates import BadCertificate
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.web.front.tls_files import MOST_BYTES, TlsFiles, new_context, use_pair
+from gsched.web.access.tls_files import MOST_BYTES, TlsFiles, new_context, use_pair
 from gsched.wire.identity.certificates import BadCertificate
 from tests.support.certificates import own_certificate
 
@@ -32,7 +32,7 @@ class OnDisk:
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDisk:
-    monkeypatch.setattr("gsched.web.front.tls_files.check_key_mode", _for_its_owner)  # that is root's own rule
+    monkeypatch.setattr("gsched.web.access.tls_files.check_key_mode", _for_its_owner)  # that is root's own rule
     made = OnDisk(tmp_path)
     made.write(*own_certificate(["h1"]))
     return made
