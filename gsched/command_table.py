@@ -71,6 +71,7 @@ COMMANDS = (
 SLURM_COMMANDS = (
     ("sbatch", SUBMITS),
     ("squeue", READS),
+    ("sacct", READS),
     ("scancel", CHANGES),
     ("sinfo", READS),
 )

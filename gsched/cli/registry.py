@@ -25,7 +25,12 @@ COMMANDS: dict[str, str] = {
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
-SLURM_COMMANDS: dict[str, str] = {name: f"gsched.cli.slurm.{name}:main" for name, _ in command_table.SLURM_COMMANDS}
+_SLURM_TOPICS = {"sacct": "accounting"}
+"""Folders of those that are not in gsched.cli.slurm itself."""
+SLURM_COMMANDS: dict[str, str] = {
+    name: f"gsched.cli.slurm.{f'{_SLURM_TOPICS[name]}.' if name in _SLURM_TOPICS else ''}{name}:main"
+    for name, _ in command_table.SLURM_COMMANDS
+}
 """The same of Slurm's names."""
 
 ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}

@@ -1,6 +1,6 @@
-"""Formats of squeue and sinfo: `%.18i %.9P %j`. A dot aligns to the right, a number is the width values are cut to.
+"""Formats of squeue, sinfo and sprio: `%.18i %.9P %j` of --format, `JobID:.18,State:10` of --Format.
 
-Source: squeue(1) and sinfo(1) of Slurm 22.05, --format.
+A dot aligns to the right, a number is the width that values are cut to. Source: squeue(1) and sinfo(1) of Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from gsched.base.errors import BadRequest
 
 FormatRow = TypeVar("FormatRow")
 _FIELD = re.compile(r"%(?P<right>\.)?(?P<width>[0-9]{1,4})?(?P<letter>[A-Za-z%])(?P<after>[^%]*)", re.ASCII)
+_NAMED = re.compile(r"(?P<name>[^:]*)(?::(?P<right>\.)?(?P<width>[0-9]{1,4})?(?P<after>.*))?", re.ASCII | re.DOTALL)
 MOST_FIELDS = 200
+_NAMED_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +43,9 @@ class _Part(Generic[FormatRow]):
 class Layout(Generic[FormatRow]):
     """A format that has been read."""
 
-    def __init__(self, text: str, columns: Mapping[str, FormatColumn[FormatRow]]) -> None:
-        """Raises BadRequest naming the field that is not known."""
-        start = text.find("%")
-        self._before = text if start < 0 else text[:start]
-        found = list(_FIELD.finditer(text)) if start >= 0 else []
-        if len(found) > MOST_FIELDS:
-            raise BadRequest(f"--format: more than {MOST_FIELDS} fields")
-        covered = self._before + "".join(each[0] for each in found)
-        if covered != text:
-            raise BadRequest(f"--format: '{text[len(covered) :][:20] or text[:20]}' is no field")
-        self._parts = [
-            _Part(_column(each["letter"], columns), int(each["width"] or 0), bool(each["right"]), each["after"])
-            for each in found
-        ]
+    def __init__(self, parts: Sequence[_Part[FormatRow]], before: str = "") -> None:
+        self._parts = parts
+        self._before = before
 
     def lines(self, rows: Iterable[FormatRow], *, header: bool) -> Iterator[str]:
         """A line for each row, and the headings before them."""
@@ -66,6 +57,43 @@ class Layout(Generic[FormatRow]):
     def _line(self, texts: Sequence[str]) -> str:
         shown = "".join(part.shown(text) for part, text in zip(self._parts, texts, strict=True))
         return (self._before + shown).rstrip(" ") + "\n"
+
+
+def by_letters(text: str, columns: Mapping[str, FormatColumn[FormatRow]]) -> Layout[FormatRow]:
+    """Of --format. Raises BadRequest naming the field that is not known."""
+    if text.strip() == "%all":
+        columns = dict(sorted(columns.items()))
+        last = len(columns) - 1
+        return Layout([_Part(each, 0, False, "|" if at < last else "") for at, each in enumerate(columns.values())])
+    start = text.find("%")
+    before = text if start < 0 else text[:start]
+    found = list(_FIELD.finditer(text)) if start >= 0 else []
+    if len(found) > MOST_FIELDS:
+        raise BadRequest(f"--format: more than {MOST_FIELDS} fields")
+    covered = before + "".join(each[0] for each in found)
+    if covered != text:
+        raise BadRequest(f"--format: '{text[len(covered) :][:20] or text[:20]}' is no field")
+    parts = [
+        _Part(_column(each["letter"], columns), int(each["width"] or 0), bool(each["right"]), each["after"])
+        for each in found
+    ]
+    return Layout(parts, before)
+
+
+def by_names(text: str, columns: Mapping[str, FormatColumn[FormatRow]]) -> Layout[FormatRow]:
+    """Of --Format: names in any case. Raises BadRequest naming the field that is not known."""
+    names = [each.strip() for each in text.split(",") if each.strip()]
+    if not names or len(names) > MOST_FIELDS:
+        raise BadRequest(f"--Format: 1 to {MOST_FIELDS} fields are named")
+    parts: list[_Part[FormatRow]] = []
+    for each in names:
+        found = _NAMED.fullmatch(each)
+        name = found["name"].lower() if found is not None else ""
+        if found is None or name not in columns:
+            raise BadRequest(f"Invalid job format specification: {each[:40]}")
+        width = int(found["width"]) if found["width"] else _NAMED_WIDTH
+        parts.append(_Part(columns[name], width, bool(found["right"]), found["after"] or ""))
+    return Layout(parts)
 
 
 def _column(letter: str, columns: Mapping[str, FormatColumn[FormatRow]]) -> FormatColumn[FormatRow]:

@@ -6,6 +6,7 @@ Source: squeue(1) and sacct(1) of Slurm 22.05, "JOB STATE CODES" and "JOB REASON
 from __future__ import annotations
 
 from gsched.base.coded_text import order_of
+from gsched.base.errors import BadRequest
 from gsched.model.views.view import JobView
 
 CODES = {
@@ -63,6 +64,15 @@ _REASONS = {
     "limit.array_full": "JobArrayTaskLimit",
     "pending.new": "None",
 }
+_END_REASONS = {
+    "FAILED": "NonZeroExitCode",
+    "TIMEOUT": "TimeLimit",
+    "OUT_OF_MEMORY": "OutOfMemory",
+    "NODE_FAIL": "NodeDown",
+    "DEADLINE": "DeadLine",
+}
+REASON_SHOWN = frozenset({"PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"})
+"""States of which squeue shows the reason instead of the nodes."""
 _KINDS = {"dependency": "Dependency", "limit": "AssocGrpJobsLimit"}
 
 
@@ -86,9 +96,21 @@ def reason_of(job: JobView) -> str:
     """Why it waits, or how it ended; `None` of one that runs."""
     if job.state not in ("PEND", "PSUSP"):
         state = state_of(job)
-        ends = {"FAILED": "NonZeroExitCode", "TIMEOUT": "TimeLimit", "OUT_OF_MEMORY": "OutOfMemory"}
-        return ends.get(state, "None")
+        return _END_REASONS.get(state, "None")
     if not job.pending_reasons:
         return "None"
     code = order_of(job.pending_reasons[0].text)[0]
     return _REASONS.get(code) or _KINDS.get(code.partition(".")[0]) or "Resources"
+
+
+def named_states(text: str) -> set[str] | None:
+    """The states of a list such as `PD,running`; None: all. Raises BadRequest for one that Slurm does not have."""
+    found: set[str] = set()
+    for item in text.upper().replace(",", " ").split():
+        if item == "ALL":
+            return None
+        names = {name for name, code in CODES.items() if item in (name, code)}
+        if not names and item not in OTHER_STATES:
+            raise BadRequest(f"Invalid job state specified: {item[:40]}")
+        found |= names or {item}
+    return found

@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes, fold_nodes
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import connected
-from gsched.cli.slurm.formats import FormatColumn, Layout
+from gsched.cli.slurm.formats import FormatColumn, by_letters
 from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import show_duration
@@ -71,7 +71,7 @@ def main(call: Call) -> int:
         queues, hosts = session.client.queues(), session.client.hosts()
         default = session.client.cluster().default_queue.split()
     rows = _rows(words, queues, hosts, default[0] if default else "")
-    layout = Layout(words.value("format", _format(words)), COLUMNS)
+    layout = by_letters(words.value("format", _format(words)), COLUMNS)
     for line in layout.lines(rows, header=not words.has("noheader")):
         call.write(line)
     return 0

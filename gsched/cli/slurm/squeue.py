@@ -1,12 +1,13 @@
 """`squeue`: jobs that have not ended, as Slurm's command of that name lists them.
 
-Pending elements of an array are listed one by one. Source: squeue(1) of Slurm 22.05.
+Elements of an array that wait for one reason are one line, with --array one each. Source: squeue(1) of Slurm 22.05.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from functools import partial
 
 from gsched.base.errors import BadRequest, NotFound
@@ -14,156 +15,171 @@ from gsched.base.ids import array_of, element_id
 from gsched.base.node_lists import expand_nodes, list_parts
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, connected
-from gsched.cli.session.time_zone import zone_of
-from gsched.cli.slurm.formats import Layout
-from gsched.cli.slurm.job_columns import DEFAULT, LONG, Columns, columns_at, hosts_of
-from gsched.cli.slurm.job_states import CODES, OTHER_STATES, state_of
-from gsched.cli.slurm.slurm_call import GENERAL, elements_of, fails_as_slurm, read_listing
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
-from gsched.dialect.slurm.slurm_values import parse_job
+from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
+from gsched.cli.slurm.facts.slurm_clock import clock_of
+from gsched.cli.slurm.formats import FormatColumn, Layout, by_letters, by_names
+from gsched.cli.slurm.job_columns import BY_LETTER, BY_NAME, DEFAULT, LONG, STEPS, Columns
+from gsched.cli.slurm.job_states import named_states
+from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_listing
+from gsched.cli.slurm.squeue_options import SQUEUE
+from gsched.dialect.slurm.gnu_options import GnuWords
+from gsched.dialect.slurm.slurm_values import parse_count, parse_job
 from gsched.model.jobs.job import FINISHED
-from gsched.model.views.view import JobFilter, JobView
+from gsched.model.views.view import JobFilter
 
-TABLE = GnuOptions(
-    summary="list jobs, as Slurm's squeue does",
-    operands="",
-    options=(
-        GnuOption("jobs", "j", "NUMBERS", "only these jobs"),
-        GnuOption("user", "u", "USERS", "only jobs of these users", variable="SQUEUE_USERS", also=("users",)),
-        GnuOption("me", "", help="only your own jobs"),
-        GnuOption(
-            "partition",
-            "p",
-            "NAMES",
-            "only jobs of these queues",
-            variable="SQUEUE_PARTITION",
-            also=("partitions",),
-        ),
-        GnuOption("name", "n", "NAMES", "only jobs of these names", variable="SQUEUE_NAMES"),
-        GnuOption(
-            "account", "A", "NAMES", "only jobs of these projects", variable="SQUEUE_ACCOUNT", also=("accounts",)
-        ),
-        GnuOption("states", "t", "STATES", "only jobs in these states, or all", variable="SQUEUE_STATES"),
-        GnuOption("nodelist", "w", "NODES", "only jobs on these nodes", also=("nodes",)),
-        GnuOption("format", "o", "FORMAT", "what is shown", variable="SQUEUE_FORMAT"),
-        GnuOption("sort", "S", "FIELDS", "order, such as -i,t; + and - before a field", variable="SQUEUE_SORT"),
-        GnuOption("noheader", "h", help="no heading"),
-        GnuOption("long", "l", help="more columns"),
-        GnuOption("start", "", help="when pending jobs are planned to start"),
-        GnuOption("array", "r", help="taken: elements of arrays are always listed one by one"),
-        GnuOption("all", "a", help="taken: no queue is hidden"),
-        GnuOption("noconvert", help="taken: nothing is converted", also=("array-unique",)),
-        GnuOption("clusters", "M", "all", "taken: there is one cluster"),
-        *GENERAL,
-        *refused("Format/O", "json", "yaml", because="--format says what is shown"),
-        *refused("federation", "sibling", "local", because="there is one cluster"),
-        *refused("qos/q", "licenses/L", "reservation/R", "steps/s", "iterate/i", "hide", "priority/P", "verbose/v"),
-    ),
-    interspersed=True,
-    examples=("PROGRAM --me", "PROGRAM -t PD -o '%i %r'", "PROGRAM --noheader --format='%i %t' --job 12,13"),
-)
+TABLE = SQUEUE
 _NUMBERS = "iAFKDCQp"
-START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
+_RUNNING = ("RUNNING", "SUSPENDED")
+START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_STEP: Columns = {
+    **BY_LETTER,
+    "i": FormatColumn("STEPID", lambda job: f"{job.shown_id}.batch"),
+    "j": FormatColumn("NAME", lambda job: "batch"),
+    "A": FormatColumn("TASKS", lambda job: "1"),
+}
+"""Of --steps."""
+_STEP_BY_NAME: Columns = {**BY_NAME, "stepid": _STEP["i"], "stepname": _STEP["j"], "numtasks": _STEP["A"]}
 
 
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `squeue`."""
     words = read_listing(call, TABLE)
-    default = START if words.has("start") else LONG if words.has("long") else DEFAULT
-    columns = columns_at(time.time(), zone_of(call.env))
-    layout = Layout(words.value("format", default), columns)
-    ordered = _order(words.value("sort"), columns)
+    layout = _layout(words)
+    ordered = _order(words.value("sort"))
+    every_s = parse_count(words.value("iterate")) if words.has("iterate") else 0
     with connected(call) as session:
-        jobs = ordered(_chosen(call, session, words))
-        for line in layout.lines(jobs, header=not words.has("noheader")):
-            call.write(line)
-    return 0
+        while True:
+            if every_s:
+                call.write(f"{datetime.fromtimestamp(time.time(), clock_of(call).zone):%a %b %e %H:%M:%S %Y}\n")
+            _list(call, session, words, layout, ordered)
+            if not every_s:
+                return 0
+            call.wait(every_s)
+            call.write("\n")
 
 
-def _chosen(call: Call, session: Session, words: GnuWords) -> list[JobView]:
+def _list(
+    call: Call,
+    session: Session,
+    words: GnuWords,
+    layout: Layout[SlurmJob],
+    ordered: Callable[[Iterable[SlurmJob]], list[SlurmJob]],
+) -> None:
+    jobs: Iterable[SlurmJob] = ordered(_chosen(call, session, words))
+    if not words.has("array"):
+        jobs = folded(jobs, call.env)
+    if words.has("json"):
+        from gsched.cli.slurm.facts.job_records import job_pieces  # rarely asked for
+
+        for piece in job_pieces(jobs, session.client.cluster().cluster):
+            call.write(piece)
+        return
+    for line in layout.lines(jobs, header=not words.has("noheader")):
+        call.write(line)
+
+
+def _layout(words: GnuWords) -> Layout[SlurmJob]:
+    """Of --format and --Format the later counts."""
+    steps = words.has("steps")
+    last = next((each for each in reversed(words.given) if each.name in ("format", "Format")), None)
+    if last is not None and last.name == "Format":
+        return by_names(last.value, _STEP_BY_NAME if steps else BY_NAME)
+    default = STEPS if steps else START if words.has("start") else LONG if words.has("long") else DEFAULT
+    return by_letters(last.value if last is not None else default, _STEP if steps else BY_LETTER)
+
+
+def _chosen(call: Call, session: Session, words: GnuWords) -> Iterator[SlurmJob]:
     """The jobs that the options admit."""
-    states = _states(words.value("states"))
-    named = _named(session, words.value("jobs")) if words.has("jobs") else ()
+    states = named_states(words.value("states"))
+    named = _named(session, words) if words.has("jobs") else ()
     users = {call.user} if words.has("me") else _items(words.value("user"))
     wanted = JobFilter(
         ids=named,
         user=next(iter(users)) if len(users) == 1 else "all",
-        queue="",
-        finished=bool(named) or states is None or bool(states - {"PENDING", "RUNNING", "SUSPENDED"}),
+        finished=bool(named) or states is None or bool(states - {"PENDING", *_RUNNING}),
     )
     found = list(session.client.jobs(wanted))
     if named and not found and len(named) == 1:
         raise NotFound("Invalid job id specified")
-    tests: list[Callable[[JobView], bool]] = [
-        (lambda job: state_of(job) in states) if states else lambda job: states is None or job.state not in FINISHED,
-    ]
-    for option, value in (("partition", "queue"), ("name", "display_name"), ("account", "project")):
-        if items := _items(words.value(option)):
-            tests.append(lambda job, items=items, value=value: getattr(job.spec, value) in items)  # type: ignore[misc]
+    clock = clock_of(call)
+    tests = _tests(words)
     if users:
         tests.append(lambda job: job.spec.user in users)
+    for view in found:
+        job = SlurmJob(view, clock)
+        is_meant = job.state in states if states else states is None or view.state not in FINISHED
+        if is_meant and all(test(job) for test in tests):
+            yield job
+
+
+def _tests(words: GnuWords) -> list[Callable[[SlurmJob], bool]]:
+    """What the master does not choose by."""
+    tests: list[Callable[[SlurmJob], bool]] = []
+    values: dict[str, Callable[[SlurmJob], str]] = {
+        "partition": lambda job: job.spec.queue,
+        "name": lambda job: job.name,
+        "account": lambda job: job.spec.project,
+        "reservation": lambda job: job.spec.reservation,
+        "qos": lambda job: "normal",
+    }
+    for option, value in values.items():
+        if items := _items(words.value(option)):
+            tests.append(lambda job, items=items, value=value: value(job) in items)  # type: ignore[misc]
     if words.has("nodelist"):
         nodes = set(expand_nodes(words.value("nodelist")))
-        tests.append(lambda job: not nodes.isdisjoint(hosts_of(job)))
-    return [job for job in found if all(test(job) for test in tests)]
+        tests.append(lambda job: not nodes.isdisjoint(job.hosts))
+    if words.has("start"):
+        tests.append(lambda job: job.is_pending)
+    if words.has("steps"):
+        steps = _items(words.value("steps"))
+        tests.append(lambda job: job.state in _RUNNING and not job.spec.interactive)
+        tests.append(lambda job: not steps or bool(steps & {f"{job.shown_id}.batch", f"{job.raw_id}.batch", "all"}))
+    return tests
 
 
 def _items(text: str) -> set[str]:
     return {item.strip() for item in text.split(",") if item.strip()}
 
 
-def _named(session: Session, text: str) -> tuple[int, ...]:
+def _named(session: Session, words: GnuWords) -> tuple[int, ...]:
     numbers: list[int] = []
-    for item in list_parts(text):
-        number, indices = parse_job(item.strip())
-        numbers += (
-            [number]
-            if indices is None
-            else [element_id(number, index) for index in elements_of(session, number, indices)]
-        )
+    for given in words.given:
+        for item in list_parts(given.value) if given.name == "jobs" else ():
+            number, indices = parse_job(item.strip())
+            numbers += (
+                [number]
+                if indices is None
+                else [element_id(number, index) for index in elements_of(session, number, indices)]
+            )
     return tuple(numbers)
 
 
-def _states(text: str) -> set[str] | None:
-    """Names of states; empty: those that have not ended; None: all."""
-    found: set[str] = set()
-    for item in _items(text.upper()):
-        if item == "ALL":
-            return None
-        names = {name for name, code in CODES.items() if item in (name, code)}
-        if not names and item not in OTHER_STATES:
-            raise BadRequest(f"Invalid job state specified: {item[:40]}")
-        found |= names or {item}
-    return found
-
-
-def _order(text: str, columns: Columns) -> Callable[[Iterable[JobView]], list[JobView]]:
+def _order(text: str) -> Callable[[Iterable[SlurmJob]], list[SlurmJob]]:
     """How they are sorted; by default what runs comes last, as Slurm has it, in order of numbers."""
     fields: list[tuple[str, bool]] = []
     for item in filter(None, text.split(",")):
         letter = item.lstrip("+-")
-        if letter not in columns:
+        if letter not in BY_LETTER:
             raise BadRequest(f"Invalid sort specification: {item[:40]}")
         fields.append((letter, item.startswith("-")))
 
-    def ordered(jobs: Iterable[JobView]) -> list[JobView]:
-        found = sorted(jobs, key=lambda job: (_rank(job), array_of(job.job_id), job.job_id))
+    def ordered(jobs: Iterable[SlurmJob]) -> list[SlurmJob]:
+        found = sorted(jobs, key=lambda job: (_rank(job), array_of(job.view.job_id), job.view.job_id))
         for letter, is_reversed in reversed(fields):
-            found.sort(key=partial(_sort_key, letter, columns[letter].value), reverse=is_reversed)
+            found.sort(key=partial(_sort_key, letter), reverse=is_reversed)
         return found
 
     return ordered
 
 
-def _sort_key(letter: str, value: Callable[[JobView], str], job: JobView) -> tuple[int, int, str]:
+def _sort_key(letter: str, job: SlurmJob) -> tuple[int, int, str]:
     """Numbers by what they count, other fields by their text."""
-    text = value(job)
+    text = BY_LETTER[letter].value(job)
     first, _, second = text.partition("_") if letter in _NUMBERS else ("", "", "")
     return int(first) if first.isdigit() else 0, int(second) if second.isdigit() else 0, text
 
 
-def _rank(job: JobView) -> int:
-    order: Sequence[str] = ("PENDING", "RUNNING", "SUSPENDED")
-    state = state_of(job)
-    return order.index(state) if state in order else len(order)
+def _rank(job: SlurmJob) -> int:
+    order = ("PENDING", *_RUNNING)
+    return order.index(job.state) if job.state in order else len(order)

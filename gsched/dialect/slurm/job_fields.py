@@ -17,7 +17,8 @@ from gsched.dialect.slurm.array_lists import ArrayList, parse_array
 from gsched.dialect.slurm.dependencies import ElementOf, condition_of
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.job_shape import JobShape
-from gsched.dialect.slurm.slurm_values import parse_count, parse_duration, parse_moment
+from gsched.dialect.slurm.moments import parse_moment
+from gsched.dialect.slurm.slurm_values import parse_count, parse_duration
 from gsched.dialect.spec_values import MAX_TEXT, SpecValues, ValueContext, check_text
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.syntax import merge

@@ -1,4 +1,4 @@
-"""Values as Slurm's manuals write them: times, moments, sizes, counts, job ids.
+"""Values as Slurm's manuals write them: durations, sizes, counts, job ids.
 
 Source: sbatch(1), squeue(1), scontrol(1) of Slurm 22.05.
 """
@@ -6,19 +6,12 @@ Source: sbatch(1), squeue(1), scontrol(1) of Slurm 22.05.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, tzinfo
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import index_of
 
 _UNLIMITED = ("unlimited", "infinite", "-1")
 _SIZES = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
-_RELATIVE = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
-_MOMENTS = {"midnight": (0, 0), "noon": (12, 0), "fika": (15, 0), "teatime": (16, 0)}
-_FORMS = (
-    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"),
-    *("%m/%d/%y", "%m/%d/%y-%H:%M:%S", "%m/%d/%y-%H:%M", "%m%d%y"),
-)
 
 
 def parse_duration(text: str) -> int | None:
@@ -51,42 +44,6 @@ def show_duration(seconds: float) -> str:
     if days:
         return f"{days}-{hour:02}:{minute:02}:{second:02}"
     return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
-
-
-def parse_moment(text: str, now: float, zone: tzinfo) -> float:
-    """UTC seconds of `HH:MM[:SS]`, `now[+COUNT[UNIT]]`, `today`, `tomorrow`, `noon`, or a date with or without a time.
-
-    Raises BadRequest.
-    """
-    today = datetime.fromtimestamp(now, zone)
-    word = text.strip()
-    lower = word.lower()
-    relative = re.fullmatch(r"now(?:\+([0-9]{1,9})\s*([a-z]*))?", lower, re.ASCII)
-    if relative is not None:
-        unit = (relative[2] or "").rstrip("s") or "second"
-        if unit in _RELATIVE:
-            return now + int(relative[1] or 0) * _RELATIVE[unit]
-    day = today.replace(hour=0, minute=0, second=0, microsecond=0)
-    if lower in ("today", "tomorrow"):
-        return (day + timedelta(days=lower == "tomorrow")).timestamp()
-    clock = _MOMENTS.get(lower) or _clock(word)
-    if clock is not None:
-        at = day + timedelta(hours=clock[0], minutes=clock[1], seconds=[*clock, 0][2])
-        return (at if at.timestamp() > now else at + timedelta(days=1)).timestamp()
-    for form in _FORMS:
-        try:
-            return datetime.strptime(word, form).replace(tzinfo=zone).timestamp()
-        except (ValueError, OverflowError):
-            continue
-    raise BadRequest(f"Invalid time specification '{text[:40]}': HH:MM[:SS], now+COUNTunit and YYYY-MM-DD[THH:MM[:SS]]")
-
-
-def _clock(word: str) -> tuple[int, ...] | None:
-    found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?", word, re.ASCII)
-    if found is None:
-        return None
-    numbers = tuple(int(part) for part in found.groups("0"))
-    return numbers if numbers[0] < 24 and numbers[1] < 60 and numbers[2] < 60 else None
 
 
 def parse_size_mib(text: str) -> float:

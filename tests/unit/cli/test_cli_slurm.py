@@ -10,6 +10,7 @@ from test_cli_gjobs import pending, running
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
+from gsched.cli.registry import SLURM_COMMANDS
 from gsched.cli.slurm.job_states import CODES, reason_of, state_of
 from gsched.cli.slurm.sinfo import node_state
 from gsched.model.jobs.job import AttemptResult
@@ -42,12 +43,12 @@ def test_an_element_is_told_by_slurms_index(master: FakeMaster, call: NewCall) -
     ("words", "said"),
     [
         (("-o", "%"), "squeue: error: --format: '%' is no field"),
-        (("-o", "%X"), "squeue: error: --format: %X is not supported"),
-        (("-S", "X"), "squeue: error: Invalid sort specification: X"),
+        (("-O", "JobID,nope"), "squeue: error: Invalid job format specification: nope"),
+        (("-S", "@"), "squeue: error: Invalid sort specification: @"),
         (("-t", "BORED"), "squeue: error: Invalid job state specified: BORED"),
         (("-j", "x"), "squeue: error: Invalid job id x"),
         (("job",), "squeue: error: Unrecognized option: job"),
-        (("--json",), "squeue: error: --json: --format says what is shown"),
+        (("--yaml",), "squeue: error: --yaml: --json is there"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_1(
@@ -73,7 +74,7 @@ def test_a_job_that_nobody_knows(master: FakeMaster, call: NewCall) -> None:
         ("EXIT", AttemptResult(signal=9, term_reason="TERM_MEMLIMIT"), "OUT_OF_MEMORY", "OutOfMemory"),
         ("EXIT", AttemptResult(signal=9, oom_kills=1), "OUT_OF_MEMORY", "OutOfMemory"),
         ("EXIT", AttemptResult(signal=2, term_reason="TERM_OWNER"), "CANCELLED", "None"),
-        ("EXIT", AttemptResult(host_down=True), "NODE_FAIL", "None"),
+        ("EXIT", AttemptResult(host_down=True), "NODE_FAIL", "NodeDown"),
         ("EXIT", None, "CANCELLED", "None"),
         ("SSUSP", None, "SUSPENDED", "None"),
         ("UNKWN", None, "RUNNING", "None"),
@@ -132,7 +133,7 @@ def test_sinfo_groups_nodes_by_state(master: FakeMaster, call: NewCall) -> None:
 
 
 def test_help_and_version(call: NewCall) -> None:
-    for name in ("sbatch", "squeue", "scancel", "sinfo"):
+    for name in SLURM_COMMANDS:
         told = call(name, "--help")
         assert told.run() == 0 and told.out.startswith(f"{name}: ")
         told = call(name, "--version")

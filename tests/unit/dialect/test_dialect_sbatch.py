@@ -14,9 +14,10 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.array_lists import parse_array, shifted
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import condition_of
+from gsched.dialect.slurm.moments import parse_moment
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
-from gsched.dialect.slurm.slurm_values import parse_duration, parse_job, parse_moment, show_duration
+from gsched.dialect.slurm.slurm_values import parse_duration, parse_job, show_duration
 from gsched.dialect.spec_values import ValueContext
 from gsched.model.jobs.job import SLURM, JobSpec
 
