@@ -71,7 +71,8 @@ COMMANDS = (
 SLURM_COMMANDS = (
     ("sbatch", SUBMITS),
     ("squeue", READS),
-    ("sacct", READS),
+    ("sacct", READS_HISTORY),
+    ("scontrol", CHANGES),
     ("scancel", CHANGES),
     ("sinfo", READS),
 )

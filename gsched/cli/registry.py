@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
-_SLURM_TOPICS = {"sacct": "accounting"}
+_SLURM_TOPICS = {"sacct": "accounting", "scontrol": "control"}
 """Folders of those that are not in gsched.cli.slurm itself."""
 SLURM_COMMANDS: dict[str, str] = {
     name: f"gsched.cli.slurm.{f'{_SLURM_TOPICS[name]}.' if name in _SLURM_TOPICS else ''}{name}:main"

@@ -19,8 +19,8 @@ from gsched.model.views.view import JobView
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
-Columns = Mapping[str, FormatColumn[SlurmJob]]
-Value = Callable[[SlurmJob], str]
+JobColumns = Mapping[str, FormatColumn[SlurmJob]]
+_Value = Callable[[SlurmJob], str]
 
 
 def shown_id(job: JobView) -> str:
@@ -28,11 +28,11 @@ def shown_id(job: JobView) -> str:
     return SlurmJob(job, SlurmClock.unused()).shown_id
 
 
-def _fixed(text: str) -> Value:
+def _fixed(text: str) -> _Value:
     return lambda job: text
 
 
-def _moment(at: Callable[[SlurmJob], float | None]) -> Value:
+def _moment(at: Callable[[SlurmJob], float | None]) -> _Value:
     return lambda job: job.clock.moment(at(job), "N/A")
 
 
@@ -92,7 +92,7 @@ def _exit_code(job: SlurmJob) -> str:
 
 
 _NULL, _NOT_THERE, _NO, _STAR = _fixed("(null)"), _fixed("N/A"), _fixed("0"), _fixed("*")
-_FIELDS: tuple[tuple[str, str, str, Value], ...] = (
+_FIELDS: tuple[tuple[str, str, str, _Value], ...] = (
     ("Account", "a", "ACCOUNT", lambda job: job.spec.project or "(null)"),
     ("AccrueTime", "", "ACCRUE_TIME", _moment(lambda job: job.eligible_at)),
     ("admin_comment", "", "ADMIN_COMMENT", _NULL),
@@ -211,5 +211,5 @@ _FIELDS: tuple[tuple[str, str, str, Value], ...] = (
     ("WorkDir", "Z", "WORK_DIR", lambda job: job.spec.run_dir),
     ("", "x", "EXC_NODES", lambda job: ",".join(excluded_nodes(job))),
 )
-BY_NAME: Columns = {name.lower(): FormatColumn(heading, value) for name, _, heading, value in _FIELDS if name}
-BY_LETTER: Columns = {letter: FormatColumn(heading, value) for _, letter, heading, value in _FIELDS if letter}
+BY_NAME: JobColumns = {name.lower(): FormatColumn(heading, value) for name, _, heading, value in _FIELDS if name}
+BY_LETTER: JobColumns = {letter: FormatColumn(heading, value) for _, letter, heading, value in _FIELDS if letter}

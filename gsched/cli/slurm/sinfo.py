@@ -1,22 +1,28 @@
 """`sinfo`: queues and their hosts, as Slurm's command of that name shows partitions and nodes.
 
-Source: sinfo(1) of Slurm 22.05.
+Source: sinfo(1) of Slurm 22.05, whose list of options the table goes through; a test compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 
 from gsched.base.errors import BadRequest
-from gsched.base.node_lists import expand_nodes, fold_nodes
+from gsched.base.node_lists import expand_nodes
 from gsched.cli.session.call import Call
-from gsched.cli.session.session import connected
-from gsched.cli.slurm.formats import FormatColumn, by_letters
+from gsched.cli.session.session import Session, connected
+from gsched.cli.session.time_zone import zone_of
+from gsched.cli.slurm.facts.node_facts import CLOSED, SHORT_STATES, hosts_of_queue, node_state
+from gsched.cli.slurm.facts.node_records import node_pieces
+from gsched.cli.slurm.formats import Layout, by_letters, by_names
+from gsched.cli.slurm.node_columns import NODE_BY_LETTER, NODE_BY_NAME, NodeGroup
 from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
-from gsched.dialect.slurm.slurm_values import show_duration
-from gsched.model.hosts.reported_resources import model_word
+from gsched.dialect.slurm.slurm_values import parse_count
 from gsched.model.views.view import HostView, QueueView
 
 TABLE = GnuOptions(
@@ -26,163 +32,213 @@ TABLE = GnuOptions(
         GnuOption("partition", "p", "NAMES", "only these queues", variable="SINFO_PARTITION"),
         GnuOption("nodes", "n", "NODES", "only these nodes"),
         GnuOption("states", "t", "STATES", "only nodes in these states: idle, mix, alloc, drain, down"),
-        GnuOption("format", "o", "FORMAT", "what is shown", variable="SINFO_FORMAT"),
+        GnuOption("format", "o", "FORMAT", "what is shown, such as '%P %D'", variable="SINFO_FORMAT"),
+        GnuOption("Format", "O", "FIELDS", "what is shown, such as NodeList:30,Gres"),
         GnuOption("Node", "N", help="a line for each node"),
         GnuOption("long", "l", help="more columns"),
         GnuOption("summarize", "s", help="a line for each queue, with counts of nodes"),
+        GnuOption("list-reasons", "R", help="nodes that are closed or away, and why"),
+        GnuOption("exact", "e", help="a line for each kind of node, where nodes of a state differ"),
+        GnuOption("sort", "S", "FIELDS", "order, such as P,-D; + and - before a field", variable="SINFO_SORT"),
         GnuOption("noheader", "h", help="no heading"),
         GnuOption("responding", "r", help="only nodes that answer"),
         GnuOption("dead", "d", help="only nodes that do not"),
-        GnuOption("exact", "e", help="taken: nothing is rounded"),
-        GnuOption("all", "a", help="taken: no queue is hidden"),
+        GnuOption("iterate", "i", "SECONDS", "show them again and again"),
+        GnuOption("json", help="JSON"),
+        GnuOption("all", "a", help="taken: no queue is hidden", variable="SINFO_ALL"),
+        GnuOption("hide", help="taken: no queue is hidden"),
         *GENERAL,
-        *refused("Format/O", "json", "yaml", because="--format says what is shown"),
         GnuOption("noconvert", help="taken: nothing is converted"),
-        GnuOption("clusters", "M", "all", "taken: there is one cluster"),
-        *refused("federation", "local", because="there is one cluster"),
-        *refused("list-reasons/R", "reservation/T", "sort/S", "iterate/i", "hide", "cluster", "verbose/v", "future/F"),
+        GnuOption(
+            "clusters", "M", "NAMES", "taken: there is one cluster", variable="SLURM_CLUSTERS", also=("cluster",)
+        ),
+        GnuOption("local", help="taken: there is one cluster"),
+        GnuOption("federation", help="taken: there is one cluster"),
+        GnuOption("future", "F", help="taken: every host is there"),
+        GnuOption("verbose", "v", help="taken, and says nothing more"),
+        *refused("yaml", because="--json is there"),
+        *refused("reservation/T", because="scontrol show reservation shows them"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -N -l", "PROGRAM -o '%n %t %G' --nodes gpu01"),
 )
 _DEFAULT = "%9P %.5a %.10l %.6D %.6t %N"
-_LONG = "%9P %.5a %.10l %.6D %.11T %.4c %.8m %.16G %N"
+_LONG = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
 _NODES = "%10N %.6D %.9P %.6t"
-_NODES_LONG = "%10N %.6D %.9P %.11T %.4c %.8m %.16G %f"
+_NODES_LONG = "%10N %.6D %.9P %.11T %.4c %.8z %.6m %.8d %.6w %.8f %20E"
 _SUMMARY = "%9P %.5a %.10l %.16F %N"
-SHORT = {"allocated": "alloc", "mixed": "mix", "drained": "drain", "draining": "drng"}
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """Hosts of a queue that are shown in one line."""
-
-    queue: QueueView
-    is_default: bool
-    hosts: tuple[HostView, ...]
-    state: str
+_REASONS = "%20E %9u %19H %N"
+_REASONS_LONG = "%20E %12U %19H %6t %N"
+_STATES = frozenset(
+    {
+        *(
+            "idle",
+            "mixed",
+            "allocated",
+            "drained",
+            "draining",
+            "down",
+            "comp",
+            "completing",
+            "fail",
+            "failg",
+            "failing",
+        ),
+        *("future", "futr", "maint", "no_respond", "npc", "perfctrs", "planned", "power_down", "powered_down"),
+        *(
+            "powering_down",
+            "powering_up",
+            "power_up",
+            "reboot",
+            "reboot_issued",
+            "reboot_requested",
+            "resv",
+            "reserved",
+        ),
+        *("unk", "unknown", "err", "error", "inval", "cloud", "pow_dn", "pow_up", "rbt", "plnd", "invalid_reg"),
+    }
+)
+"""Those of Slurm; nodes here are only ever in the first six."""
+_LONG_STATES = {short: name for name, short in SHORT_STATES.items()}
 
 
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `sinfo`."""
     words = read_listing(call, TABLE)
+    layout = _layout(words)
+    chosen = _Choice.of(words)
+    ordered = _order(words.value("sort"))
+    every_s = parse_count(words.value("iterate")) if words.has("iterate") else 0
     with connected(call) as session:
-        queues, hosts = session.client.queues(), session.client.hosts()
-        default = session.client.cluster().default_queue.split()
-    rows = _rows(words, queues, hosts, default[0] if default else "")
-    layout = by_letters(words.value("format", _format(words)), COLUMNS)
-    for line in layout.lines(rows, header=not words.has("noheader")):
+        while True:
+            if every_s:
+                call.write(f"{datetime.fromtimestamp(time.time(), zone_of(call.env)):%a %b %e %H:%M:%S %Y}\n")
+            _show(call, session, words, layout, ordered(chosen.rows(session)))
+            if not every_s:
+                return 0
+            call.wait(every_s)
+            call.write("\n")
+
+
+def _show(call: Call, session: Session, words: GnuWords, layout: Layout[NodeGroup], rows: Iterable[NodeGroup]) -> None:
+    if words.has("json"):
+        for piece in node_pieces(rows, session.client.cluster().cluster):
+            call.write(piece)
+        return
+    # A host is in several queues: where nothing of them is shown, it is told once.
+    for line in dict.fromkeys(layout.lines(rows, header=not words.has("noheader"))):
         call.write(line)
-    return 0
+
+
+def _layout(words: GnuWords) -> Layout[NodeGroup]:
+    last = next((each for each in reversed(words.given) if each.name in ("format", "Format")), None)
+    if last is not None and last.name == "Format":
+        return by_names(last.value, NODE_BY_NAME)
+    return by_letters(last.value if last is not None else _format(words), NODE_BY_LETTER)
 
 
 def _format(words: GnuWords) -> str:
+    is_long = words.has("long")
+    if words.has("list-reasons"):
+        return _REASONS_LONG if is_long else _REASONS
     if words.has("summarize"):
         return _SUMMARY
     if words.has("Node"):
-        return _NODES_LONG if words.has("long") else _NODES
-    return _LONG if words.has("long") else _DEFAULT
+        return _NODES_LONG if is_long else _NODES
+    return _LONG if is_long else _DEFAULT
 
 
-def node_state(host: HostView) -> str:
-    """As Slurm calls it: down, draining and drained (closed by an administrator), idle, mixed or allocated."""
-    is_used = bool(host.njobs)
-    if host.status.startswith("un"):
-        return "down"
-    if host.closed_by or host.status == "closed_Adm":
-        return "draining" if is_used else "drained"
-    if not is_used:
-        return "idle"
-    is_full = host.slots_free == 0 or host.status.startswith("closed")
-    return "allocated" if is_full else "mixed"
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which nodes are shown, and how they are put together."""
 
+    words: GnuWords
+    partitions: frozenset[str]
+    states: frozenset[str]
+    nodes: frozenset[str] | None
 
-def _rows(words: GnuWords, queues: Sequence[QueueView], hosts: Sequence[HostView], default: str) -> Iterator[NodeGroup]:
-    wanted = {name for name in words.value("partition").split(",") if name}
-    unknown = wanted - {queue.name for queue in queues}
-    if unknown:
-        raise BadRequest(f"Invalid partition specified: {min(unknown)[:60]}")
-    states = {SHORT.get(each, each) for each in words.value("states").lower().split(",") if each and each != "all"}
-    nodes = set(expand_nodes(words.value("nodes"))) if words.has("nodes") else None
-    servers = [host for host in hosts if host.server and (nodes is None or host.name in nodes)]
-    for queue in queues:
-        if wanted and queue.name not in wanted:
-            continue
-        mine = [host for host in servers if not queue.hosts or host.name in _names(queue)]
-        groups = _groups(mine, words)
-        for state, group in groups.items():
-            if states and SHORT.get(state, state) not in states:
+    @staticmethod
+    def of(words: GnuWords) -> _Choice:
+        """Raises BadRequest."""
+        named = words.value("states").lower().replace("&", ",").split(",")
+        states = {_LONG_STATES.get(each.strip(), each.strip()) for each in named} - {"", "all"}
+        unknown = states - _STATES
+        if unknown:
+            raise BadRequest(f'Bad state string: "{min(unknown)[:40]}"')
+        if "drained" in states:
+            states.add("draining")
+        return _Choice(
+            words,
+            frozenset(name for name in words.value("partition").split(",") if name),
+            frozenset(states),
+            frozenset(expand_nodes(words.value("nodes"))) if words.has("nodes") else None,
+        )
+
+    def rows(self, session: Session) -> Iterator[NodeGroup]:
+        """Raises BadRequest for a queue that nobody knows."""
+        queues, hosts = session.client.queues(), session.client.hosts()
+        view = session.client.cluster()
+        default = (view.default_queue.split() or [""])[0]
+        unknown = self.partitions - {queue.name for queue in queues}
+        if unknown:
+            raise BadRequest(f"Invalid partition specified: {min(unknown)[:60]}")
+        for queue in queues:
+            if self.partitions and queue.name not in self.partitions:
                 continue
-            if (words.has("responding") and state == "down") or (words.has("dead") and state != "down"):
-                continue
-            for part in [(host,) for host in group] if words.has("Node") else [tuple(group)]:
-                yield NodeGroup(queue, queue.name == default, part, state)
-        if not groups and not words.has("Node", "states", "responding", "dead", "nodes"):
-            yield NodeGroup(queue, queue.name == default, (), "n/a")
+            groups = self._groups([host for host in hosts_of_queue(queue, hosts) if self._is_meant(host)])
+            for (state, _), group in groups.items():
+                for part in [(host,) for host in group] if self.words.has("Node") else [tuple(group)]:
+                    yield NodeGroup(queue, queue.name == default, part, state, view.cluster)
+            if not groups and not self.words.has("Node", "states", "responding", "dead", "nodes", "list-reasons"):
+                yield NodeGroup(queue, queue.name == default, (), "n/a", view.cluster)
+
+    def _is_meant(self, host: HostView) -> bool:
+        state = node_state(host)
+        if (self.nodes is not None and host.name not in self.nodes) or (self.states and state not in self.states):
+            return False
+        if self.words.has("list-reasons") and state not in CLOSED:
+            return False
+        return not (self.words.has("responding") and state == "down") and (
+            not self.words.has("dead") or state == "down"
+        )
+
+    def _groups(self, hosts: Iterable[HostView]) -> Mapping[tuple[str, str], list[HostView]]:
+        """(state, kind) -> hosts; all together with --summarize."""
+        found: dict[tuple[str, str], list[HostView]] = {}
+        for host in hosts:
+            state = "" if self.words.has("summarize") else node_state(host)
+            kind = host.comment if self.words.has("list-reasons") else ""
+            if self.words.has("exact"):
+                kind = " ".join(NODE_BY_LETTER[letter].value(_alone(host)) for letter in "cmdGf")
+            found.setdefault((state, kind), []).append(host)
+        return found
 
 
-def _names(queue: QueueView) -> set[str]:
-    return {name.partition("+")[0] for name in queue.hosts}
+def _alone(host: HostView) -> NodeGroup:
+    """A line of fields that the host alone has."""
+    return NodeGroup(QueueView(name="", priority=0), False, (host,), "")
 
 
-def _groups(hosts: Iterable[HostView], words: GnuWords) -> Mapping[str, list[HostView]]:
-    """State -> hosts in it; all together with --summarize."""
-    found: dict[str, list[HostView]] = {}
-    for host in hosts:
-        found.setdefault("" if words.has("summarize") else node_state(host), []).append(host)
-    return found
+def _order(text: str) -> Callable[[Iterable[NodeGroup]], Iterable[NodeGroup]]:
+    fields: list[tuple[str, bool]] = []
+    for item in filter(None, text.replace("#", "").split(",")):
+        letter = item.lstrip("+-")
+        if letter not in NODE_BY_LETTER:
+            raise BadRequest(f"Invalid sort specification: {item[:40]}")
+        fields.append((letter, item.startswith("-")))
+
+    def ordered(rows: Iterable[NodeGroup]) -> Iterable[NodeGroup]:
+        if not fields:
+            return rows
+        found = list(rows)
+        for letter, is_reversed in reversed(fields):
+            found.sort(key=partial(_sort_key, letter), reverse=is_reversed)
+        return found
+
+    return ordered
 
 
-def _gres(host: HostView) -> str:
-    """`gpu:Tesla_T4:4`, or `(null)`."""
-    models: dict[str, int] = {}
-    for view in host.gpus:
-        model = model_word(view.gpu.model)
-        models[model] = models.get(model, 0) + 1
-    return ",".join(f"gpu:{model}:{count}" if model else f"gpu:{count}" for model, count in models.items()) or "(null)"
-
-
-def _both(values: Iterable[str]) -> str:
-    """The one value of all of them; of several the first with a plus."""
-    found = list(dict.fromkeys(values))
-    return f"{found[0]}{'+' if len(found) > 1 else ''}" if found else "0"
-
-
-def _cpus(row: NodeGroup) -> str:
-    """Allocated, idle, other and all slots."""
-    total = sum(host.max_slots or 0 for host in row.hosts)
-    used = sum(host.njobs for host in row.hosts)
-    other = total - used if row.state in ("down", "drained", "draining") else 0
-    return f"{used}/{total - used - other}/{other}/{total}"
-
-
-def _nodes(row: NodeGroup) -> str:
-    """Allocated, idle, other and all nodes."""
-    states = [node_state(host) for host in row.hosts]
-    used = sum(state in ("allocated", "mixed", "draining") for state in states)
-    idle = states.count("idle")
-    return f"{used}/{idle}/{len(states) - used - idle}/{len(states)}"
-
-
-COLUMNS: Mapping[str, FormatColumn[NodeGroup]] = {
-    "P": FormatColumn("PARTITION", lambda row: row.queue.name + ("*" if row.is_default else "")),
-    "R": FormatColumn("PARTITION", lambda row: row.queue.name),
-    "a": FormatColumn("AVAIL", lambda row: "up" if row.queue.status == "Open:Active" else "down"),
-    "l": FormatColumn(
-        "TIMELIMIT",
-        lambda row: "infinite" if row.queue.run_limit_s is None else show_duration(row.queue.run_limit_s),
-    ),
-    "D": FormatColumn("NODES", lambda row: str(len(row.hosts))),
-    "F": FormatColumn("NODES(A/I/O/T)", _nodes),
-    "t": FormatColumn("STATE", lambda row: SHORT.get(row.state, row.state)),
-    "T": FormatColumn("STATE", lambda row: row.state),
-    "N": FormatColumn("NODELIST", lambda row: fold_nodes(host.name for host in row.hosts)),
-    "n": FormatColumn("HOSTNAMES", lambda row: ",".join(host.name for host in row.hosts)),
-    "c": FormatColumn("CPUS", lambda row: _both(str(host.max_slots or 0) for host in row.hosts)),
-    "C": FormatColumn("CPUS(A/I/O/T)", _cpus),
-    "m": FormatColumn("MEMORY", lambda row: _both(f"{host.max_mem_mib or 0:.0f}" for host in row.hosts)),
-    "G": FormatColumn("GRES", lambda row: _both(_gres(host) for host in row.hosts)),
-    "f": FormatColumn("AVAIL_FEATURES", lambda row: _both(",".join(host.resources) or "(null)" for host in row.hosts)),
-    "E": FormatColumn("REASON", lambda row: _both(host.comment or "none" for host in row.hosts)),
-}
+def _sort_key(letter: str, row: NodeGroup) -> tuple[int, str]:
+    text = NODE_BY_LETTER[letter].value(row)
+    return int(text) if text.isascii() and text.isdigit() else 0, text

@@ -16,9 +16,10 @@ from gsched.base.node_lists import expand_nodes, list_parts
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
+from gsched.cli.slurm.facts.job_records import job_pieces
 from gsched.cli.slurm.facts.slurm_clock import clock_of
 from gsched.cli.slurm.formats import FormatColumn, Layout, by_letters, by_names
-from gsched.cli.slurm.job_columns import BY_LETTER, BY_NAME, DEFAULT, LONG, STEPS, Columns
+from gsched.cli.slurm.job_columns import BY_LETTER, BY_NAME, DEFAULT, LONG, STEPS, JobColumns
 from gsched.cli.slurm.job_states import named_states
 from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_listing
 from gsched.cli.slurm.squeue_options import SQUEUE
@@ -31,14 +32,14 @@ TABLE = SQUEUE
 _NUMBERS = "iAFKDCQp"
 _RUNNING = ("RUNNING", "SUSPENDED")
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_STEP: Columns = {
+_STEP: JobColumns = {
     **BY_LETTER,
     "i": FormatColumn("STEPID", lambda job: f"{job.shown_id}.batch"),
     "j": FormatColumn("NAME", lambda job: "batch"),
     "A": FormatColumn("TASKS", lambda job: "1"),
 }
 """Of --steps."""
-_STEP_BY_NAME: Columns = {**BY_NAME, "stepid": _STEP["i"], "stepname": _STEP["j"], "numtasks": _STEP["A"]}
+_STEP_BY_NAME: JobColumns = {**BY_NAME, "stepid": _STEP["i"], "stepname": _STEP["j"], "numtasks": _STEP["A"]}
 
 
 @fails_as_slurm
@@ -70,8 +71,6 @@ def _list(
     if not words.has("array"):
         jobs = folded(jobs, call.env)
     if words.has("json"):
-        from gsched.cli.slurm.facts.job_records import job_pieces  # rarely asked for
-
         for piece in job_pieces(jobs, session.client.cluster().cluster):
             call.write(piece)
         return

@@ -99,6 +99,12 @@ def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
     return values | files | reading.over
 
 
+def field_values(option: str, text: str, reading: Reading) -> SpecValues:
+    """What one option of sbatch means, for those whose meaning hangs on no other. Raises BadRequest."""
+    check_text(text, "the value")
+    return _READERS[option](text, reading)
+
+
 def _array(given: GivenOption | None) -> SpecValues:
     if given is None:
         return {}

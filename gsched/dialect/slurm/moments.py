@@ -25,7 +25,7 @@ _FORMS = (
     "HH:MM[:SS][AM|PM], MMDD[YY][-HH:MM[:SS]], MM/DD[/YY][-HH:MM[:SS]], MM.DD[.YY][-HH:MM[:SS]], "
     "YYYY-MM-DD[THH:MM[:SS]], today, tomorrow, midnight, noon, fika, teatime and now[{+|-}COUNT[UNIT]] are times"
 )
-Clock = tuple[int, int, int]
+_TimeOfDay = tuple[int, int, int]
 
 
 def parse_moment(text: str, now: float, zone: tzinfo, *, past: bool = False) -> float:
@@ -89,7 +89,7 @@ def _on(day: datetime, text: str | None) -> float | None:
     return None if clock is None else _at(day, clock).timestamp()
 
 
-def _at(day: datetime, clock: Clock) -> datetime:
+def _at(day: datetime, clock: _TimeOfDay) -> datetime:
     return day.replace(hour=clock[0], minute=clock[1], second=clock[2])
 
 
@@ -99,7 +99,7 @@ def _nearest(at: datetime, step: timedelta, now: float, *, past: bool) -> float:
     return (at if at.timestamp() > now else at + step).timestamp()
 
 
-def _clock(word: str) -> Clock | None:
+def _clock(word: str) -> _TimeOfDay | None:
     if word in _NAMED:
         return (*_NAMED[word], 0)
     found = _CLOCK.fullmatch(word)

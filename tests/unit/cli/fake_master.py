@@ -242,6 +242,10 @@ class FakeMaster(
         self.requests.append(request)
         return self._controlled(request)
 
+    def HostControl(self, request, context):
+        self.requests.append(request)
+        return scheduler_pb2.HostControlReply(hosts=request.hosts)
+
     def QueueControl(self, request, context):
         self.requests.append(request)
         return self._answered(request.queues, f"Queue <{{}}> is {request.action}")

@@ -11,8 +11,8 @@ from test_cli_gjobs import pending, running
 from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
 from gsched.cli.registry import SLURM_COMMANDS
+from gsched.cli.slurm.facts.node_facts import node_state
 from gsched.cli.slurm.job_states import CODES, reason_of, state_of
-from gsched.cli.slurm.sinfo import node_state
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.view import HostView, QueueView, StartForecast

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuWords
 
-TableRow = TypeVar("TableRow")
+AccountingRow = TypeVar("AccountingRow")
 _WIDTH = re.compile(r"-?[0-9]{1,4}", re.ASCII)
 _MOST_FIELDS = 300
 _NAMES_IN_A_LINE = 4
@@ -25,34 +25,36 @@ PARSABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class TableField(Generic[TableRow]):
+class TableField(Generic[AccountingRow]):
     """A field. `width`: characters, below 0 aligned to the left."""
 
     name: str
     width: int
-    value: Callable[[TableRow], str]
+    value: Callable[[AccountingRow], str]
 
 
-Fields = Mapping[str, TableField[TableRow]]
+AccountingFields = Mapping[str, TableField[AccountingRow]]
 """By their names in small letters, in the order of the manual."""
 
 
-def by_name(fields: Iterable[TableField[TableRow]]) -> dict[str, TableField[TableRow]]:
+def by_name(fields: Iterable[TableField[AccountingRow]]) -> dict[str, TableField[AccountingRow]]:
     """The fields by their names in small letters."""
     return {field.name.lower(): field for field in fields}
 
 
-class FieldTable(Generic[TableRow]):
+class AccountingTable(Generic[AccountingRow]):
     """Fields of a list such as `JobID,State%20`; a name may be cut short. Raises BadRequest naming what is unknown."""
 
-    def __init__(self, text: str, known: Fields[TableRow], also: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, text: str, known: AccountingFields[AccountingRow], also: Mapping[str, str] | None = None
+    ) -> None:
         """`also`: other names -> names."""
         names = [each.strip() for each in text.split(",") if each.strip()]
         if len(names) > _MOST_FIELDS:
             raise BadRequest(f"--format: more than {_MOST_FIELDS} fields")
         if not names:
             raise BadRequest("--format: no field is named")
-        self._fields: list[tuple[TableField[TableRow], int]] = []
+        self._fields: list[tuple[TableField[AccountingRow], int]] = []
         for each in names:
             name, percent, width = each.partition("%")
             if name.lower() == "all" and not percent:
@@ -63,7 +65,7 @@ class FieldTable(Generic[TableRow]):
                 raise BadRequest(f"--format: '{each[:40]}': a number of characters follows %")
             self._fields.append((field, int(width) if percent else field.width))
 
-    def lines(self, rows: Iterable[TableRow], words: GnuWords) -> Iterator[str]:
+    def lines(self, rows: Iterable[AccountingRow], words: GnuWords) -> Iterator[str]:
         """The table as -p, -P, -n and --delimiter want it."""
         between = words.value("delimiter", "|")
         is_parsable = words.has("parsable", "parsable2")
@@ -91,7 +93,7 @@ def _fitted(text: str, width: int) -> str:
     return text.rjust(room) if width > 0 else text.ljust(room)
 
 
-def _field(name: str, known: Fields[TableRow], also: Mapping[str, str]) -> TableField[TableRow]:
+def _field(name: str, known: AccountingFields[AccountingRow], also: Mapping[str, str]) -> TableField[AccountingRow]:
     wanted = also.get(name.lower(), name.lower())
     if wanted in known:
         return known[wanted]
@@ -101,7 +103,7 @@ def _field(name: str, known: Fields[TableRow], also: Mapping[str, str]) -> Table
     return found
 
 
-def field_names(known: Fields[TableRow]) -> str:
+def field_names(known: AccountingFields[AccountingRow]) -> str:
     """What --helpformat prints."""
     names = [field.name for field in known.values()]
     rows = [names[at : at + _NAMES_IN_A_LINE] for at in range(0, len(names), _NAMES_IN_A_LINE)]

@@ -14,8 +14,9 @@ from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import job_order
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, connected
+from gsched.cli.slurm.accounting.account_records import account_pieces
 from gsched.cli.slurm.accounting.cancelled_by import Cancellers
-from gsched.cli.slurm.accounting.field_tables import FieldTable, field_names
+from gsched.cli.slurm.accounting.field_tables import AccountingTable, field_names
 from gsched.cli.slurm.accounting.sacct_fields import ALSO, BATCH, BRIEF, DEFAULT, LONG, SACCT_FIELDS, AccountRow
 from gsched.cli.slurm.accounting.sacct_options import SACCT
 from gsched.cli.slurm.accounting.sacct_selection import SacctSelection, selection_of
@@ -39,7 +40,7 @@ def main(call: Call) -> int:
         return 0
     clock = clock_of(call)
     wanted = selection_of(words, call.user, clock, user_name)
-    table = FieldTable(_format(words), SACCT_FIELDS, ALSO)
+    table = AccountingTable(_format(words), SACCT_FIELDS, ALSO)
     unit = _unit(words)
     with connected(call) as session:
         jobs = _found(call, session, wanted, clock)
@@ -48,8 +49,6 @@ def main(call: Call) -> int:
         cluster = session.client.cluster().cluster
         rows = _Rows(Cancellers(session), wanted, words, cluster, unit).of(folded(jobs, call.env))
         if words.has("json"):
-            from gsched.cli.slurm.accounting.account_records import account_pieces  # rarely asked for
-
             for piece in account_pieces(rows, cluster):
                 call.write(piece)
             return 0

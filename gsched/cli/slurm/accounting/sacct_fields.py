@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gsched.cli.slurm.accounting.field_tables import Fields, TableField, by_name
+from gsched.cli.slurm.accounting.field_tables import AccountingFields, TableField, by_name
 from gsched.cli.slurm.facts.job_facts import SlurmJob
 from gsched.cli.slurm.facts.slurm_clock import cpu_duration, long_duration
 from gsched.cli.slurm.facts.tres_texts import held_tres, requested_tres, shown_size, shown_use, used_tres, written_tres
@@ -276,4 +276,4 @@ def _limit(job: SlurmJob, shown: Callable[[float], str]) -> str:
     return "UNLIMITED" if job.spec.run_limit_s is None else shown(job.spec.run_limit_s)
 
 
-SACCT_FIELDS: Fields[AccountRow] = by_name(TableField(*each) for each in _VALUES)
+SACCT_FIELDS: AccountingFields[AccountRow] = by_name(TableField(*each) for each in _VALUES)

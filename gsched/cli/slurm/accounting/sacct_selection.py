@@ -28,7 +28,7 @@ from gsched.model.views.view import JobFilter, JobView
 
 _STEP = re.compile(r"[0-9]{1,10}|batch|extern|interactive", re.ASCII)
 _MOST_INDICES = 100_000
-Test = Callable[[SlurmJob], bool]
+JobTest = Callable[[SlurmJob], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class SacctSelection:
     states: frozenset[str] | None
     """None: any."""
     accounts: AccountFilter
-    tests: tuple[Test, ...] = field(default=())
+    tests: tuple[JobTest, ...] = field(default=())
 
     @property
     def running(self) -> JobFilter:
@@ -168,9 +168,9 @@ def _users(words: GnuWords, user: str, user_of: Callable[[int], str]) -> tuple[s
     return () if words.has("jobs", "nodelist") else (user,)
 
 
-def _tests(words: GnuWords) -> list[Test]:
+def _tests(words: GnuWords) -> list[JobTest]:
     """What the master does not choose by."""
-    tests: list[Test] = []
+    tests: list[JobTest] = []
     values: Mapping[str, Callable[[SlurmJob], str]] = {
         "name": lambda job: job.name,
         "partition": lambda job: job.spec.queue,
@@ -193,7 +193,7 @@ def _tests(words: GnuWords) -> list[Test]:
     return tests + _limits(words)
 
 
-def _limits(words: GnuWords) -> list[Test]:
+def _limits(words: GnuWords) -> list[JobTest]:
     if not words.has("timelimit-min"):
         return []
     least = parse_duration(words.value("timelimit-min"))

@@ -6,6 +6,7 @@ Source: slurm.schedmd.com, "REST API", components `openapi_meta`, `uint32_no_val
 from __future__ import annotations
 
 import json
+import signal as signals
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -31,8 +32,6 @@ def exit_status(code: int, signal: int) -> dict[str, Any]:
 
 
 def _signal_name(signal: int) -> str:
-    import signal as signals  # few jobs end by one
-
     try:
         return signals.Signals(signal).name.removeprefix("SIG") if signal else ""
     except ValueError:

@@ -1,0 +1,148 @@
+"""scontrol show job and show step. Source: scontrol(1) of Slurm 22.05, SHOW COMMAND, "job"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gsched.base.ids import index_of
+from gsched.base.node_lists import fold_nodes
+from gsched.cli.slurm.control.scontrol_call import ScontrolCall, record
+from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
+from gsched.cli.slurm.facts.job_records import gpu_detail, job_pieces
+from gsched.cli.slurm.facts.slurm_clock import clock_of, long_duration
+from gsched.cli.slurm.facts.tres_texts import held_tres, requested_tres, shown_size
+from gsched.cli.slurm.job_columns import excluded_nodes, standard_error, standard_input, standard_output, tasks_of
+from gsched.dialect.slurm.slurm_values import parse_job
+from gsched.model.views.view import JobFilter
+
+
+def show_jobs(asked: ScontrolCall) -> int:
+    """All jobs that are known, or those that are named."""
+    jobs = _jobs(asked)
+    if asked.options.has("json"):
+        for piece in job_pieces(jobs, asked.session.client.cluster().cluster):
+            asked.call.write(piece)
+        return 0
+    is_empty = True
+    for job in jobs:
+        is_empty = False
+        record(asked, list(_lines(job, details=asked.options.has("details"))))
+    if is_empty:
+        asked.call.write("No jobs in the system\n")
+    return 0
+
+
+def show_steps(asked: ScontrolCall) -> int:
+    """The scripts of jobs that run."""
+    words = tuple(word.partition(".")[0] for word in asked.words)
+    is_empty = True
+    for job in _jobs(asked.with_words(words)):
+        if job.state in ("RUNNING", "SUSPENDED") and not job.spec.interactive:
+            is_empty = False
+            record(asked, list(_step(job)))
+    if is_empty:
+        asked.call.write("No job steps in the system\n")
+    return 0
+
+
+def _jobs(asked: ScontrolCall) -> Iterator[SlurmJob]:
+    clock = clock_of(asked.call)
+    named = [word for part in asked.words for word in part.split(",") if word]
+    if not named:
+        found = asked.session.client.jobs(JobFilter(user="all", finished=True))
+        yield from folded((SlurmJob(job, clock) for job in found), asked.call.env)
+    for word in named:
+        yield from folded((SlurmJob(job, clock) for job in asked.jobs(*parse_job(word))), asked.call.env)
+
+
+def _lines(job: SlurmJob, *, details: bool) -> Iterator[str]:
+    yield _identity(job)
+    yield from _state(job, details=details)
+    yield from _times(job)
+    yield from _places(job)
+    yield from _resources(job, details=details)
+    yield from _files(job)
+
+
+def _identity(job: SlurmJob) -> str:
+    array = f" ArrayJobId={job.array_id} ArrayTaskId={job.index}" if index_of(job.view.job_id) else ""
+    if array and job.spec.array_limit:
+        array += f" ArrayTaskThrottle={job.spec.array_limit}"
+    return f"JobId={job.raw_id}{array} JobName={job.name}"
+
+
+def _state(job: SlurmJob, *, details: bool) -> Iterator[str]:
+    spec = job.spec
+    uid = "" if job.uid is None else job.uid
+    group = f"{job.group[1]}({job.group[0]})" if job.group else "()"
+    yield f"UserId={spec.user}({uid}) GroupId={group} MCS_label=N/A"
+    yield f"Priority={spec.priority or 0} Nice=0 Account={spec.project} QOS=normal"
+    yield f"JobState={job.state} Reason={job.reason} Dependency={spec.dependency or '(null)'}"
+    is_batch = int(not spec.interactive)
+    code = "{}:{}".format(*job.job_exit_code)
+    yield (
+        f"Requeue={int(bool(spec.rerunnable))} Restarts={job.view.requeues} BatchFlag={is_batch} Reboot=0 "
+        f"ExitCode={code}"
+    )
+    if details:
+        yield "DerivedExitCode={}:{}".format(*job.exit_code)
+
+
+def _times(job: SlurmJob) -> Iterator[str]:
+    clock, spec, view = job.clock, job.spec, job.view
+    limit = "UNLIMITED" if spec.run_limit_s is None else long_duration(spec.run_limit_s)
+    yield f"RunTime={long_duration(job.elapsed_s)} TimeLimit={limit} TimeMin=N/A"
+    yield f"SubmitTime={clock.moment(view.submitted_at)} EligibleTime={clock.moment(job.eligible_at)}"
+    yield f"AccrueTime={clock.moment(job.eligible_at)}"
+    started = None if job.is_pending else job.started_at
+    yield (
+        f"StartTime={clock.moment(started or job.planned_at)} EndTime={clock.moment(job.ends_at)} "
+        f"Deadline={clock.moment(spec.terminate_at, 'N/A')}"
+    )
+    yield f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={clock.moment(view.pending_reasons_at)} Scheduler=Main"
+
+
+def _places(job: SlurmJob) -> Iterator[str]:
+    spec = job.spec
+    yield f"Partition={spec.queue} AllocNode:Sid={spec.submit_host}:0"
+    yield f"ReqNodeList={fold_nodes(spec.hosts) or '(null)'} ExcNodeList={fold_nodes(excluded_nodes(job)) or '(null)'}"
+    yield f"NodeList={job.node_list}"
+    if job.hosts:
+        yield f"BatchHost={job.hosts[0]}"
+
+
+def _resources(job: SlurmJob, *, details: bool) -> Iterator[str]:
+    yield f"NumNodes={job.nodes} NumCPUs={job.cpus} NumTasks={tasks_of(job)} CPUs/Task=1 ReqB:S:C:T=0:0:*:*"
+    yield f"TRES={(held_tres(job) or requested_tres(job)).removeprefix(f'billing={job.cpus},')},billing={job.cpus}"
+    yield "Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*"
+    for at, part in enumerate(job.parts if details else ()):
+        cpus = ",".join(map(str, sorted(set(part.cpus))))
+        memory = f"{part.amounts.get('mem', 0.0):.0f}"
+        yield f"  Nodes={part.host} CPU_IDs={cpus} Mem={memory} GRES={gpu_detail(job, at)}"
+    yield f"MinCPUsNode=1 MinMemoryNode={shown_size(job.memory_mib) if job.memory_mib else 0} MinTmpDiskNode=0"
+    yield "Features=(null) DelayBoot=00:00:00"
+    over = "NO" if job.spec.exclusive else "OK"
+    yield f"OverSubscribe={over} Contiguous=0 Licenses=(null) Network=(null)"
+
+
+def _files(job: SlurmJob) -> Iterator[str]:
+    yield f"Command={job.spec.command}"
+    yield f"WorkDir={job.spec.run_dir}"
+    if job.spec.description:
+        yield f"Comment={job.spec.description}"
+    if job.spec.reservation:
+        yield f"Reservation={job.spec.reservation}"
+    yield f"StdErr={standard_error(job)}"
+    yield f"StdIn={standard_input(job)}"
+    yield f"StdOut={standard_output(job)}"
+    yield "Power="
+    if job.gpus_per_node:
+        yield f"TresPerNode=gres:gpu:{job.gpus_per_node}"
+
+
+def _step(job: SlurmJob) -> Iterator[str]:
+    limit = "UNLIMITED" if job.spec.run_limit_s is None else long_duration(job.spec.run_limit_s)
+    uid = "" if job.uid is None else job.uid
+    yield f"StepId={job.raw_id}.batch UserId={uid} StartTime={job.clock.moment(job.started_at)} TimeLimit={limit}"
+    yield f"State={job.state} Partition={job.spec.queue} NodeList={job.hosts[0] if job.hosts else ''}"
+    yield f"Nodes=1 CPUs={job.parts[0].slots if job.parts else 0} Tasks=1 Name=batch Network=(null)"
