@@ -25,11 +25,15 @@ COMMANDS: dict[str, str] = {
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
-_SLURM_TOPICS = {"sacct": "accounting", "scontrol": "control"}
-"""Folders of those that are not in gsched.cli.slurm itself."""
+_SLURM_MODULES = {
+    **{name: f"accounting.{name}" for name in ("sacct", "sacctmgr", "sshare", "sstat")},
+    **{name: f"others.{name}" for name in ("sattach", "sprio")},
+    **dict.fromkeys(("sbcast", "scrontab", "sdiag", "sreport", "strigger"), "others.not_there"),
+    "scontrol": "control.scontrol",
+}
+"""Those that are not in gsched.cli.slurm itself."""
 SLURM_COMMANDS: dict[str, str] = {
-    name: f"gsched.cli.slurm.{f'{_SLURM_TOPICS[name]}.' if name in _SLURM_TOPICS else ''}{name}:main"
-    for name, _ in command_table.SLURM_COMMANDS
+    name: f"gsched.cli.slurm.{_SLURM_MODULES.get(name, name)}:main" for name, _ in command_table.SLURM_COMMANDS
 }
 """The same of Slurm's names."""
 

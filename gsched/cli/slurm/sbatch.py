@@ -19,6 +19,7 @@ from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_words
+from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
 from gsched.model.views.view import Submitted
@@ -41,15 +42,34 @@ def main(call: Call) -> int:
             user=call.user,
             element_of=lambda number, indices: ",".join(map(str, elements_of(session, number, indices))),
         )
+        nice, notes = _nice(session, asked)
+        for note in [*TABLE.notes(asked.words), *notes]:
+            call.error(f"{program(call)}: warning: {note}\n")
         if asked.words.has("test-only"):
-            _tell_start(call, session, asked)
+            _tell_start(call, session, nice)
             return 0
-        job = _submit(call, session, asked)
+        job = _submit(call, session, nice)
         _announce(call, asked, job)
         if not asked.words.has("wait"):
             return 0
         end = session.end_of(job.job_id)
         return end.exit_code
+
+
+def _nice(session: Session, asked: BatchSubmission) -> tuple[BatchSubmission, list[str]]:
+    """The job with less priority among its owner's, where the cluster lets them say it; and what is to be noted."""
+    given = asked.words.last("nice")
+    if given is None:
+        return asked, []
+    less = nice_of(given)
+    values = {each.name: each.value for each in session.client.cluster(parameters=True).parameters}
+    most = values.get("MAX_USER_PRIORITY", "")
+    if asked.words.has("priority"):
+        return asked, [f"{given.place}: taken, and does nothing: --priority says the order among your own jobs"]
+    if not most.isdigit():
+        return asked, [f"{given.place}: taken, and does nothing: this cluster has no priorities of jobs"]
+    usual = max(1, int(most) // 2)
+    return asked.with_priority(max(1, usual - usual * less // 100)), []
 
 
 def _submit(call: Call, session: Session, asked: BatchSubmission) -> Submitted:

@@ -30,6 +30,8 @@ class GnuOption:
     """The value may be left out, and then stands joined or not at all."""
     refused: str = ""
     """Not empty: the option is known and not taken; the text says why, or what to say instead."""
+    note: str = ""
+    """Not empty: the option is taken and does nothing; the text says why that changes no meaning."""
     variable: str = ""
     """Name of the variable in the environment that gives it, where nobody else does."""
     also: tuple[str, ...] = ()
@@ -46,6 +48,14 @@ def refused(*names: str, because: str = "") -> tuple[GnuOption, ...]:
     text = because or "it is not supported yet"
     parts = [name.partition("/") for name in names]
     return tuple(GnuOption(name, letter, refused=text) for name, _, letter in parts)
+
+
+def noted(*names: str, value: str = "VALUE", because: str) -> tuple[GnuOption, ...]:
+    """Options that are taken, with a note: `name` or `name/letter`; without a `value` they are flags."""
+    parts = [name.partition("/") for name in names]
+    return tuple(
+        GnuOption(name, letter, value, f"taken, and does nothing: {because}", note=because) for name, _, letter in parts
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,12 @@ class GnuOptions:
             if option.variable and environment.get(option.variable)
         ]
         return GnuWords(tuple(found))
+
+    def notes(self, words: GnuWords) -> list[str]:
+        """A line for each option that was given and does nothing."""
+        notes = {option.name: option.note for option in self.options if option.note}
+        given = {each.name: each.place for each in words.given if each.name in notes}
+        return [f"{place}: taken, and does nothing: {notes[name]}" for name, place in given.items()]
 
     def help(self, program: str) -> str:
         """The text of --help."""

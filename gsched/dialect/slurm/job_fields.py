@@ -5,6 +5,7 @@ Whether a queue, node, reservation or job of that name exists is not known here.
 
 from __future__ import annotations
 
+import math
 import posixpath
 import re
 import signal
@@ -18,12 +19,13 @@ from gsched.dialect.slurm.dependencies import ElementOf, condition_of
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.job_shape import JobShape
 from gsched.dialect.slurm.moments import parse_moment
-from gsched.dialect.slurm.slurm_values import parse_count, parse_duration
+from gsched.dialect.slurm.slurm_values import parse_count, parse_duration, parse_size_mib
 from gsched.dialect.spec_values import MAX_TEXT, SpecValues, ValueContext, check_text
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.syntax import merge
 
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[&|][A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
+_LICENSE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[:=*]([1-9][0-9]{0,8}))?", re.ASCII)
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*", re.ASCII)
 _SIGNAL = re.compile(r"(?:[RB]+:)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?", re.ASCII)
 _SIGNAL_S = 60
@@ -36,7 +38,17 @@ _MAILS: Mapping[str, SpecValues] = {
 }
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    "res_req": ("constraint", "exclude", "mem", "mem-per-cpu", "mem-per-gpu", "nodes", "ntasks-per-node"),
+    "res_req": (
+        "licenses",
+        "tmp",
+        "constraint",
+        "exclude",
+        "mem",
+        "mem-per-cpu",
+        "mem-per-gpu",
+        "nodes",
+        "ntasks-per-node",
+    ),
     "slots": ("ntasks", "cpus-per-task", "nodes"),
     "gpu_req": ("gres", "gpus", "gpus-per-node", "gpus-per-task"),
     "queue": ("partition",),
@@ -105,6 +117,16 @@ def field_values(option: str, text: str, reading: Reading) -> SpecValues:
     return _READERS[option](text, reading)
 
 
+def nice_of(given: GivenOption) -> int:
+    """How much less priority --nice asks for, 0 to 100; below 0 would be more, which only administrators may have in
+    Slurm. Raises BadRequest.
+    """
+    found = re.fullmatch(r"(-?)([0-9]{1,10})", given.value or "100", re.ASCII)
+    if found is None:
+        raise BadRequest(f"{given.place}: Invalid nice value '{given.value[:40]}'")
+    return 0 if found[1] else min(100, int(found[2]))
+
+
 def _array(given: GivenOption | None) -> SpecValues:
     if given is None:
         return {}
@@ -132,11 +154,31 @@ def _requirement(words: GnuWords, shape: JobShape) -> SpecValues:
     excluded = words.last("exclude")
     if excluded is not None:
         parts.append("select[" + " && ".join(f"hname!={name}" for name in _nodes(excluded)) + "]")
+    parts += _licenses(words.last("licenses")) + _disk(words.last("tmp"))
     values: SpecValues = {"res_req": merge(parts)} if parts else {}
     if shape.gpu_requirement:
         parse_gpu(shape.gpu_requirement)
         values["gpu_req"] = shape.gpu_requirement
     return values
+
+
+def _licenses(given: GivenOption | None) -> list[str]:
+    """`matlab:2,comsol`: shared resources that the job holds. Which there are is the master's to say."""
+    if given is None:
+        return []
+    found = [_LICENSE.fullmatch(part) for part in given.value.split(",")]
+    if not all(found):
+        raise BadRequest(f"{given.place}: '{given.value[:40]}' is not NAME[:COUNT],...: names of shared resources")
+    return [f"rusage[{':'.join(f'{each[1]}={each[2] or 1}/job' for each in found if each is not None)}]"]
+
+
+def _disk(given: GivenOption | None) -> list[str]:
+    if given is None:
+        return []
+    try:
+        return [f"select[maxtmp>={math.ceil(parse_size_mib(given.value))}]"]
+    except BadRequest as error:
+        raise BadRequest(f"{given.place}: {error.text}") from None
 
 
 def _nodes(given: GivenOption) -> list[str]:
@@ -262,6 +304,12 @@ def _plain(field: str) -> Callable[[str, Reading], SpecValues]:
     return read
 
 
+def _qos(text: str, reading: Reading) -> SpecValues:
+    if text.lower() != "normal":
+        raise BadRequest("there is no QOS: queues (--partition) say what jobs may do")
+    return {}
+
+
 _READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
     "job-name": _plain("name"),
     "partition": lambda text, reading: {"queue": " ".join(text.replace(",", " ").split()), "queue_named": True},
@@ -270,6 +318,7 @@ _READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
     "account": _plain("project"),
     "comment": _plain("description"),
     "clusters": _clusters,
+    "qos": _qos,
     "exclusive": lambda text, reading: {"exclusive": True},
     "nodelist": _hosts,
     "dependency": _dependency,

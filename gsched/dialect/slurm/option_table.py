@@ -5,7 +5,7 @@ Source: sbatch(1) of Slurm 22.05, whose list of options this table goes through;
 
 from __future__ import annotations
 
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, noted, refused
 
 _ONE_CLUSTER = "there is one cluster"
 _GENERIC = (
@@ -28,6 +28,31 @@ SHAPE = (
     GnuOption("mem-per-gpu", "", "SIZE[K|M|G|T]", "memory for each GPU", variable="SBATCH_MEM_PER_GPU"),
 )
 """How much a job asks for."""
+
+_ADVICE = (
+    *noted("wckey", because="there are no wckeys"),
+    *noted("hint", "distribution/m", "mem-bind", because="the job and its host place processes"),
+    *noted("switches", because="all hosts count as equally near"),
+    *noted("contiguous", "use-min-nodes", "spread-job", value="", because="--nodes says how many nodes"),
+    *noted("propagate", because="limits of a job are those of its host and queue"),
+    *noted("profile", "acctg-freq", because="use is sampled for every job"),
+    *noted("cpu-freq", "gpu-freq", "power", because="clocks are not changed"),
+    *noted("core-spec/S", "thread-spec", because="no cores are set aside"),
+    *noted("mcs-label", "network", because="there is no such thing"),
+    *noted("delay-boot", "wait-all-nodes", because="a job starts when all of its hosts are ready"),
+    *noted("time-min", because="a job has one run limit, --time"),
+    *noted("prefer", because="any host that meets --constraint will do"),
+    *noted("oversubscribe/s", value="", because="hosts are shared unless --exclusive is given"),
+    *noted("ignore-pbs", value="", because="lines of other systems are never obeyed"),
+    GnuOption(
+        "get-user-env",
+        value="MODE",
+        help="taken, and does nothing: --export says which variables a job gets",
+        is_optional=True,
+        note="--export says which variables a job gets",
+    ),
+)
+"""Options that only advise: without them a job runs as it was asked for."""
 
 SBATCH = GnuOptions(
     summary="submit a batch script, as Slurm's sbatch does",
@@ -71,25 +96,20 @@ SBATCH = GnuOptions(
         *_GENERIC,
         GnuOption("clusters", "M", "all", "taken for this cluster alone", variable="SBATCH_CLUSTERS"),
         *refused("cluster-constraint", because=_ONE_CLUSTER),
-        GnuOption(
-            "qos",
-            "q",
-            refused="there is no QOS: queues (--partition) say what jobs may do",
-            variable="SBATCH_QOS",
-        ),
-        *refused("nice", because="--priority says the order among your own jobs"),
-        *refused("get-user-env", because="--export says which variables a job gets"),
+        GnuOption("qos", "q", "normal", "taken: there is no other", variable="SBATCH_QOS"),
+        GnuOption("nice", "", "NUMBER", "less priority among your own jobs, 1 to 100", is_optional=True),
         *refused("uid", "gid", because="jobs run as whoever submits them"),
         *refused("container", because="say it in the script"),
         *refused("bb", "bbf", because="there are no burst buffers"),
-        *refused("licenses/L", because="shared resources are asked for with gsub -R 'rusage[NAME=1]'"),
-        *refused("ntasks-per-gpu", "gpus-per-socket", "gpu-bind", "gpu-freq", because="say --gpus-per-task"),
+        GnuOption("licenses", "L", "NAME[:COUNT],...", "shared resources that it takes"),
+        GnuOption("tmp", "", "SIZE[K|M|G|T]", "only nodes with so much room in /tmp"),
+        *_ADVICE,
+        *refused("ntasks-per-gpu", "gpus-per-socket", "gpu-bind", because="say --gpus-per-task"),
         *refused("ntasks-per-core", "ntasks-per-socket", "sockets-per-node", "cores-per-socket", "threads-per-core"),
-        *refused("extra-node-info/B", "core-spec/S", "thread-spec", "mincpus", "hint", "cpus-per-gpu"),
-        *refused("distribution/m", "contiguous", "switches", "mem-bind", "tmp", "profile", "acctg-freq", "cpu-freq"),
-        *refused("time-min", "delay-boot", "use-min-nodes", "spread-job", "overcommit/O", "oversubscribe/s"),
-        *refused("no-kill/k", "propagate", "power", "reboot", "wckey", "mcs-label", "network", "ignore-pbs"),
-        *refused("export-file", "nodefile/F", "gres-flags", "batch", "wait-all-nodes", "prefer"),
+        *refused("extra-node-info/B", "mincpus", "cpus-per-gpu", "overcommit/O"),
+        *refused("no-kill/k", because="a job ends when one of its nodes is lost"),
+        *refused("reboot", because="hosts are not rebooted from here"),
+        *refused("export-file", "nodefile/F", "gres-flags", "batch"),
     ),
     examples=(
         "PROGRAM --gres=gpu:2 --time=8:00:00 train.sh --epochs 10",

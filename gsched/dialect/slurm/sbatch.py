@@ -10,7 +10,9 @@ import math
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
@@ -39,6 +41,11 @@ class BatchSubmission:
     parsed: ParsedSubmission
     words: GnuWords
     """All options that count."""
+
+    def with_priority(self, priority: int) -> BatchSubmission:
+        """The same job with this priority among its owner's."""
+        spec = msgspec.structs.replace(self.parsed.spec, priority=priority)
+        return replace(self, parsed=replace(self.parsed, spec=spec))
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """The reason, with the option that set what was found wrong."""

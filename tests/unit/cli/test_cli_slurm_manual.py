@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
+from fake_master import FakeCall
 
 from gsched.cli.registry import table_of
 from gsched.cli.slurm.accounting.sacct_fields import LONG, SACCT_FIELDS
@@ -30,6 +32,28 @@ OPTIONS = {
     states/t summarize/s usage verbose/v version/V yaml""",
     "scontrol": """all/a clusters/M details/d federation future/F help/h hide local oneliner/o quiet/Q sibling
     uid/u verbose/v version/V""",
+    "sprio": """clusters/M federation format/o help jobs/j local long/l noheader/h norm/n partition/p sibling
+        sort/S usage user/u verbose/v version/V weights/w""",
+    "sstat": """allsteps/a format/o fields/o help/h helpformat/e jobs/j noconvert noheader/n parsable/p parsable2/P
+        pidformat/i usage verbose/v version/V""",
+    "sshare": """accounts/A all/a clusters/M format/o help long/l noheader/n parsable/p parsable2/P partition/m usage
+        users/u Users/U verbose/v version/V""",
+    "sattach": """error-filter help/h input-filter label/l layout output-filter pty quiet/Q usage/u version/V
+        verbose/v""",
+    "sacctmgr": """associations/s help/h immediate/i noheader/n parsable/p parsable2/P quiet/Q readonly/r verbose/v
+        version/V""",
+    "scancel": """account/A batch/b clusters/M ctld full/f help hurry/H interactive/i jobname me name/n nodelist/w
+        partition/p qos/q quiet/Q reservation/R sibling signal/s state/t usage user/u verbose/v version/V wckey""",
+    "sbatch": """account/A acctg-freq array/a batch bb bbf begin/b chdir/D cluster-constraint clusters/M comment
+        constraint/C container contiguous core-spec/S cores-per-socket cpu-freq cpus-per-gpu cpus-per-task/c deadline
+        delay-boot dependency/d distribution/m error/e exclude/x exclusive export export-file extra-node-info/B
+        get-user-env gid gpu-bind gpu-freq gpus/G gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help/h
+        hint hold/H ignore-pbs input/i job-name/J kill-on-invalid-dep licenses/L mail-type mail-user mcs-label mem
+        mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill/k no-requeue nodefile/F nodelist/w nodes/N
+        ntasks/n ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output/o overcommit/O
+        oversubscribe/s parsable partition/p power prefer priority profile propagate qos/q quiet/Q reboot requeue
+        reservation signal sockets-per-node spread-job switches test-only thread-spec threads-per-core time/t time-min
+        tmp uid usage use-min-nodes verbose/v version/V wait/W wait-all-nodes wckey wrap""",
 }
 """Options of Slurm 22.05, `name/letter`."""
 SCONTROL = """abort cancel_reboot cluster completing create delete errnumstr exit fsdampeningfactor help hold
@@ -85,6 +109,13 @@ def test_every_option_of_the_manual_is_known(command: str) -> None:
     assert not missing
     for option in cast("GnuOptions", table_of(command)).options:
         assert option.refused or option.help, option.name
+
+
+def test_what_is_not_there_says_what_to_use(call: Callable[..., FakeCall]) -> None:
+    for name in ("sbcast", "scrontab", "sdiag", "sreport", "strigger"):
+        asked = call(name, "-x", "y")
+        assert asked.run() == 1
+        assert asked.err.startswith(f"{name}: error: there is no {name}: ") and asked.err.count("\n") == 1
 
 
 def test_every_field_of_the_manual_is_known() -> None:

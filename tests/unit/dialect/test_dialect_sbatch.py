@@ -14,6 +14,8 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.array_lists import parse_array, shifted
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import condition_of
+from gsched.dialect.slurm.gnu_options import GivenOption
+from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.moments import parse_moment
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
@@ -89,6 +91,8 @@ def test_arguments_of_the_script() -> None:
         ("-n2 --mem-per-cpu=512", 2, "rusage[mem=512MB/task]", ""),
         ("--gres=gpu:2 --mem-per-gpu=1G", 1, "rusage[mem=2048MB]", "num=2:j_exclusive=yes"),
         ("-C big&fast", 1, "select[big && fast]", ""),
+        ("-L matlab:2,comsol", 1, "rusage[matlab=2/job:comsol=1/job]", ""),
+        ("--tmp=2G", 1, "select[maxtmp>=2048]", ""),
         ("-x n[1-2]", 1, "select[hname!=n1 && hname!=n2]", ""),
     ],
 )
@@ -278,3 +282,22 @@ def test_arrays_and_conditions_of_any_length_take_no_time() -> None:
     assert parse_array("0-2147483645").shift == 1
     with pytest.raises(BadRequest):
         condition_of("afterok:" + ":".join(["x"] * 100_000), lambda number, indices: indices)
+
+
+def test_options_that_only_advise_are_taken_with_a_note() -> None:
+    found = submitted("--wckey=x", "--hint=nomultithread", "-m", "block", "--get-user-env", "-J", "a", "job.sh")
+    notes = SBATCH.notes(found.words)
+    assert [note.partition(":")[0] for note in notes] == ["--wckey", "--hint", "-m", "--get-user-env"]
+    assert found.parsed.spec.name == "a" and not found.parsed.spec.res_req
+    assert not SBATCH.notes(submitted("-J", "a", "--qos=normal", "job.sh").words)
+
+
+@pytest.mark.parametrize(("text", "less"), [("", 100), ("7", 7), ("0", 0), ("-5", 0), ("2147483645", 100)])
+def test_nice(text: str, less: int) -> None:
+    assert nice_of(GivenOption("nice", text, "--nice")) == less
+
+
+@pytest.mark.parametrize("text", ["low", "1.5", "--5", "9" * 11])
+def test_what_is_no_nice_value(text: str) -> None:
+    with pytest.raises(BadRequest, match="--nice: Invalid nice value"):
+        nice_of(GivenOption("nice", text, "--nice"))

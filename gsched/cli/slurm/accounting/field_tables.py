@@ -79,6 +79,8 @@ class AccountingTable(Generic[AccountingRow]):
                 yield " ".join("-" * abs(width) for _, width in self._fields) + " \n"
         for row in rows:
             texts = [field.value(row) for field, _ in self._fields]
+            if not any(texts):  # nothing to say
+                continue
             yield between.join(texts) + end + "\n" if is_parsable else self._line(texts)
 
     def _line(self, texts: Iterable[str]) -> str:
