@@ -144,3 +144,55 @@ def test_refused_in_one_line(slurm: Slurm, words: tuple[str, ...], said: str) ->
     told = slurm("sbatch", *words)
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr.startswith(said) and told.stderr.count("\n") == 1
+
+
+def test_what_clients_of_slurm_ask_agrees(slurm: Slurm, cluster: Cluster) -> None:
+    told = slurm("sbatch", "--wait", "--parsable", "--gres=gpu:2", "-t", "10", "-J", "asked", "--wrap", "exit 3")
+    number = told.stdout.strip()
+    assert told.returncode == 3, told.stderr
+    # submitit, Snakemake, Parsl and PSI/J, as they ask; an end is known to all of them at once.
+    rows = slurm("sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", number).stdout.splitlines()
+    assert rows[0] == "JobID|State|NodeList"
+    assert [row.split("|")[:2] for row in rows[1:]] == [[number, "FAILED"], [f"{number}.batch", "FAILED"]]
+    asked = "-X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime now-2days --endtime now"
+    assert slurm("sacct", *asked.split(), "--name", "asked").stdout == f"{number}|FAILED\n"
+    assert slurm("sacct", "-X", "--noheader", "--format=jobid,state%20", "--job", number).stdout.split() == [
+        number,
+        "FAILED",
+    ]
+    listed = slurm("squeue", "-O", "JobArrayID,StateCompact,Reason", "-t", "all", "--me").stdout.splitlines()[1:]
+    assert [number, "F", "NonZeroExitCode"] in [line.split() for line in listed]
+    shown = slurm("scontrol", "-o", "show", "job", number).stdout
+    assert "JobState=FAILED" in shown and "ExitCode=3:0" in shown and "gres/gpu=2" in shown
+    tres = slurm("sacct", "-nXPj", number, "-o", "AllocTRES,ExitCode,Timelimit").stdout
+    assert "gres/gpu=2" in tres and tres.strip().endswith("|3:0|00:10:00")
+    assert cluster.run("gjobs", "-a", "-noheader", "-o", "stat", number).stdout.split() == ["EXIT"]
+    assert slurm("sacctmgr", "-n", "-s", "list", "user", "ann", "format=account%256").stdout == ""
+
+
+def test_a_job_is_changed_held_and_run_again(slurm: Slurm, tmp_path: Path) -> None:
+    line = "scontrol show hostnames; [ -e again ] && exit 0; touch again; scontrol requeue $SLURM_JOB_ID; sleep 600"
+    number = slurm("sbatch", "--hold", "--parsable", "--wckey=x", "--wrap", line).stdout.strip()
+    changed = slurm("scontrol", "update", f"JobId={number}", "TimeLimit=1:00:00", "JobName=other", "Comment=so it is")
+    assert changed.returncode == 0, changed.stderr
+    listed = slurm("squeue", "-h", "-j", number, "-o", "%j %l %k %r")
+    assert listed.stdout == "other 1:00:00 so it is JobHeldUser\n"
+    assert slurm("scontrol", "release", number).returncode == 0
+    after = slurm("sbatch", "-d", f"afterok:{number}", "--wait", "--wrap", "true")
+    assert after.returncode == 0, after.stderr
+    # It has asked to be run again from within, and succeeded then.
+    told = slurm("sacct", "-nXPj", number, "-o", "State,JobName,Comment").stdout
+    assert told == "COMPLETED|other|so it is\n"
+    assert "Restarts=1" in slurm("scontrol", "show", "job", number).stdout
+
+
+def test_nodes_and_partitions_are_closed_and_opened(slurm: Slurm) -> None:
+    (name,) = slurm("sinfo", "-h", "-N", "-p", "normal", "-o", "%N").stdout.split()
+    assert slurm("scontrol", "update", f"NodeName={name}", "State=DRAIN", "Reason=fan").returncode == 0
+    assert slurm("sinfo", "-h", "-R", "-o", "%E %N").stdout == f"fan {name}\n"
+    assert "State=IDLE+DRAIN" in slurm("scontrol", "show", "node", name).stdout
+    assert slurm("scontrol", "update", f"NodeName={name}", "State=RESUME").returncode == 0
+    assert slurm("scontrol", "update", "PartitionName=night", "State=DOWN").returncode == 0
+    assert slurm("sinfo", "-h", "-p", "night", "-o", "%a").stdout == "down\n"
+    assert slurm("scontrol", "update", "PartitionName=night", "State=UP").returncode == 0
+    assert slurm("sinfo", "-h", "-N", "-p", "normal", "-o", "%t").stdout == "idle\n"
