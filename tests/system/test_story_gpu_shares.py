@@ -103,7 +103,8 @@ def ends(cluster: Cluster, machine: Machine, *jobs: int) -> list[GpuUsage]:
     for place in (BIG, SMALL):
         machine.part(place, "procs=", "used_mib=0")
     machine.say(*(f"gpu.{index}.{what}=" for index in (SPLIT, SHARED) for what in ("procs", "mps")))
-    machine.say(f"gpu.{SHARED}.used_mib=0", f"gpu.{SHARED}.proc_util=")
+    # The last of them is alone on it for a moment: then what the driver says of the whole device counts.
+    machine.say(f"gpu.{SHARED}.used_mib=0", f"gpu.{SHARED}.util=0", f"gpu.{SHARED}.proc_util=")
     for job in jobs:
         (cluster.folder / f"stop{job}").touch()
     views = cluster.wait(*jobs)
