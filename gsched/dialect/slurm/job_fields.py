@@ -215,19 +215,23 @@ def _files(words: GnuWords, values: SpecValues, reading: Reading) -> SpecValues:
 
 
 def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> str:
-    """%j and %A are the number, %a is the index, %x the name, %u the user; others are refused."""
+    """%j, %J and %A are the number, %a is the index, %x the name, %u the user; others are refused.
+
+    The batch script is task 0 on node 0 of the step `batch`; of that step Slurm's %J, JOB.STEP, is the job's number.
+    """
     if len(text) > MAX_TEXT:
         raise BadRequest(f"{option}: the path is longer than {MAX_TEXT} characters")
     index = "%i" if values.get("index_shift") else "%I"
-    known = {"j": "%J", "A": "%J", "a": index, "x": str(values["name"]), "u": reading.user, "%": "%"}
+    known = {"j": "%J", "J": "%J", "A": "%J", "a": index, "x": str(values["name"]), "u": reading.user, "%": "%"}
+    known |= {"s": "batch", "t": "0", "n": "0"}
 
     def filled(found: re.Match[str]) -> str:
         width, letter = found[1], found[2]
         if width:
             raise BadRequest(f"{option}: {found[0]}: a width is not supported")
         if letter not in known:
-            raise BadRequest(f"{option}: %{letter} is not supported: %j, %A, %a, %x, %u are filled in")
-        if letter == "j" and values.get("indices"):
+            raise BadRequest(f"{option}: %{letter} is not supported: %j, %J, %A, %a, %x, %u, %s, %t, %n are filled in")
+        if letter in "jJ" and values.get("indices"):
             return f"%J_{index}"  # an element's own number
         return known[letter]
 

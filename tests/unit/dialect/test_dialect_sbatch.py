@@ -120,6 +120,13 @@ def test_fields() -> None:
     assert job.run_limit_s == 93_784
 
 
+def test_files_are_named_after_the_step_of_the_batch_script() -> None:
+    """dask-jobqueue names its files with %J, submitit with %t."""
+    assert spec("-o", "%x-%J.out", "-e", "%j_%t.%n.%s", "-J", "dask", "job.sh").output_file == "dask-%J.out"
+    assert spec("-e", "%j_%t.%n.%s", "job.sh").error_file == "%J_0.0.batch"
+    assert spec("-a", "2,5", "-o", "%J", "job.sh").output_file == "%J_%I"
+
+
 def test_an_array_that_begins_with_0_is_shifted() -> None:
     job = spec("--array=0-6:3%2", "-o", "%A_%a %j", "job.sh")
     assert (job.indices, job.array_limit, job.index_shift, job.output_file) == ("1-7:3", 2, 1, "%J_%i %J_%i")
