@@ -118,15 +118,15 @@ test-hosts: $(DEV_STAMP)
 	@tests/unpack-tools $(SSH_TOOLS)
 	@echo "== Several hosts, each with a network and users of its own" && $(PYTEST) tests/hosts -m '$(REST)'
 
-# Programs written for LSF, each in an environment of its own: their packages must not meet ours.
+# Programs written for other batch systems, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
 	@echo "Installing $* into .venv-$* ..."
 	@rm -rf .venv-$* && "$(PYTHON)" -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 6 minutes)
-	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_lsf_clients.py
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and Slurm and drive them (about 10 minutes)
+	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
 
 check: $(DEV_STAMP)  ## style, unused code, types, layers
 	@$(BIN)/ruff check .

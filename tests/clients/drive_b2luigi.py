@@ -23,7 +23,7 @@ class Where(b2luigi.Task):
 
     number = b2luigi.IntParameter()
     batch_system = "lsf"
-    queue = os.environ.get("LSF_QUEUE", "normal")
+    queue = os.environ.get("BATCH_QUEUE", "normal")
     job_slots = 2
     job_name = "b2luigi where"
 

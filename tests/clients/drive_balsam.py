@@ -13,7 +13,7 @@ from pathlib import Path
 from balsam.platform.scheduler.lsf_sched import LsfScheduler
 
 PATIENCE_S = 240
-QUEUE = os.environ.get("LSF_QUEUE", "normal")
+QUEUE = os.environ.get("BATCH_QUEUE", "normal")
 USER = pwd.getpwuid(os.getuid()).pw_name
 SCRIPT = """#!/bin/bash
 #BSUB -J {name}

@@ -1,6 +1,7 @@
-"""PSI/J on the bsub, bjobs and bkill that come first on PATH: GPUs, failures, cancelling, attaching. Prints OK psij.
+"""PSI/J on the commands of a batch system (lsf, slurm, pbs) that come first on PATH. Prints OK psij.
 
-Two jobs ask for GPUs through PSI/J's own resource specification and say which they got.
+GPUs, failures, cancelling, attaching. Two jobs ask for GPUs through PSI/J's own resource specification and say which
+they got.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ from pathlib import Path
 
 from psij import Job, JobAttributes, JobExecutor, JobSpec, JobState, ResourceSpecV1
 from psij.executors.batch.lsf import LsfExecutorConfig
+from psij.executors.batch.pbs import PBSExecutorConfig
+from psij.executors.batch.slurm import SlurmExecutorConfig
 
 PATIENCE = datetime.timedelta(seconds=300)
 FOLDER = Path.cwd()
+SYSTEM = sys.argv[1]
+CONFIGS = {"lsf": LsfExecutorConfig, "slurm": SlurmExecutorConfig, "pbs": PBSExecutorConfig}
+NUMBERS = {"lsf": "LSB_JOBID", "slurm": "SLURM_JOB_ID", "pbs": "PBS_JOBID"}
+CUSTOM = {"lsf": {"Jd": "described"}, "slurm": {"comment": "described"}, "pbs": {"r": "y"}}
 
 
 def job(script: str, name: str, *, gpus: int = 0, memory: int | None = None, **options: str) -> Job:
     resources = ResourceSpecV1(process_count=1, gpu_cores_per_process=gpus or None, memory=memory)
     attributes = JobAttributes(
         duration=datetime.timedelta(minutes=3),
-        queue_name=os.environ.get("LSF_QUEUE", "normal"),
-        custom_attributes={f"lsf.{option}": value for option, value in options.items()},
+        queue_name=os.environ.get("BATCH_QUEUE", "normal"),
+        custom_attributes={f"{SYSTEM}.{option}": value for option, value in options.items()},
     )
     spec = JobSpec(
         executable="/bin/sh",
@@ -47,10 +54,10 @@ def finish(submitted: Job) -> JobState:
 
 def main() -> None:
     executor = JobExecutor.get_instance(
-        "lsf", config=LsfExecutorConfig(queue_polling_interval=1, initial_queue_polling_delay=1)
+        SYSTEM, config=CONFIGS[SYSTEM](queue_polling_interval=1, initial_queue_polling_delay=1)
     )
-    say = 'echo "$LSB_JOBID $GREETING ${GSCHED_GPU_UUIDS-none}"'
-    plain = job(say, "plain", memory=200 << 20, Jd="described")
+    say = f'echo "${NUMBERS[SYSTEM]} $GREETING ${{GSCHED_GPU_UUIDS-none}}"'
+    plain = job(say, "plain", memory=200 << 20, **CUSTOM[SYSTEM])
     together = "until [ -e met.both ] && [ -e met.one ]; do sleep 0.1; done"
     both = job(f"{say}; touch met.both; {together}", "both", gpus=2)
     one = job(f"{say}; touch met.one; {together}", "one", gpus=1)

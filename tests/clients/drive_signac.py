@@ -59,7 +59,7 @@ def drive() -> None:
         project.open_job({"number": number}).init()
     work = Work.get_project()
     assert work._environment is DefaultLSFEnvironment, work._environment
-    queue = os.environ.get("LSF_QUEUE", "normal")
+    queue = os.environ.get("BATCH_QUEUE", "normal")
     flags = ["-gpu", "num=1:j_exclusive=yes", "-o", "log.%J"]
     work.submit(names=["look"], partition=queue, flags=list(flags))
     paths = [Path(job.fn("seen")) for job in project]

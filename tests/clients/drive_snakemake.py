@@ -1,6 +1,6 @@
-"""Snakemake and its LSF executor on the commands that come first on PATH: GPUs, a failing rule. Prints OK snakemake.
+"""Snakemake and its executor for LSF or Slurm on the commands that come first on PATH. Prints OK snakemake.
 
-A rule asks for a GPU through `lsf_extra`. Most of the time is Snakemake's own: it asks after 20 seconds at first.
+A rule asks for a GPU, one fails. Most of the time is Snakemake's own: it asks after 20 or 40 seconds at first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SYSTEM = sys.argv[1]
+RESOURCES = {
+    "lsf": lambda queue: [f"lsf_queue={queue}", "lsf_project=snakes"],
+    "slurm": lambda queue: [f"slurm_partition={queue}", "slurm_account=snakes"],
+}
+FAILURES = {"lsf": "LSF status is: 'EXIT'", "slurm": "SLURM status is: 'FAILED'"}
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
 
 
 def snakemake(target: str) -> subprocess.CompletedProcess[str]:
-    queue = os.environ.get("LSF_QUEUE", "normal")
-    words = [str(SNAKEMAKE), "--executor", "lsf", "--jobs", "4", "--latency-wait", "5", "--default-resources"]
-    words += [f"lsf_queue={queue}", "lsf_project=snakes", "--", target]
+    queue = os.environ.get("BATCH_QUEUE", "normal")
+    words = [str(SNAKEMAKE), "--executor", SYSTEM, "--jobs", "4", "--latency-wait", "5", "--config", f"system={SYSTEM}"]
+    words += ["--default-resources", *RESOURCES[SYSTEM](queue), "--", target]
     # The jobs call snakemake by its name again.
     env = {**os.environ, "PATH": f"{os.environ['PATH']}:{SNAKEMAKE.parent}"}
     return subprocess.run(words, env=env, capture_output=True, text=True, timeout=600, check=False)
@@ -36,7 +42,7 @@ def main() -> None:
     assert outputs["gpu"][0] == "gpu" and outputs["gpu"][1].isdigit()
     failed = snakemake("out/never.txt")
     assert failed.returncode != 0, "a rule that fails was taken for good"
-    assert "LSF status is: 'EXIT'" in failed.stderr, failed.stderr
+    assert FAILURES[SYSTEM] in failed.stderr, failed.stderr
     print("OK snakemake")
 
 

@@ -25,7 +25,7 @@ def root(job: Job) -> list[object]:
 
 def main() -> None:
     os.environ["PATH"] += f":{Path(sys.executable).parent}"  # the jobs call _toil_worker
-    os.environ["TOIL_LSF_ARGS"] = f"-q {os.environ.get('LSF_QUEUE', 'normal')} -gpu num=1"
+    os.environ["TOIL_LSF_ARGS"] = f"-q {os.environ.get('BATCH_QUEUE', 'normal')} -gpu num=1"
     options = Job.Runner.getDefaultOptions(f"file:{Path.cwd() / 'store'}")
     options.batchSystem = "lsf"
     options.logLevel = "INFO"

@@ -88,11 +88,21 @@ def test_names_that_the_guide_says_are_not_there_are_not() -> None:
     assert len(names) > 5 and not set(names) & set(ALIASES)
 
 
-def test_the_programs_that_are_driven_are_those_of_the_guide() -> None:
-    told = " ".join(" ".join(row) for row in rows("from-lsf.md", "| program | GPUs | worth knowing |"))
+@pytest.mark.parametrize(
+    ("guide", "programs"),
+    [
+        (
+            "from-lsf.md",
+            ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil", "parsl"),
+        ),
+        ("from-slurm.md", ("dask-jobqueue", "psij-python")),
+    ],
+)
+def test_the_programs_that_are_driven_are_those_of_the_guide(guide: str, programs: tuple[str, ...]) -> None:
+    told = " ".join(" ".join(row) for row in rows(guide, "| program | GPUs | worth knowing |"))
     pins = "".join(path.read_text() for path in ROOT.glob("tests/clients/*.txt"))
     versions = dict(re.findall(r"^([\w-]+)==([\d.]+)$", pins, re.MULTILINE))
-    for name in ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil"):
+    for name in programs:
         assert versions[name] in told, name
 
 
