@@ -19,6 +19,8 @@ WAITS = "waits"
 """It changes nothing and prints no answer: it waits anew whatever it has said of how it stands."""
 STARTS_TASKS = "starts tasks"
 """A part of a job, not a question to the master: the agent of its host answers it."""
+ATTENDS = "attends"
+"""It stays with what it has started, on its caller's own streams: never through the door."""
 IS_ELIM = "is an elim"
 """A program of gsched.probe that an agent starts and that runs for ever: never through the door."""
 
@@ -85,6 +87,8 @@ SLURM_COMMANDS = (
     ("strigger", READS),
     ("scancel", CHANGES),
     ("sinfo", READS),
+    ("srun", ATTENDS),
+    ("salloc", ATTENDS),
 )
 """(Slurm's name, how the launcher runs it): `gsched names slurm` writes them, no installation does."""
 

@@ -38,6 +38,7 @@ from gsched.agent.session import MasterSessions
 from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.launch_server import LaunchServer
 from gsched.agent.tasks.launch_socket import listen, socket_path
+from gsched.agent.tasks.step_desk import StepDesk
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.clock import SystemClock
 from gsched.base.coded_text import AnyText
@@ -148,7 +149,10 @@ class Agent:
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._cgroup_root)
         self._attempts = self._make_attempts()
         relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
-        door = LaunchServer(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
+        tasks = self._attempts.tasks
+        desk = StepDesk(tasks.attempt_folder, tasks.rooms)
+        door = LaunchServer(self._host, relay, tasks.prove, tasks.slots, desk)
+        self._attempts.services.serve_steps = lambda key, end: door.serve_owner(key, tasks.uid(key), end)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
         if self._config.dcgm_mapping_dir:
             mapping = JobMapping(self._config.dcgm_mapping_dir, lambda: self._attempts.holdings.running)

@@ -182,7 +182,8 @@ class LaunchClient:
         """Raises Refused."""
         self.name = name
         self.code = 0
-        self._before, self._after = describe(asked)
+        self.key = posix.urandom(12).hex().encode()
+        self._before, self._after = describe(asked, self.key)
         self._had: list[list[int] | None] | None = None
         """Of each task how much of its output and errors has been written; None when it has ended."""
         self._connection: _socket.socket | None = None
@@ -200,15 +201,12 @@ class LaunchClient:
     def run(self) -> int:
         """Serve it to its end; the exit code. Raises Refused, OutputFault, OSError."""
         path = posix.environ.get(b"GSCHED_AGENT_SOCKET", b"")
-        if not path:
-            raise LaunchRefused("it works only inside a job, on the hosts that the job has")
         patience = AgentPatience(self.name, path.decode("utf8", "replace"))
         while True:
             most_s = patience.next_s()
             connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             try:
-                connection.settimeout(most_s)
-                connection.connect(path)
+                connection = self._connected(connection, path, most_s)
                 self._is_heard = True
                 frames = FrameReader(connection)
                 self._greet(connection, frames)
@@ -222,6 +220,14 @@ class LaunchClient:
                 self._connection = None
                 connection.close()
             time.sleep(AGAIN_S)
+
+    def _connected(self, connection: _socket.socket, path: bytes, most_s: float) -> _socket.socket:
+        """The connection to the agent. Raises OSError, Refused."""
+        if not path:
+            raise LaunchRefused("it works only inside a job, on the hosts that the job has")
+        connection.settimeout(most_s)
+        connection.connect(path)
+        return connection
 
     def on_signal(self, number: int, _frame: object) -> None:
         """For the tasks: they are told as soon as nothing else is being said."""
@@ -245,7 +251,18 @@ class LaunchClient:
             raise LaunchRefused(f"arguments and environment have more than {MAX_REQUEST >> 20} MiB")
         for start in range(0, len(request), MAX_FRAME):
             self._say(connection, REQUEST, request[start : start + MAX_FRAME])
+        self._say_more(connection)
         self._say(connection, GO, b"")
+
+    def _say_more(self, connection: _socket.socket) -> None:
+        """What the request has beside."""
+
+    def _wait(self, connection: _socket.socket, frames: FrameReader) -> None:
+        """Wait for the agent, and for standard input where the agent wants it."""
+        if self._wants:
+            self._wait_for_either(connection, frames)
+        else:
+            frames.fill()
 
     def _converse(self, connection: _socket.socket, frames: FrameReader) -> None:
         """Returns when all tasks have ended. Raises EOFError, OSError when the connection breaks, Refused."""
@@ -256,10 +273,8 @@ class LaunchClient:
             frame = frames.pop()
             if frame is not None:
                 self._take(connection, *frame)
-            elif self._wants:
-                self._wait_for_either(connection, frames)
             else:
-                frames.fill()
+                self._wait(connection, frames)
 
     def _take(self, connection: _socket.socket, kind: bytes, payload: bytes) -> None:
         """What the agent says."""
@@ -277,12 +292,18 @@ class LaunchClient:
         had = self._had[number]
         if kind == ENDED:
             self._had[number] = None
-            self._note_end(payload[4:])
+            self._note_end(number, payload[4:])
         elif had is not None:
-            show(1 if kind == OUT else 2, payload[4:])
+            self._show(number, 1 if kind == OUT else 2, payload[4:])
             had[0 if kind == OUT else 1] += len(payload) - 4
 
-    def _note_end(self, text: bytes) -> None:
+    def _show(self, number: int, stream: int, data: bytes) -> None:
+        """A task has printed this. Raises OutputFault."""
+        del number
+        show(stream, data)
+
+    def _note_end(self, number: int, text: bytes) -> None:
+        del number
         status, _, problem = text.decode("utf8", "replace").partition(" ")
         if problem:
             say(f"{self.name}: {problem}")
@@ -328,17 +349,21 @@ class LaunchClient:
         waiting.register(0, select.POLLIN)
         ready = [descriptor for descriptor, _ in waiting.poll()]
         if 0 in ready:
-            try:
-                self._piece = posix.read(0, MAX_PIECE)
-            except BlockingIOError:
-                return
-            except OSError:
-                self._piece = b""
-            self._wants = False
-            self._is_at_end = not self._piece
-            self._send(connection, DATA if self._piece else END, self._piece)
+            self._read_piece(connection)
         else:
             frames.fill()
+
+    def _read_piece(self, connection: _socket.socket) -> None:
+        """Send what can be read of standard input."""
+        try:
+            self._piece = posix.read(0, MAX_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._piece = b""
+        self._wants = False
+        self._is_at_end = not self._piece
+        self._send(connection, DATA if self._piece else END, self._piece)
 
 
 def patience_s() -> float:
@@ -362,12 +387,11 @@ def patience_s() -> float:
     return seconds
 
 
-def describe(asked: LaunchArguments) -> tuple[list[bytes], list[bytes]]:
+def describe(asked: LaunchArguments, key: bytes) -> tuple[list[bytes], list[bytes]]:
     """The fields of the request (launch_protocol.LaunchRequest) before what has been had, and behind it."""
     folder, umask, variables = surroundings()
     hosts = [b"%d" % len(asked.hosts), *asked.hosts]
     words = [b"%d" % len(asked.words), *asked.words]
-    key = posix.urandom(12).hex().encode()
     return [key, asked.shell, b"1" if asked.reads else b"0"], [folder, umask, *hosts, *words, *variables]
 
 

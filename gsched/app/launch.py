@@ -36,6 +36,9 @@ PIECE = 1 << 16
 SOON_S = 0.1  # most answers are there by then
 FAILURE = 255
 
+STEPS = "--srun"
+# The words behind it, of glaunch, are those of srun: jobs that srun has submitted begin that way.
+
 NICENESS = 10  # of what lays out a large answer in this process
 
 
@@ -351,7 +354,13 @@ def main(argv: list[str]) -> int:
     mode = command_table.run_mode(name)
     token = posix.urandom(16).hex().encode() if mode == command_table.SUBMITS else b""
     relay = None
-    if mode == command_table.STARTS_TASKS:
+    if mode == command_table.ATTENDS or (mode == command_table.STARTS_TASKS and argv[1:2] == [STEPS]):
+        from gsched.app.steps import srun  # few commands
+
+        code = srun.main(argv)
+        if code is not None:
+            return code
+    elif mode == command_table.STARTS_TASKS:
         from gsched.app import glaunch  # one command of all
 
         code = glaunch.main(argv)

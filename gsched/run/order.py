@@ -105,6 +105,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     with signals that a job can take notice of."""
     hostfile: str = ""
     """Text of the file `hostfile` in the attempt's folder: a host per slot. Empty: no such file."""
+    host_gpus: dict[str, int] = {}
+    """GPUs that the job has on each of its hosts; hosts without one are not named."""
     cpus: tuple[int, ...] = ()
     """CPUs that the job is bound to; none: it is not bound."""
     memory_nodes: tuple[int, ...] = ()

@@ -35,6 +35,8 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     umask: int
     reads: bool
     """Its standard input comes from who has ordered it; else it has none."""
+    pty: bool = False
+    """Its standard streams are a pseudo-terminal."""
 
 
 def write_order(attempt_folder: str, name: str, order: TaskOrder) -> bool:

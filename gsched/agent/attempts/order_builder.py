@@ -25,13 +25,13 @@ from gsched.agent.attempts.job_environment import (
     output_path,
 )
 from gsched.agent.attempts.path_expansion import copies, settled
-from gsched.agent.attempts.slurm_environment import SlurmFacts, slurm_variables
 from gsched.agent.services.service_ports import service_variables
-from gsched.agent.tasks.launch_environment import launch_variables
+from gsched.agent.tasks.launch_environment import launch_variables, launcher
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
+from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
 from gsched.model.jobs.job import SLURM, JobSpec
@@ -225,6 +225,7 @@ class OrderBuilder:
             terminate_interval_s=terminate_interval_s,
             limits=spec.limits,
             hostfile=host_lines(allocation),
+            host_gpus={each.host: len(each.gpus) for each in allocation.hosts if each.gpus},
             cpus=cpus,
             memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
             affinity_hostfile=affinity_lines(allocation),
@@ -263,6 +264,7 @@ class OrderBuilder:
         environment = self._own_environment(start, block, fenced=fenced)
         if start.spec.front_end == SLURM:
             environment |= slurm_variables(self._slurm_facts(start, environment))
+            environment["GSCHED_GLAUNCH"] = launcher()
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from gsched.agent.services.service_link import ServiceLink
 from gsched.base.clock import Clock
@@ -70,6 +71,8 @@ class JobServices:
         self._running = running
         self._send = send
         self._services: dict[AttemptKey, _Service] = {}
+        self.serve_steps: Callable[[AttemptKey, socket.socket], Awaitable[None]] | None = None
+        """Serves who asks for steps of an attempt on this end of a connection (tasks.launch_server)."""
         self._stub: agent_pb2_grpc.AgentServiceAsyncStub | None = None
         self._news = asyncio.Event()
 
@@ -159,6 +162,9 @@ class JobServices:
             return
         link = ServiceLink(self._stub)
         key = (order.job_id, order.attempt)
+        if order.steps:
+            await self._open_steps(key, order.ticket, link)
+            return
         try:
             service = self._service(key)
             reader, writer = await self._connect(key, service)
@@ -174,6 +180,19 @@ class JobServices:
             await link.carry(order.ticket, reader, writer, use)
         finally:
             service.links -= 1
+
+    async def _open_steps(self, key: AttemptKey, ticket: str, link: ServiceLink) -> None:
+        """Connect the job's owner with where steps of the job are asked for."""
+        if self.serve_steps is None or key not in self._running():
+            await link.refuse(ticket, f"the job does not run on {self._host}")
+            return
+        ours, theirs = socket.socketpair()
+        serving = asyncio.ensure_future(self.serve_steps(key, theirs))
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            await link.carry(ticket, reader, writer, lambda: None)
+        finally:
+            await asyncio.gather(serving, return_exceptions=True)
 
     def _service(self, key: AttemptKey) -> _Service:
         service = self._services.get(key)

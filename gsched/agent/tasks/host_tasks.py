@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from gsched.agent.output import terminal_questions
@@ -43,8 +44,13 @@ OF_HOST = (
     *("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
     *("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY"),
     *("LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "GSCHED_AGENT_SOCKET"),
+    *("SLURMD_NODENAME", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE"),
 )
 """Variables that are different on each host of a job."""
+OF_GPUS = ("CUDA_VISIBLE_DEVICES", "GSCHED_GPU_UUIDS", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
+"""Variables that list a job's GPUs on a host, in the same order."""
+_OF_JOB = ("LSB_", "LS_", "LSF_", "GSCHED_", "SLURM", "CUDA_", "OMPI_MCA_", "PRTE_MCA_", "HYDRA_", "I_MPI_HYDRA_")
+"""How variables begin that a job is told of itself."""
 
 
 class HostTasks:
@@ -76,6 +82,22 @@ class HostTasks:
                 return file.read(MOST_HOSTFILE).decode("utf8", "replace").split()
         except (OSError, GschedError):
             return []
+
+    def rooms(self, key: AttemptKey) -> dict[str, tuple[int, int]]:
+        """Host -> slots and GPUs that the job has there; empty where nobody knows them any more."""
+        order = self._executor.order(*key)
+        gpus = order.host_gpus if order is not None else {}
+        return {host: (count, gpus.get(host, 0)) for host, count in Counter(self.slots(key)).items()}
+
+    def attempt_folder(self, key: AttemptKey) -> Path:
+        """Where the attempt's files lie; put back if somebody has removed it. Raises OSError, GschedError."""
+        self._put_back(key)
+        return self._folder(key)
+
+    def uid(self, key: AttemptKey) -> int:
+        """Whom the attempt runs as."""
+        order = self._executor.order(*key)
+        return order.account.uid if order is not None and order.account is not None else os.getuid()
 
     def _put_back(self, key: AttemptKey) -> None:
         """Tasks need the attempt's folder: if somebody has removed it, now is the time. Raises OSError, GschedError."""
@@ -146,8 +168,13 @@ class HostTasks:
         here = order.environment if order is not None else {}
         pairs = (_text(each).partition("=") for each in start.environment)
         environment = {name: value for name, equals, value in pairs if equals and name}
-        if ask.from_host != self._host:
+        if start.outside:
+            environment |= {name: value for name, value in here.items() if name.startswith(_OF_JOB)}
+        if start.outside or ask.from_host != self._host:
             environment = on_other_host(environment, here)
+        if start.picks_gpus:
+            environment |= of_these_gpus(environment, start.gpus)
+        environment |= {name: value for name, equals, value in (_text(each).partition("=") for each in start.own)}
         if MARK_VARIABLE in here:
             environment[MARK_VARIABLE] = here[MARK_VARIABLE]
         return task_files.TaskOrder(
@@ -156,6 +183,7 @@ class HostTasks:
             cwd=_text(start.cwd),
             umask=start.umask & 0o777,
             reads=start.reads,
+            pty=start.pty,
         )
 
     # -- while it runs --------------------------------------------------------------------------------------------
@@ -205,7 +233,7 @@ class HostTasks:
             await self._tasking.news(key, min(left, LOOK_S) if is_silent else left)
 
     async def _type(self, key: AttemptKey, name: str, ask: agent_pb2.TypeTask, reply: agent_pb2.TaskReply) -> None:
-        figures = {"from": ask.first, "end": int(ask.end), "wait_ms": 5000}
+        figures = {"from": ask.first, "end": int(ask.end), "wait_ms": 5000, "rows": ask.rows, "columns": ask.columns}
         data = ask.data[:MOST_TYPED]
         answer = await terminal_questions.ask(self._folder(key) / task_files.TASKS / name, data, **figures)
         if answer is not None:
@@ -254,6 +282,18 @@ def on_other_host(environment: Mapping[str, str], here: Mapping[str, str]) -> di
     """
     kept = {name: value for name, value in environment.items() if name not in OF_HOST}
     return {**kept, **{name: here[name] for name in OF_HOST if name in here}}
+
+
+def of_these_gpus(environment: Mapping[str, str], places: Collection[int]) -> dict[str, str]:
+    """The variables that list GPUs, with those at these places alone."""
+    found = {}
+    for name in OF_GPUS:
+        if name in environment:
+            gpus = environment[name].split(",")
+            found[name] = ",".join(gpus[place] for place in places if place < len(gpus))
+    if "SLURM_GPUS_ON_NODE" in environment:
+        found["SLURM_GPUS_ON_NODE"] = str(len(places))
+    return {"CUDA_VISIBLE_DEVICES": "", **found}
 
 
 def _text(data: bytes) -> str:

@@ -13,12 +13,19 @@ import pwd
 import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import msgspec
+
+from gsched.agent.tasks.launched_step import LaunchedStep
+from gsched.agent.tasks.step_desk import StepDesk, StepRecord
 from gsched.agent.tasks.task_launch import LaunchFrames, LaunchOrder, LaunchWork, TaskLaunch
 from gsched.agent.tasks.task_questions import TaskQuestions
+from gsched.base.errors import GschedError
+from gsched.model.jobs.job_step import StepGranted, StepRequest
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.identity.socket_peer import peer_of
-from gsched.wire.messages import launch_protocol
+from gsched.wire.messages import launch_protocol, step_messages
 from gsched.wire.messages.frames import ProtocolError, frame
 from gsched.wire.messages.launch_protocol import LaunchRequest
 from gsched.wire.stream_end import end_stream
@@ -30,6 +37,7 @@ CLOSE_S = 60.0
 """How long a command may take to read what it was told last."""
 MOST_CONNECTIONS = 256
 """Of one user at a time."""
+FAILURE = 255
 MOST_TASKS = 10_000
 """Of one launch."""
 MOST_LOAD = 128 << 20
@@ -39,6 +47,7 @@ _STRING, _TASK = 64, 8192
 
 Prove = Callable[[int, int], AttemptKey | None]
 Hosts = Callable[[AttemptKey], Sequence[str]]
+STEP_WAIT = "Job step creation temporarily disabled, retrying (Requested nodes are busy)"
 
 
 class LaunchMemoryExceeded(Exception):
@@ -74,11 +83,21 @@ class Load:
             del self._loads[self._uid]
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchCaller:
+    """Who asks: a process of this host, or (`key`) somebody outside of the job who may ask for its steps."""
+
+    pid: int
+    uid: int
+    key: AttemptKey | None = None
+
+
 class LaunchServer:
     """`prove(pid, uid)` names the attempt that a process belongs to; `hosts(key)` its hosts, a name for each slot."""
 
-    def __init__(self, host: str, relay: TaskQuestions, prove: Prove, hosts: Hosts) -> None:
+    def __init__(self, host: str, relay: TaskQuestions, prove: Prove, hosts: Hosts, desk: StepDesk) -> None:
         self._host = host
+        self._desk = desk
         self._relay = relay
         self._prove = prove
         self._hosts = hosts
@@ -101,15 +120,23 @@ class LaunchServer:
         self._background.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pid, uid, _ = peer_of(writer.get_extra_info("socket"))
+        await self._attend(LaunchCaller(pid, uid), reader, writer)
+
+    async def serve_owner(self, key: AttemptKey, uid: int, connection: socket.socket) -> None:
+        """Serve who may ask for steps of this attempt, as the master has found: it belongs to the user `uid`."""
+        reader, writer = await asyncio.open_connection(sock=connection)
+        await self._attend(LaunchCaller(0, uid, key), reader, writer)
+
+    async def _attend(self, caller: LaunchCaller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         this = asyncio.current_task()
         assert this is not None
         self._launches.add(this)
-        connection = writer.get_extra_info("socket")
-        pid, uid, _ = peer_of(connection)
+        pid, uid = caller.pid, caller.uid
         self._users[uid] += 1
         load = Load(self._loads, uid)
         try:
-            await self._serve(reader, writer, pid, uid, load)
+            await self._serve(reader, writer, caller, load)
         except LaunchMemoryExceeded:
             refusal = f"the launches of this user take as much memory on {self._host} as they may"
             with contextlib.suppress(OSError):
@@ -129,13 +156,14 @@ class LaunchServer:
             await end_stream(writer, CLOSE_S)
 
     async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int, load: Load
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: LaunchCaller, load: Load
     ) -> None:
+        uid = caller.uid
         if self._users[uid] > MOST_CONNECTIONS:
             refusal = f"{MOST_CONNECTIONS} launches of this user are under way on {self._host} already"
             await _refuse(writer, refusal)
             return
-        key = self._prove(pid, uid)
+        key = caller.key or self._prove(caller.pid, uid)
         if key is None:
             await _refuse(writer, f"this process belongs to no job on {self._host}; it works only inside a job")
             return
@@ -144,12 +172,20 @@ class LaunchServer:
         writer.write(frame(launch_protocol.HELLO, launch_protocol.GREETING))
         frames = LaunchFrames(reader)
         async with asyncio.timeout(REQUEST_S):
-            request = await frames.request(load.add)
+            request, wanted = await frames.request(load.add)
         hosts = list(self._hosts(key))
         if not hosts:
             await _refuse(
                 writer, f"nobody knows the job's hosts any more: its folder in the spool of {self._host} is gone"
             )
+            return
+        if wanted is not None:
+            await self._serve_step(
+                LaunchOrder(key, request, hosts, request.words, ""), wanted, frames, writer, caller, load
+            )
+            return
+        if caller.key is not None:
+            await _refuse(writer, "only steps are started from outside of a job")
             return
         refusal, asked, words = targets(request, hosts)
         if not refusal and request.progress is not None and len(request.progress) != len(asked):
@@ -164,6 +200,74 @@ class LaunchServer:
         launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
         if not await launch.run():
             self._background.beside(_end_tasks(launch, load.passed_on()))
+
+    async def _serve_step(
+        self,
+        order: LaunchOrder,
+        wanted: StepRequest,
+        frames: LaunchFrames,
+        writer: asyncio.StreamWriter,
+        caller: LaunchCaller,
+        load: Load,
+    ) -> None:
+        """The same for a step, which may have to wait for other steps of its job."""
+        request, key = order.request, order.key
+        record = await self._granted(order, wanted, frames, writer)
+        if record is None:
+            return
+        hosts = [place.host for place in record.plan.places]
+        launch: TaskLaunch | None = None
+        is_over = True
+        try:
+            if request.progress is not None and len(request.progress) != len(hosts):
+                await _refuse(writer, "the launch is not the one that was begun")
+                return
+            load.add(_STRING * (len(request.environment) + len(request.words)) + _TASK * len(hosts))
+            granted = StepGranted(record.number, record.plan.places)
+            writer.write(frame(step_messages.STEPPED, msgspec.json.encode(granted)))
+            writer.write(frame(launch_protocol.COUNT, b"%d" % len(hosts)))
+            step = LaunchedStep(wanted, record, is_outside=caller.key is not None)
+            order = order._replace(hosts=hosts, step=step)
+            launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
+            is_over = False
+            is_over = await launch.run()
+            if not is_over:
+                self._background.beside(self._end_step(launch, key, request.key, load.passed_on()))
+        finally:
+            if is_over:
+                await self._desk.end(key, request.key, launch.code if launch is not None else FAILURE)
+
+    async def _granted(
+        self, order: LaunchOrder, wanted: StepRequest, frames: LaunchFrames, writer: asyncio.StreamWriter
+    ) -> StepRecord | None:
+        """The step's room; None where it gets none, or its command has gone away while it waited."""
+        request = order.request
+        name = request.words[0].rpartition("/")[2] if request.words else "multi-prog"
+
+        def on_busy() -> None:
+            writer.write(frame(step_messages.BUSY, STEP_WAIT.encode()))
+
+        beginning = asyncio.create_task(
+            self._desk.begin(order.key, request.key, name, wanted.shape, None if wanted.is_at_once else on_busy)
+        )
+        hearing = asyncio.create_task(frames.next())
+        try:
+            await asyncio.wait({beginning, hearing}, return_when=asyncio.FIRST_COMPLETED)
+            if beginning.done():
+                return beginning.result()
+        except (GschedError, OSError) as error:
+            await _refuse(writer, error.text if isinstance(error, GschedError) else f"{self._host}: {error.strerror}")
+        finally:
+            for work in (beginning, hearing):
+                work.cancel()
+            await asyncio.gather(beginning, hearing, return_exceptions=True)
+        return None
+
+    async def _end_step(self, launch: TaskLaunch, key: AttemptKey, name: str, load: Load) -> None:
+        try:
+            await _end_tasks(launch, load)
+        finally:
+            await self._desk.end(key, name, launch.code or FAILURE)
 
 
 async def _end_tasks(launch: TaskLaunch, load: Load) -> None:

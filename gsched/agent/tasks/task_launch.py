@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from gsched.agent.tasks.host_tasks import PIECE, SMALL
+from gsched.agent.tasks.launched_step import LaunchedStep
 from gsched.agent.tasks.task_questions import TaskQuestions
+from gsched.model.jobs.job_step import StepRequest
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.supervisor import steps
-from gsched.wire.messages import launch_protocol
+from gsched.wire.messages import launch_protocol, step_messages
 from gsched.wire.messages.frames import Decoder, ProtocolError, frame
 from gsched.wire.messages.launch_protocol import LaunchRequest
 from gsched.wire.v1 import agent_pb2
@@ -71,16 +74,22 @@ class LaunchFrames:
             self._frames = self._decoder.feed(data)
         return self._frames.pop(0)
 
-    async def request(self, charge: Callable[[int], None]) -> LaunchRequest:
-        """What is to be launched; `charge` is told of its bytes as they come, and may raise. Raises ProtocolError."""
-        blob = bytearray()
+    async def request(self, charge: Callable[[int], None]) -> tuple[LaunchRequest, StepRequest | None]:
+        """What is to be launched, and as which step, if it is one; `charge` is told of its bytes as they come, and may
+        raise. Raises ProtocolError.
+        """
+        blobs = {launch_protocol.REQUEST: bytearray(), step_messages.STEP: bytearray()}
         while (found := await self.next()) is not None:
             kind, payload = found
             if kind == launch_protocol.GO:
-                return LaunchRequest.decode(bytes(blob))
+                step = bytes(blobs[step_messages.STEP])
+                request = LaunchRequest.decode(bytes(blobs[launch_protocol.REQUEST]))
+                return request, step_messages.decode_request(step) if step else None
             charge(len(payload))
-            blob += payload
-            if kind != launch_protocol.REQUEST or len(blob) > launch_protocol.MAX_REQUEST:
+            if kind not in blobs:
+                break
+            blobs[kind] += payload
+            if sum(map(len, blobs.values())) > launch_protocol.MAX_REQUEST:
                 break
         raise ProtocolError("no request")
 
@@ -91,6 +100,8 @@ class LaunchedTask:
     def __init__(self, number: int, host: str, had: tuple[int, int] | None) -> None:
         self.number = number
         self.host = host
+        self.begun = asyncio.Event()
+        """It runs, or could not be started."""
         self.out, self.err = had or (0, 0)
         self.has_ended = had is None
 
@@ -103,6 +114,7 @@ class LaunchOrder(NamedTuple):
     hosts: Sequence[str]
     words: Sequence[str]
     login_shell: str
+    step: LaunchedStep | None = None
 
 
 class TaskLaunch:
@@ -131,7 +143,10 @@ class TaskLaunch:
         self._tasks = [
             LaunchedTask(number, host, had) for number, (host, had) in enumerate(zip(hosts, progress, strict=True))
         ]
-        self._reads = request.reads and len(hosts) == 1
+        self._step = order.step
+        self._readers = [task for task in self._tasks if self._is_reader(task.number)]
+        self.code = 0
+        """The highest exit code of the tasks that have ended, 128 + N for signal N."""
         self._typed: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self._writing = asyncio.Lock()
         self._signals: set[int] = set()
@@ -146,6 +161,7 @@ class TaskLaunch:
         hearing = asyncio.create_task(self._hear())
         following = [asyncio.create_task(self._follow(task)) for task in self.unended()]
         all_of_them = asyncio.gather(*following)
+        feeding = asyncio.create_task(self._feed())
         waited: tuple[asyncio.Future[Any], ...] = (hearing, all_of_them)
         try:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -156,9 +172,9 @@ class TaskLaunch:
         except (ConnectionError, ProtocolError):
             return False
         finally:
-            hearing.cancel()
-            all_of_them.cancel()
-            await asyncio.gather(hearing, all_of_them, return_exceptions=True)
+            for work in (hearing, feeding, all_of_them):
+                work.cancel()
+            await asyncio.gather(hearing, feeding, all_of_them, return_exceptions=True)
 
     async def end_task(self, task: LaunchedTask) -> None:
         """Nobody waits for it any more."""
@@ -180,13 +196,10 @@ class TaskLaunch:
     async def _follow(self, task: LaunchedTask) -> None:
         """Start it, pass on what it prints, tell its end."""
         status, problem = 0, await self._start(task)
+        task.begun.set()
         if not problem:
-            feeding = asyncio.create_task(self._feed(task)) if self._reads else None
-            try:
-                status, problem = await self._show(task)
-            finally:
-                if feeding is not None:
-                    feeding.cancel()
+            status, problem = await self._show(task)
+        self.code = max(self.code, 255 if problem else _exit_code(status))
         await self._write(launch_protocol.ENDED, task, f"{status} {problem}".encode())
         task.has_ended = True
         self._background.beside(self._release(task))
@@ -200,16 +213,37 @@ class TaskLaunch:
         """Why it could not be started; empty when it was."""
         ask = self._about(task)
         start = ask.start
-        start.argv.extend(_bytes(word) for word in self._command())
+        words = self._command(task.number)
+        if not words:
+            return f"no line of the file of programs is for task {task.number}"
+        start.argv.extend(_bytes(word) for word in words)
         own = (f"LSF_PM_TASKID={task.number + 1}", f"GSCHED_TASK_COUNT={len(self._tasks)}", f"PWD={self._request.cwd}")
         start.environment.extend(_bytes(each) for each in (*self._request.environment, *own))
-        start.cwd, start.umask, start.reads = _bytes(self._request.cwd), self._request.umask, self._reads
+        start.cwd, start.umask, start.reads = _bytes(self._request.cwd), self._request.umask, task in self._readers
+        if self._step is not None:
+            self._describe(self._step, task.number, start)
         async with self._background.starts:
             reply = await self._relay.ask(ask, START_S)
         return str(reply.error)
 
-    def _command(self) -> list[str]:
+    @staticmethod
+    def _describe(step: LaunchedStep, number: int, start: agent_pb2.StartTask) -> None:
+        """What a task of a step has that others have not."""
+        gpus = step.places[number].gpus
+        start.own.extend(_bytes(each) for each in step.variables(number))
+        start.pty, start.outside, start.picks_gpus = step.has_terminal(number), step.is_outside, gpus is not None
+        start.gpus.extend(gpus or ())
+
+    def _is_reader(self, number: int) -> bool:
+        """Whether standard input goes to this task."""
+        if not self._request.reads:
+            return False
+        return len(self._tasks) == 1 if self._step is None else self._step.reads(number)
+
+    def _command(self, number: int) -> list[str]:
         """As rsh does it: the words joined by blanks are a line for a shell, unless they are to be executed as such."""
+        if self._step is not None:
+            return self._step.words(number, self._words)
         if self._request.shell == launch_protocol.NO_SHELL:
             return self._words
         line = ["/bin/sh", "-c", " ".join(self._words)]
@@ -254,7 +288,9 @@ class TaskLaunch:
             if kind == launch_protocol.SIGNAL:
                 number = int(payload) if payload.isdigit() and len(payload) < 3 else 0
                 self._send_signal(number)
-            elif kind in (launch_protocol.DATA, launch_protocol.END) and self._typed.empty() and self._reads:
+            elif kind == step_messages.WINDOW:
+                self._resize(payload)
+            elif kind in (launch_protocol.DATA, launch_protocol.END) and self._typed.empty() and self._readers:
                 self._typed.put_nowait((kind, payload))
             else:
                 raise ProtocolError(f"a frame {kind!r} that nobody has asked for")
@@ -276,30 +312,55 @@ class TaskLaunch:
         ask.signal.signal = number
         await self._relay.ask(ask, END_S)
 
-    async def _feed(self, task: LaunchedTask) -> None:
-        """Ask the command for its standard input piece by piece, and hand it to the task."""
-        taken = await self._type(task, 0, b"", is_last=False)
-        with contextlib.suppress(ConnectionError):  # the command has gone away; who hears it deals with that
-            await self._feed_from(task, taken)
+    def _resize(self, payload: bytes) -> None:
+        """The window of who sits at the terminal of task 0 has another size."""
+        rows, _, columns = payload.partition(b" ")
+        if len(payload) < 12 and rows.isdigit() and columns.isdigit() and not self._tasks[0].has_ended:
+            ask = self._about(self._tasks[0])
+            ask.type.rows, ask.type.columns = int(rows), int(columns)
+            self._background.beside(self._ask_quietly(ask))
 
-    async def _feed_from(self, task: LaunchedTask, taken: int) -> None:
+    async def _ask_quietly(self, ask: agent_pb2.TaskAsk) -> None:
+        await self._relay.ask(ask, END_S)
+
+    async def _feed(self) -> None:
+        """Ask the command for its standard input piece by piece, and hand it to the tasks that read."""
+        readers = [task for task in self._readers if not task.has_ended]
+        for task in readers:
+            await task.begun.wait()
+        if readers:
+            taken = min([await self._type(task, 0, b"", is_last=False) for task in readers])
+            with contextlib.suppress(ConnectionError):  # the command has gone away; who hears it deals with that
+                await self._feed_from(readers, taken)
+
+    async def _feed_from(self, readers: Sequence[LaunchedTask], taken: int) -> None:
         while True:
             async with self._writing:
                 self._writer.write(frame(launch_protocol.WANT, b"%d" % taken))
                 await self._writer.drain()
             kind, data = await self._typed.get()
-            end = taken + len(data)
-            while taken < end:
-                taken = await self._type(task, taken, data[taken - end :], is_last=False)
+            for task in readers:
+                await self._type_all(task, taken, data, is_last=kind == launch_protocol.END)
+            taken += len(data)
             if kind == launch_protocol.END:
-                await self._type(task, taken, b"", is_last=True)
                 return
+
+    async def _type_all(self, task: LaunchedTask, first: int, data: bytes, *, is_last: bool) -> None:
+        taken, end = first, first + len(data)
+        while taken < end and not task.has_ended:
+            taken = await self._type(task, taken, data[taken - end :], is_last=False)
+        if is_last and not task.has_ended:
+            await self._type(task, end, b"", is_last=True)
 
     async def _type(self, task: LaunchedTask, first: int, data: bytes, *, is_last: bool) -> int:
         ask = self._about(task)
         ask.type.first, ask.type.data, ask.type.end = first, data, is_last
         reply = await self._relay.ask(ask)
         return max(reply.taken, first)
+
+
+def _exit_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def _bytes(text: str) -> bytes:

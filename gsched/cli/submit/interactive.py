@@ -47,7 +47,7 @@ class TerminalSession(Wait):
 
     def to_its_end(self) -> int:
         """The job's exit code. However this ends, the job ends with it."""
-        self.call.error("<<Waiting for dispatch ...>>\n")
+        self.waits()
         threading.Thread(target=self._be_there, name="gsched-terminal", daemon=True).start()
         try:
             return self._follow()
@@ -56,6 +56,14 @@ class TerminalSession(Wait):
             raise
         finally:
             self._done.set()
+
+    def waits(self) -> None:
+        """Say that the job has been submitted and waits."""
+        self.call.error("<<Waiting for dispatch ...>>\n")
+
+    def is_ended(self) -> None:
+        """Say that the job is ended because its command goes away."""
+        self.call.error(f"Job <{show_job(self.job_id)}> is being terminated\n")
 
     def happened(self, event: AnyEvent) -> int | None:
         """As for -K; but a start is the time to show what the job prints."""
@@ -111,7 +119,7 @@ class TerminalSession(Wait):
             client = Client(address, wait_s=KILL_PATIENCE_S, channel=channel)
             why = "its terminal was closed" if self.call.is_hung_up else "its command was interrupted"
             client.control(ControlAction(action="kill", text=why, hangup=self.call.is_hung_up), (self.job_id,))
-            self.call.error(f"Job <{show_job(self.job_id)}> is being terminated\n")
+            self.is_ended()
 
 
 class Keyboard:

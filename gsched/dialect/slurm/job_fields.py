@@ -85,8 +85,10 @@ class Reading:
     """Fields that count before all options: those that another command than sbatch was given."""
 
 
-def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
-    """The fields that the options set; of an option given twice the later counts. Raises BadRequest."""
+def fields_of(words: GnuWords, shape: JobShape, reading: Reading, *, has_files: bool = True) -> SpecValues:
+    """The fields that the options set; of an option given twice the later counts. `has_files`: its output goes to
+    files. Raises BadRequest.
+    """
     values: SpecValues = {"slots": shape.slots, "name": reading.default_name, "queue": ""}
     if not words.has("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "nodelist"):
         values["defaulted"] = ("slots",)
@@ -107,7 +109,7 @@ def fields_of(words: GnuWords, shape: JobShape, reading: Reading) -> SpecValues:
         values.pop("defaulted", None)
     if reading.over.get("indices"):
         values |= {"index_shift": 0, "array_limit": reading.over.get("array_limit", 0)}
-    files = _files(words, values, reading) if not values.get("interactive") else {}
+    files = _files(words, values, reading) if has_files and not values.get("interactive") else {}
     return values | files | reading.over
 
 

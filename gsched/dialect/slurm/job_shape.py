@@ -113,7 +113,7 @@ def _gpus(words: GnuWords, tasks: int, nodes: int, per_node: int, cpus: int) -> 
     if not found:
         return 0, "", 0, nodes
     given = found[0]
-    count, model = _gpu_count(given)
+    count, model = parse_gpus(given)
     if given.name in ("gres", "gpus-per-node") or not count:
         return count, model, 0, nodes
     if given.name == "gpus":
@@ -130,7 +130,7 @@ def _gpus(words: GnuWords, tasks: int, nodes: int, per_node: int, cpus: int) -> 
     return 0, model, count, nodes
 
 
-def _gpu_count(given: GivenOption) -> tuple[int, str]:
+def parse_gpus(given: GivenOption) -> tuple[int, str]:
     """`2`, `a100:2`, and `gpu`, `gpu:2`, `gpu:a100:2` of --gres."""
     text = given.value
     if given.name == "gres":

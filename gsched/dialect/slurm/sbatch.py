@@ -142,7 +142,7 @@ def _submission(
     return ParsedSubmission(
         spec=spec,
         script=script,
-        environment=_environment(words, env, reading) | _told(counting, spec.slots, reading),
+        environment=submitted_environment(words, env) | told_of_options(counting, spec.slots, reading),
         wait=words.has("wait"),
         other_places=_places(counting),
     )
@@ -158,7 +158,7 @@ def _places(words: GnuWords) -> dict[str, str]:
     return {name: given[-1].place for name, given in found if given}
 
 
-def _environment(words: GnuWords, env: Mapping[str, str], reading: Reading) -> dict[str, str]:
+def submitted_environment(words: GnuWords, env: Mapping[str, str]) -> dict[str, str]:
     """The caller's variables that --export admits; none of those that tell of another job."""
     mine = {name: value for name, value in env.items() if not name.startswith("SLURM_")}
     given = words.last("export")
@@ -194,7 +194,7 @@ _TOLD = {
 _TOLD_MIB = {"mem": "SLURM_MEM_PER_NODE", "mem-per-cpu": "SLURM_MEM_PER_CPU", "mem-per-gpu": "SLURM_MEM_PER_GPU"}
 
 
-def _told(words: GnuWords, slots: int, reading: Reading) -> dict[str, str]:
+def told_of_options(words: GnuWords, slots: int, reading: Reading) -> dict[str, str]:
     """What a job is told of its own options; the rest its agent tells it."""
     found = {variable: words.value(name) for name, variable in _TOLD.items() if words.has(name)}
     for name, variable in _TOLD_MIB.items():

@@ -88,8 +88,8 @@ class ServiceRelay:
         return found
 
     @asynccontextmanager
-    async def opened(self, job: JobView) -> AsyncIterator[AgentEnd]:
-        """A connection to it, closed in the end. Raises Unavailable."""
+    async def opened(self, job: JobView, *, steps: bool = False) -> AsyncIterator[AgentEnd]:
+        """A connection to it, or to where steps of the job are asked for, closed in the end. Raises Unavailable."""
         assert job.allocation is not None
         host = job.allocation.first_host
         if self._links >= MOST_LINKS:
@@ -97,7 +97,7 @@ class ServiceRelay:
         ticket = secrets.token_urlsafe(32)
         waiting: asyncio.Future[AgentEnd] = asyncio.get_running_loop().create_future()
         self._tickets[ticket] = host, waiting
-        order = agent_pb2.OpenService(ticket=ticket, job_id=job.job_id, attempt=job.attempt)
+        order = agent_pb2.OpenService(ticket=ticket, job_id=job.job_id, attempt=job.attempt, steps=steps)
         self._links += 1
         try:
             end = await self._answer(host, agent_pb2.MasterMessage(open_service=order), waiting)

@@ -50,14 +50,14 @@ class JobServicesServicer(job_service_pb2_grpc.JobServicesServicer):
         first = await anext(aiter(requests), None)
         if first is None:
             raise BadRequest("a connection begins with the job that it is for")
-        job = self._job(first.job_id, context)
-        if job.attempt != first.attempt:
+        job = self._job(first.job_id, context, steps=first.steps)
+        if job.attempt != first.attempt and not first.steps:
             raise Conflict(f"Job <{show_job(job.job_id)}> runs anew")
-        async with self._relay.opened(job) as end:
+        async with self._relay.opened(job, steps=first.steps) as end:
             yield job_service_pb2.ServiceBytes()
             beside = [
                 asyncio.create_task(_send(requests, end)),
-                asyncio.create_task(self._look_after(job.job_id, job.attempt, context, end)),
+                asyncio.create_task(self._look_after(job, context, end, steps=first.steps)),
             ]
             try:
                 while data := await end.read():
@@ -67,26 +67,28 @@ class JobServicesServicer(job_service_pb2_grpc.JobServicesServicer):
                     each.cancel()
                 await asyncio.gather(*beside, return_exceptions=True)
 
-    async def _look_after(self, job_id: int, attempt: int, context: Any, end: AgentEnd) -> None:
+    async def _look_after(self, job: JobView, context: Any, end: AgentEnd, *, steps: bool) -> None:
         """End the connection when the caller may use the service no longer, or its job has begun anew."""
         with suppress(GschedError):
-            while self._job(job_id, context).attempt == attempt:
+            while self._job(job.job_id, context, steps=steps).attempt == job.attempt:
                 await asyncio.sleep(LOOK_S)
         end.close()
 
-    def _job(self, job_id: int, context: Any) -> JobView:
-        """The job whose service the caller may use. Raises GschedError."""
+    def _job(self, job_id: int, context: Any, *, steps: bool = False) -> JobView:
+        """The job whose service the caller may use, or that he may start steps of. Raises GschedError."""
         job, shown = self._board.job(job_id), show_job(job_id)
         if job is None:
             raise NotFound(f"Job <{shown}> is not found")
         user = self._auth.caller(context).user
+        if steps and user != job.spec.user:
+            raise PermissionDenied(f"Job <{shown}>: {denied_to_all_but(f'its owner ({job.spec.user})')}")
         if user != job.spec.user and not (job.spec.service and user in job.spec.service_users):
             owner = denied_to_all_but(f"its owner ({job.spec.user}) and whom that one has named (--service-users)")
             raise PermissionDenied(f"Job <{shown}>: {owner}")
-        if not job.spec.service:
+        if not job.spec.service and not steps:
             raise Conflict(f"Job <{shown}> has no service (gsub --service)")
         if job.state in FINISHED:
-            raise Conflict(f"Job <{shown}> has ended, and its service with it")
+            raise Conflict(f"Job <{shown}> has ended" + ("" if steps else ", and its service with it"))
         if job.allocation is None:
             raise Unavailable(f"Job <{shown}> has not started")
         return job

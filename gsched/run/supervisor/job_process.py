@@ -127,6 +127,8 @@ def become_job(
         if os.read(gate, 1) != GO:
             os._exit(code)
         environment = {**program.environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
+        if "SLURM_PROCID" in environment:
+            environment["SLURM_TASK_PID"] = str(os.getpid())
         for place, step in enumerate(first):
             code = run_step(step, environment, program.rights, program.umask)
             if code:

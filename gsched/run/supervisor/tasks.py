@@ -112,7 +112,7 @@ class Tasks:
 
     def _fork(self, folder: str, order: TaskOrder, job: Order) -> _Task:
         """Raises OSError, RuntimeError."""
-        terminal = Terminal(folder, is_pty=False)
+        terminal = Terminal(folder, is_pty=order.pty)
         streams = terminal.streams
         is_started = False
         gate_in, gate_out = os.pipe()
@@ -142,7 +142,7 @@ class Tasks:
         except BrokenPipeError:
             pass
         finally:
-            for fd in (*streams, gate_in, gate_out):
+            for fd in {*streams, gate_in, gate_out}:
                 os.close(fd)
             if not is_started:
                 terminal.close(is_started=False)
@@ -171,8 +171,8 @@ def _become_task(order: TaskOrder, job: Order, streams: tuple[int, int, int], ga
             text = f"gsched: working directory {order.cwd}: {why(error)}; the task is not run\n"
             os.write(streams[2], text.encode(errors="surrogateescape"))
             return
-        if not order.reads:
+        if not order.reads and not order.pty:
             streams = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), *streams[1:])
-        become_job(JobProgram(order, [[*order.argv]], rights, job), streams, gate)
+        become_job(JobProgram(order, [[*order.argv]], rights, job), streams, gate, has_terminal=order.pty)
     finally:
         os._exit(126)

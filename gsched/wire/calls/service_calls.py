@@ -43,6 +43,10 @@ class ServiceCalls:
         """A connection to the service of that attempt; it is there when the iteration has begun."""
         return ServiceConnection(self._stub, job_service_pb2.ServiceBytes(job_id=job_id, attempt=attempt))
 
+    def connect_steps(self, job_id: int) -> ServiceConnection:
+        """A connection to where steps of a job of one's own are asked for (launch_protocol, step_messages)."""
+        return ServiceConnection(self._stub, job_service_pb2.ServiceBytes(job_id=job_id, steps=True))
+
 
 class ServiceConnection:
     """One connection. Any thread may send and close; one iterates."""

@@ -26,6 +26,7 @@ from gsched.agent.tasks.host_tasks import HostTasks
 from gsched.agent.tasks.launch_environment import GIVEN, SOCKET, launch_variables
 from gsched.agent.tasks.launch_server import LaunchServer, known_as, targets
 from gsched.agent.tasks.launch_socket import listen, socket_path
+from gsched.agent.tasks.step_desk import StepDesk
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.app import glaunch
 from gsched.master.agents.task_relay import TaskRelay
@@ -50,8 +51,9 @@ class Agent:
         self.net = net
         self.tasks = HostTasks(name, net.host.executor, lambda key: net.host.folder(*key), lambda: 0.3)
         self.relay = TaskQuestions(name, self.tasks.answer, lambda message: net.from_agent(name, message))
+        desk = StepDesk(lambda key: net.host.folder(*key), lambda key: dict.fromkeys(net.slots, (1, 0)))
         self.door = LaunchServer(
-            name, self.relay, lambda pid, uid: (1, 1) if net.is_proven else None, lambda key: net.slots
+            name, self.relay, lambda pid, uid: (1, 1) if net.is_proven else None, lambda key: net.slots, desk
         )
 
 
