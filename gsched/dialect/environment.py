@@ -44,6 +44,8 @@ def environment_block(environment: Mapping[str, str]) -> bytes:
     own = set(VARIABLES)
     if (secret := environment.get(TOKEN)) and environment.get(JUPYTER_TOKEN) == secret:
         own.add(JUPYTER_TOKEN)
+    if "SLURM_JOB_ID" in environment:  # a job of Slurm's commands submits: what it is told is of that job alone
+        own.update(name for name in environment if name.startswith("SLURM"))
     pieces = (f"{name}={value}\0" for name, value in environment.items() if name not in own)
     return "".join(pieces).encode("utf-8", "surrogateescape")
 

@@ -38,6 +38,7 @@ from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
 from gsched.run.spool import Spool, Started
 from gsched.run.supervisor import host_parts, supervisor_signals
+from gsched.run.supervisor.run_limits import KILL_WAIT_S
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""
@@ -162,6 +163,8 @@ class ProcessExecutor:
         held = self._running(job_id, attempt)
         if held is None:
             return
+        if held.ends_by_term and not hangup:
+            interval_s = KILL_WAIT_S
         if held.ending is not None and not held.ending.done():
             if interval_s >= held.terminate_interval_s:
                 return

@@ -130,6 +130,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     warning_signal: int = 0
     """Not 0: sent to the job `warning_s` before its run limit or `terminate_at` (seconds since the epoch)."""
     warning_s: int = 0
+    warning_target: str = ""
+    """Whom it is sent to: `main`, the job's main process; `steps`, each srun, which passes it on to its tasks; empty:
+    all of its processes."""
+    ends_by_term: bool = False
+    """It is ended as Slurm does it, by SIGTERM and KILL_WAIT_S later SIGKILL; and one that was told to end has been
+    ended, whatever its exit code."""
     terminate_at: float | None = None
     attempt_line: str = ""
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""

@@ -399,7 +399,9 @@ class Attempts:
         self._quota.cut(self.folder(key))
         reason = self._memory.reasons.pop(key, "")
         self.unkillable.ended(key)
-        if reason and result.started and not result.succeeded and not result.term_reason:
+        order = self._executor.order(*key)
+        is_ended = not result.succeeded or (order is not None and order.ends_by_term)
+        if reason and result.started and is_ended and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._memory.ended[key] = result
         self.services.ended(key)
@@ -407,13 +409,11 @@ class Attempts:
         self.holdings.on_change()
         self.endings.tell(key)
         part = self.holdings.part(key)
-        if part is None:  # it ended while no agent was here
-            order = self._executor.order(*key)
-            if order is not None:
-                part = order.holding
-                self._reports.expect(key, order)
-                if order.is_part:
-                    self._memory.elsewhere.add(key)
+        if part is None and order is not None:  # it ended while no agent was here
+            part = order.holding
+            self._reports.expect(key, order)
+            if order.is_part:
+                self._memory.elsewhere.add(key)
         if part is not None and part.gpus:
             self.holdings.begin_return(key, part)
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))

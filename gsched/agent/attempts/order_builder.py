@@ -39,7 +39,9 @@ from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Fence, JobStep, Mail, Order
+from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.run.report.job_report import ReportFacts, room_for
+from gsched.run.supervisor.run_limits import KILL_WAIT_S
 from gsched.run.supervisor.steps import SITE_FOLDER
 from gsched.wire.v1 import agent_pb2
 
@@ -67,6 +69,13 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
         what = coded("step.post_exec", each.level) if each.level else each.what  # a master of before says no level
         last.append(JobStep(command=each.command, what=what, is_site=True))
     return tuple(first), tuple(last)
+
+
+def _warning_target(spec: JobSpec) -> str:
+    """Whom -wa and --signal warn. A job of srun has but tasks."""
+    if spec.front_end != SLURM or (spec.interactive and spec.script_words):
+        return ""
+    return MAIN if spec.warns_main else STEPS
 
 
 def _group_name(gid: int) -> str:
@@ -216,13 +225,15 @@ class OrderBuilder:
             login_shell=spec.login_shell,
             warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
             warning_s=spec.warning_s or 0,
+            warning_target=_warning_target(spec),
+            ends_by_term=spec.front_end == SLURM,
             terminate_at=spec.terminate_at,
             output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
             output_overwrite=spec.output_overwrite,
             error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
             error_overwrite=spec.error_overwrite,
             run_limit_s=spec.run_limit_s,
-            terminate_interval_s=terminate_interval_s,
+            terminate_interval_s=KILL_WAIT_S if spec.front_end == SLURM else terminate_interval_s,
             limits=spec.limits,
             hostfile=host_lines(allocation),
             host_gpus={each.host: len(each.gpus) for each in allocation.hosts if each.gpus},

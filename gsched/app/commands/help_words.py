@@ -31,7 +31,7 @@ def names_lsf(folder: str, conf: str | None) -> None:
 @click.argument("folder", metavar="DIR")
 @OPTION_CONF
 def names_slurm(folder: str, conf: str | None) -> None:
-    """Write Slurm's commands (sbatch, srun, salloc, squeue, sacct ...) and profile.slurm into DIR; they work from anywhere."""
+    """Write Slurm's commands (sbatch, srun, squeue ...) and profile.slurm into DIR; they work from anywhere."""
     write_slurm_names(folder, conf, os.environ, click.echo)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from gsched.cli.session.session import Session
 from gsched.dialect.slurm.allocation import STEP_OF_SRUN
 from gsched.dialect.slurm.srun_table import SRUN
 from gsched.dialect.slurm.step_options import MPI_TYPES, StepAsk, read_step
+from gsched.run.processes.warned_processes import STEP_COMMAND
 
 
 def run(argv: list[str]) -> int:
@@ -51,6 +53,8 @@ def _run(name: str, words: list[str]) -> int:
         return 0
     environment = dict(os.environ)
     is_inner = environment.pop(STEP_OF_SRUN, "") == "1"
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as name_of_process:
+        name_of_process.write(STEP_COMMAND)  # so that a warning of the job's end finds it
     ask = read_step(
         words, environment, os.getcwd(), lambda path: read_file(os.fsencode(path)), address_of(socket.gethostname())
     )

@@ -19,10 +19,12 @@ from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_words
+from gsched.cli.submit.job_wait import exit_code
 from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
-from gsched.model.views.view import Submitted
+from gsched.model.jobs.job import JobState
+from gsched.model.views.view import JobFilter, Submitted
 
 TABLE = SBATCH
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
@@ -52,8 +54,7 @@ def main(call: Call) -> int:
         _announce(call, asked, job)
         if not asked.words.has("wait"):
             return 0
-        end = session.end_of(job.job_id)
-        return end.exit_code
+        return _exit_code(session, job.job_id, is_array=bool(asked.parsed.spec.indices))
 
 
 def _nice(session: Session, asked: BatchSubmission) -> tuple[BatchSubmission, list[str]]:
@@ -107,6 +108,16 @@ def _refusals(asked: BatchSubmission, failure: str) -> Iterator[None]:
     except _REFUSALS as problem:
         reason = asked.refused(problem.about, problem.text)
         raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
+
+
+def _exit_code(session: Session, job_id: int, *, is_array: bool) -> int:
+    """Of an array the highest of its elements. Source: sbatch(1), --wait."""
+    end = session.end_of(job_id)
+    if not is_array or end.succeeded:
+        return end.exit_code
+    wanted = JobFilter(ids=(job_id,), user="all", states=(JobState.EXIT,), finished=True)
+    codes = [exit_code(job.result) for job in session.client.jobs(wanted) if job.result is not None]
+    return max(codes, default=end.exit_code) or end.exit_code
 
 
 def _announce(call: Call, asked: BatchSubmission, job: Submitted) -> None:

@@ -33,7 +33,7 @@ from gsched.policy.backfill.planned_reasons import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
-    | {"defaulted", "interactive", "service", "front_end", "script_words", "index_shift"}
+    | {"defaulted", "interactive", "service", "front_end", "script_words", "index_shift", "warns_main"}
     | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""

@@ -27,7 +27,7 @@ from gsched.resreq.parsing.syntax import merge
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[&|][A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
 _LICENSE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[:=*]([1-9][0-9]{0,8}))?", re.ASCII)
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*", re.ASCII)
-_SIGNAL = re.compile(r"(?:[RB]+:)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?", re.ASCII)
+_SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?", re.ASCII)
 _SIGNAL_S = 60
 _MAILS: Mapping[str, SpecValues] = {
     "NONE": {},
@@ -278,12 +278,16 @@ def _invalid(text: str, reading: Reading) -> SpecValues:
 def _signal(text: str, reading: Reading) -> SpecValues:
     found = _SIGNAL.fullmatch(text)
     try:
-        name = found[1].upper().removeprefix("SIG") if found is not None else ""
+        name = found[2].upper().removeprefix("SIG") if found is not None else ""
         number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
     except (KeyError, ValueError):
         raise BadRequest(f"Invalid signal '{text[:40]}'") from None
     assert found is not None
-    return {"warning_signal": number.name.removeprefix("SIG"), "warning_s": int(found[2] or _SIGNAL_S) or _SIGNAL_S}
+    return {
+        "warning_signal": number.name.removeprefix("SIG"),
+        "warning_s": int(found[3] or _SIGNAL_S) or _SIGNAL_S,
+        "warns_main": "B" in (found[1] or ""),
+    }
 
 
 def _mail(text: str, reading: Reading) -> SpecValues:

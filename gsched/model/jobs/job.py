@@ -205,6 +205,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Arguments of its script."""
     index_shift: int = 0
     """How far its indices are from those that its front end names: 1 of an array that begins with 0."""
+    warns_main: bool = False
+    """Of a job of Slurm's commands: `warning_signal` goes to its main process alone, else to its steps alone."""
     defaulted: tuple[str, ...] = ()
     """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
     Of a submission: `slots`, when no -n was given.

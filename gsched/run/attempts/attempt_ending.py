@@ -36,14 +36,15 @@ class AttemptEndings:
         self._on_unkillable = on_unkillable
 
     async def end(self, held: Attempt, interval_s: float, *, hangup: bool = False) -> None:
-        """INT, TERM, KILL, or where its terminal was hung up HUP, KILL. The steps that follow a job are left alone,
-        unless somebody ends the attempt in them.
+        """INT, TERM, KILL, or as its order says TERM, KILL, or where its terminal was hung up HUP, KILL. The steps that
+        follow a job are left alone, unless somebody ends the attempt in them.
         """
         await self.begun_or_killed(held)
         if held.is_part:
             attempt_processes.tell(held, host_parts.END)
         ends_steps = self._spool.is_past_job(held.name)
-        for signum in (signal.SIGHUP,) if hangup else (signal.SIGINT, signal.SIGTERM):
+        gently = (signal.SIGTERM,) if held.ends_by_term else (signal.SIGINT, signal.SIGTERM)
+        for signum in (signal.SIGHUP,) if hangup else gently:
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
         since = time.monotonic()

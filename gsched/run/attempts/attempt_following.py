@@ -25,6 +25,7 @@ from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import Sampler
+from gsched.run.processes.warned_processes import warned
 from gsched.run.spool import Spool, Started, SupervisorClaim
 
 _MAX_TRIES = 3
@@ -235,11 +236,12 @@ class AttemptFollower:
         order = self._spool.order(held.name)
         if order is None or not order.warning_signal or self._spool.is_warned(held.name):
             return None
-        number = order.warning_signal
+        number, target = order.warning_signal, order.warning_target
 
         def send() -> None:
             self._spool.mark_warned(held.name)
-            process_tree.send_all(attempt_processes.now(held), number)
+            main = held.started.pid if held.started is not None else 0
+            process_tree.send_all(warned(attempt_processes.now(held), target, main), number)
 
         return EndWarning(order.warning_s, order.terminate_at, send)
 

@@ -34,6 +34,8 @@ _TERM_REASONS = {
 }
 """Limits of the whole job, the most urgent first: MiB, MiB, seconds, processes, threads."""
 _RUN_SIGNALS = (signal.SIGUSR2, signal.SIGINT, signal.SIGTERM)
+KILL_WAIT_S = 30.0
+"""Between SIGTERM and SIGKILL where a job is ended as Slurm does it. Source: slurm.conf(5), KillWait."""
 _SIGNALS: dict[str, tuple[int, ...]] = {
     "MEMLIMIT": (),  # memory runs out faster than anybody can clean up
     "SWAPLIMIT": (),
@@ -101,11 +103,15 @@ class RunLimitGuard:
         interval_s: float,
         find: process_tree.Finder,
         look: process_tree.Finder | None = None,
+        *,
+        ends_by_term: bool = False,
     ) -> None:
+        """`ends_by_term`: SIGTERM, then SIGKILL, whatever limit it is."""
         self.term_reason = ""
         """The limit that the job has reached, as LSF's keyword."""
         self._interval_s = interval_s
         self._find = find
+        self._ends_by_term = ends_by_term
         self._look_for = look
         self._limits = {name: limits[name] for name in _TERM_REASONS if name in limits}
         self._only_cpu = list(self._limits) == [CPULIMIT]
@@ -143,7 +149,9 @@ class RunLimitGuard:
         return (
             self
             if self.term_reason
-            else RunLimitGuard(run_limit_s, limits, self._interval_s, self._find, self._look_for)
+            else RunLimitGuard(
+                run_limit_s, limits, self._interval_s, self._find, self._look_for, ends_by_term=self._ends_by_term
+            )
         )
 
     def explains(self, signum: int) -> str:
@@ -167,6 +175,8 @@ class RunLimitGuard:
         self._look_at = ran_s + pause_s
 
     def _begin(self, signums: tuple[int, ...], at_s: float) -> None:
+        if self._ends_by_term and signums:
+            signums = (signal.SIGTERM,)
         self._steps = _escalation(signums, at_s, self._interval_s)
         self._step_at, self._signal = next(self._steps)
 

@@ -20,6 +20,7 @@ from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
+from gsched.run.processes.warned_processes import warned
 from gsched.run.supervisor import host_parts, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
@@ -223,9 +224,13 @@ class Supervisor:
         """
         order = self.order
         guard = run_limits.RunLimitGuard(
-            order.run_limit_s, order.limits, order.terminate_interval_s, self.children.tree
+            order.run_limit_s,
+            order.limits,
+            order.terminate_interval_s,
+            self.children.tree,
+            ends_by_term=order.ends_by_term,
         )
-        warned = False
+        was_warned = False
         while True:
             is_busy = self.children.reap()
             most_s = AGAIN_S if self.tasks is not None and self.tasks.note_ends() else None
@@ -236,16 +241,18 @@ class Supervisor:
                 guard = self._limited_anew(guard)
                 self._look_for_tasks()
             ran_s = self.clock.ran_s()
-            warn_s = math.inf if warned else self._warning_due()
+            warn_s = math.inf if was_warned else self._warning_due()
             due = min(guard.due, warn_s)
             if self.clock.is_stopped or due == math.inf:
                 self._listen(most_s)
             elif due > ran_s:
                 self._listen(min(due - ran_s, most_s or math.inf))
             elif warn_s <= ran_s:
-                warned = True
+                was_warned = True
                 self.folder.mark_warned()
-                process_tree.send_all(self.children.tree(), order.warning_signal)
+                process_tree.send_all(
+                    warned(self.children.tree(), order.warning_target, self.pid), order.warning_signal
+                )
             else:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):

@@ -113,7 +113,8 @@ def test_fields() -> None:
     assert (job.output_file, job.error_file, job.output_overwrite) == ("train.%J.ann", "err/%", False)
     assert (job.specified_cwd, job.project, job.description) == ("/home/ann/other", "risk", "so it is")
     assert job.exclusive and job.hold and job.rerunnable and job.hosts == ("n1", "n2")
-    assert (job.warning_signal, job.warning_s, job.priority) == ("USR1", 120, 7)
+    assert (job.warning_signal, job.warning_s, job.warns_main, job.priority) == ("USR1", 120, True, 7)
+    assert not spec("--signal=USR1", "job.sh").warns_main and not spec("--signal=R:USR1", "job.sh").warns_main
     assert job.notify_end and job.notify_error and job.mail_user == "ann@example.org"
     assert job.begin_at == NOW + 3600 and job.terminate_at == 1_798_761_600.0 and job.end_orphan
     assert job.dependency == "done(1) && done(2[4]) || ended(4)"

@@ -73,5 +73,8 @@ def test_a_job_that_a_notebook_submits_is_not_told_its_secret() -> None:
     }
     assert environment_block({"A": "1", **told, "JUPYTER_TOKEN": "secret", "Z": ""}) == b"A=1\0Z=\0"
     assert environment_block({**told, "JUPYTER_TOKEN": "mine"}) == b"JUPYTER_TOKEN=mine\0"
+    of_slurm = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "a", "SLURM_NTASKS": "2", "A": "1"}
+    assert environment_block(of_slurm) == b"A=1\0"
+    assert environment_block({"SLURM_NTASKS": "2"}) == b"SLURM_NTASKS=2\0"
     for empty in ({}, {"GSCHED_SERVICE_TOKEN": ""}):
         assert environment_block({**empty, "JUPYTER_TOKEN": ""}) == b"JUPYTER_TOKEN=\0"

@@ -279,3 +279,15 @@ def test_the_list_of_hosts_is_a_file_of_the_attempt(on_host):
         assert host.output() == "gpu1\ngpu1\ngpu2\n"
 
     on_host(scenario)
+
+
+def test_a_job_that_is_ended_by_term_hears_nothing_else_before_it_is_killed() -> None:
+    sent: list[int] = []
+    guard = RunLimitGuard(10.0, {}, 30.0, list, ends_by_term=True)
+    for at in (10.0, 40.0, 41.0):
+        assert guard.due == at
+        guard.act(at, 0.0)
+        sent.append(round(guard.due))
+    assert guard.term_reason == "TERM_RUNLIMIT" and sent == [40, 41, 42]
+    assert guard.renewed(20.0, {}) is guard
+    assert RunLimitGuard(10.0, {}, 30.0, list).due == 10.0
