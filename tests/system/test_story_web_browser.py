@@ -23,10 +23,10 @@ pytestmark = [
 ]
 
 TAB, ENTER = "\ue004", "\ue007"
-SHAPES = {
+SHAPES = {  # each differs from the one before in one thing, so that charts are drawn anew once
     "1280": (1280, 900, False),
-    "390-dark": (390, 844, True),
     "1280-dark": (1280, 900, True),
+    "390-dark": (390, 844, True),
     "390": (390, 844, False),
 }
 
@@ -55,11 +55,23 @@ def keep(window: Browser, name: str) -> None:
     """Look at the page in all shapes: nothing may stick out; keep pictures where that is wanted."""
     folder = os.environ.get("GSCHED_TEST_PICTURES")
     for shape, (width, height, dark) in SHAPES.items():
-        window.shape(width, height, dark=dark)
+        _reshape(window, width, height, dark=dark)
         assert window.run("return document.documentElement.scrollWidth") <= width, f"{name} is wider than {width}"
         if folder:
             (Path(folder) / f"{name}-{shape}.png").write_bytes(window.picture())
-    window.shape(1280, 900)
+    _reshape(window, 1280, 900, dark=False)
+
+
+def _reshape(window: Browser, width: int, height: int, *, dark: bool) -> None:
+    """Change the shape and wait until charts, which are drawn anew a moment later, fit it."""
+    looks = "return [innerWidth, matchMedia('(prefers-color-scheme: dark)').matches]"
+    charts = "const all = [...document.querySelectorAll('.uplot')];"
+    mark = f"{charts} all.forEach((each) => {{ each.dataset.old = 1 }}); return all.length"
+    left = f"{charts} return [all.filter((each) => each.dataset.old).length, all.length]"
+    before, count = window.run(looks), window.run(mark)
+    window.shape(width, height, dark=dark)
+    if count and window.run(looks) != before:
+        window.until(lambda: (found := window.run(left))[0] == 0 and found[1] >= count, "charts are not drawn anew")
 
 
 def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser) -> None:
