@@ -1,4 +1,4 @@
-"""Jobs as a table: which of them, in which order, and a line for each."""
+"""Jobs as a table: which of them, arrays folded, in which order, and a line for each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from enum import StrEnum
 
 import msgspec
 
-from gsched.base.ids import job_order
+from gsched.base.ids import array_of, index_of, job_order
 from gsched.cli.render.text.text_columns import right
 from gsched.cli.render.text.time_texts import hms
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED
+from gsched.top.drawing.array_rows import ArrayRow, Row, array_line, folded
 from gsched.top.drawing.styled_lines import Line, Piece, column, line
 from gsched.top.watching.look import ClusterLook, JobLook
 
@@ -56,30 +57,42 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     is_mine: bool = False
     which: Which = Which.UNFINISHED
     sort_by: SortBy = SortBy.ID
+    array: int = 0
+    """Elements of this array alone, each in a line of its own; 0: all jobs, each array in one line."""
 
     @property
     def described(self) -> str:
         """In a few words."""
         said = ["mine" if self.is_mine else "all", str(self.which), f"by {self.sort_by}"]
+        if self.array:
+            said.insert(0, f"elements of array {self.array}")
         return ", ".join(said + ([f"with '{self.text}'"] if self.text else []))
 
 
-def chosen(look: ClusterLook, choice: Choice, now: float) -> list[JobLook]:
-    """The jobs that are to be shown, in their order."""
+def chosen(look: ClusterLook, choice: Choice, now: float) -> list[Row]:
+    """The jobs and arrays that are to be shown, in their order. An array is shown when one of its elements is meant."""
+    found = _meant(look, choice)
+    rows: list[Row] = [*found] if choice.array else folded(found, look.jobs)
+    return sorted(rows, key=lambda row: (_key(row, choice.sort_by, now), job_order(row.job_id)))
+
+
+def _meant(look: ClusterLook, choice: Choice) -> list[JobLook]:
     is_wanted, text = _STATES[choice.which], choice.text.casefold()
-    found = [
+    return [
         job
         for job in look.jobs
-        if is_wanted(job.state) and (not choice.is_mine or job.user == look.me) and (not text or text in _said(job))
+        if is_wanted(job.state)
+        and (not choice.is_mine or job.user == look.me)
+        and (not choice.array or (index_of(job.job_id) and array_of(job.job_id) == choice.array))
+        and (not text or text in _said(job))
     ]
-    return sorted(found, key=lambda job: (_key(job, choice.sort_by, now), job_order(job.job_id)))
 
 
 def _said(job: JobLook) -> str:
     return " ".join((job.label, job.name, job.user, job.queue, job.state, *job.hosts, job.command)).casefold()
 
 
-def _key(job: JobLook, sort_by: SortBy, now: float) -> tuple[str, float]:
+def _key(job: Row, sort_by: SortBy, now: float) -> tuple[str, float]:
     """Of run times and GPUs the most first."""
     if sort_by is SortBy.USER:
         return job.user, 0.0
@@ -96,6 +109,11 @@ def heading(columns: int) -> Line:
     hosts = f"{'HOSTS':{_HOSTS}} " if columns >= WIDE else ""
     text = f"{'JOBID':10} {'USER':9} {'STATE':5} {'QUEUE':10} {'GPUS':>4} {'RUN':>9} {hosts}NAME"
     return line(Piece(text.ljust(columns), "bold underline"))
+
+
+def row_line(row: Row, columns: int, now: float) -> Line:
+    """A job or an array."""
+    return array_line(row, columns, now) if isinstance(row, ArrayRow) else job_line(row, columns, now)
 
 
 def job_line(job: JobLook, columns: int, now: float) -> Line:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gsched.cli.render.text.text_columns import printable
 from gsched.top.drawing.bars import percent_text
 from gsched.top.drawing.gpu_lines import counts_text, who
-from gsched.top.drawing.job_list import Choice, chosen, heading, job_line
+from gsched.top.drawing.job_list import Choice, chosen, heading, row_line
 from gsched.top.drawing.styled_lines import column, text_of
 from gsched.top.watching.look import ClusterLook
 
@@ -27,7 +27,7 @@ def plain_listing(look: ClusterLook) -> Iterator[str]:
             yield f"{begin} {numbers} {column(who(gpu), 12)} {' '.join(gpu.jobs)}".rstrip()
     yield ""
     yield text_of(heading(_COLUMNS))
-    for job in chosen(look, Choice(), look.at):
-        yield text_of(job_line(job, _COLUMNS, look.at))
+    for row in chosen(look, Choice(), look.at):
+        yield text_of(row_line(row, _COLUMNS, look.at))
     if look.is_cut:
         yield "... and more"

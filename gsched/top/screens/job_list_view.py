@@ -1,4 +1,4 @@
-"""The table of jobs with a cursor, which stays on its job when the table changes."""
+"""The table of jobs and arrays with a cursor, which stays on its row when the table changes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gsched.top.drawing.job_list import job_line
+from gsched.base.ids import array_of
+from gsched.top.drawing.array_rows import ArrayRow, Row
+from gsched.top.drawing.job_list import row_line
 from gsched.top.screens.line_view import strip_of
-from gsched.top.watching.look import JobLook
 
 
 class JobListView(ScrollView, inherit_bindings=False, can_focus=True):
-    """Draws the jobs that are in sight."""
+    """Draws the rows that are in sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)"),
@@ -30,41 +31,53 @@ class JobListView(ScrollView, inherit_bindings=False, can_focus=True):
     ]
 
     class Opened(Message):
-        """A job is to be looked into."""
+        """A job is to be looked into, or an array."""
 
-        def __init__(self, job: JobLook) -> None:
+        def __init__(self, row: Row) -> None:
             super().__init__()
-            self.job = job
+            self.row = row
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._jobs: Sequence[JobLook] = ()
+        self._rows: Sequence[Row] = ()
         self._now = 0.0
         self._cursor = 0
 
     @property
-    def job(self) -> JobLook | None:
+    def row(self) -> Row | None:
         """The one that the cursor is on."""
-        return self._jobs[self._cursor] if self._jobs else None
+        return self._rows[self._cursor] if self._rows else None
 
-    def show_jobs(self, jobs: Sequence[JobLook], now: float) -> None:
-        """Show these; the cursor stays on its job while it is there, else in its place."""
-        before = self.job
-        self._jobs, self._now = jobs, now
-        place = next((n for n, job in enumerate(jobs) if before and job.job_id == before.job_id), self._cursor)
-        self.virtual_size = Size(0, len(jobs))
-        self._put_cursor(place)
+    def show_rows(self, rows: Sequence[Row], now: float) -> None:
+        """Show these; the cursor stays on its row while it is there, else in its place."""
+        before = self.row
+        self._rows, self._now = rows, now
+        self.virtual_size = Size(0, len(rows))
+        self._put_cursor(self._place_of(before))
+
+    def _place_of(self, before: Row | None) -> int:
+        """Where that row is now: an array that was opened at its first element, one that was left at its own line."""
+        if before is None:
+            return self._cursor
+        near = None
+        for place, row in enumerate(self._rows):
+            if row.job_id == before.job_id:
+                return place
+            is_folding = isinstance(row, ArrayRow) is not isinstance(before, ArrayRow)
+            if near is None and is_folding and array_of(row.job_id) == array_of(before.job_id):
+                near = place
+        return self._cursor if near is None else near
 
     def render_line(self, y: int) -> Strip:
         """A line of what is in sight."""
         number, columns = y + self.scroll_offset.y, self.size.width
-        if number >= len(self._jobs):
+        if number >= len(self._rows):
             return strip_of((), columns)
         style = "reverse" if number == self._cursor else ""
-        return strip_of(job_line(self._jobs[number], columns, self._now), columns, style)
+        return strip_of(row_line(self._rows[number], columns, self._now), columns, style)
 
     def action_move(self, by: int) -> None:
-        """So many jobs down."""
+        """So many rows down."""
         self._put_cursor(self._cursor + by)
 
     def action_move_page(self, by: int) -> None:
@@ -72,11 +85,11 @@ class JobListView(ScrollView, inherit_bindings=False, can_focus=True):
         self._put_cursor(self._cursor + by * max(1, self.size.height - 1))
 
     def action_open(self) -> None:
-        """Look into the job."""
-        if self.job is not None:
-            self.post_message(self.Opened(self.job))
+        """Look into the job or the array."""
+        if self.row is not None:
+            self.post_message(self.Opened(self.row))
 
     def _put_cursor(self, place: int) -> None:
-        self._cursor = min(max(place, 0), max(0, len(self._jobs) - 1))
+        self._cursor = min(max(place, 0), max(0, len(self._rows) - 1))
         self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, force=True)
         self.refresh()

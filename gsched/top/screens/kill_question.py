@@ -1,4 +1,4 @@
-"""Whether a job is really to be killed: y does it, all else does not."""
+"""Whether a job or an array is really to be killed: y does it, all else does not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from gsched.cli.render.text.text_columns import head, printable
+from gsched.model.jobs.job import FINISHED
+from gsched.top.drawing.array_rows import ArrayRow, Row
 from gsched.top.drawing.styled_lines import Piece, line
 from gsched.top.screens.line_view import LineView
-from gsched.top.watching.look import JobLook
 
 
 class KillQuestion(ModalScreen[bool]):
@@ -20,9 +21,9 @@ class KillQuestion(ModalScreen[bool]):
     #question { width: 64; height: 5; border: heavy red; }
     """
 
-    def __init__(self, job: JobLook) -> None:
+    def __init__(self, row: Row) -> None:
         super().__init__()
-        self._job = job
+        self._row = row
 
     def compose(self) -> ComposeResult:
         """One box."""
@@ -30,10 +31,10 @@ class KillQuestion(ModalScreen[bool]):
 
     def on_mount(self) -> None:
         """Fill it."""
-        job = self._job
-        named = head(printable(job.name), 40)
+        row = self._row
+        named = head(printable(row.name), 40)
         lines = [
-            line(Piece(f" Kill job {job.label} of {printable(job.user)}?", "bold")),
+            line(Piece(f" Kill {_what(row)} of {printable(row.user)}?", "bold")),
             line(f" {named}"),
             line(Piece(" y: kill it    any other key: leave it", "dim")),
         ]
@@ -43,3 +44,10 @@ class KillQuestion(ModalScreen[bool]):
         """The answer."""
         event.stop()
         self.dismiss(event.key in ("y", "Y"))
+
+
+def _what(row: Row) -> str:
+    if not isinstance(row, ArrayRow):
+        return f"job {row.label}"
+    left = sum(element.state not in FINISHED for element in row.elements)
+    return f"{left} element{'' if left == 1 else 's'} of array {row.label}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from typing import ClassVar, TypeVar
 
@@ -20,7 +20,7 @@ from gsched.base.errors import GschedError
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import hms, long_stamp
 from gsched.model.jobs.job import FINISHED
-from gsched.top.drawing.array_lines import array_lines
+from gsched.top.drawing.array_rows import ArrayRow, Row
 from gsched.top.drawing.gpu_lines import counts_text, gpu_lines
 from gsched.top.drawing.job_list import Choice, SortBy, Which, chosen, heading
 from gsched.top.drawing.queue_lines import queue_lines
@@ -30,7 +30,7 @@ from gsched.top.screens.job_screen import JobScreen
 from gsched.top.screens.kill_question import KillQuestion
 from gsched.top.screens.line_view import LineView
 from gsched.top.watching.live_source import LiveSource
-from gsched.top.watching.look import ClusterLook, JobLook
+from gsched.top.watching.look import ClusterLook
 from gsched.top.watching.recording import Recorder
 from gsched.top.watching.replay_source import ReplaySource
 
@@ -39,7 +39,6 @@ SAID_S = 6.0
 """How long the status line says what came of a key."""
 KEYS = "↑↓ move Enter look / filter s sort a all/mine t state k kill Tab GPUs q end"
 REPLAY_KEYS = "↑↓ move Enter look / filter s sort a all/mine t state Space pause ←→ step +- speed q end"
-FEW_ARRAYS = 2
 TALL = 30
 _Kind = TypeVar("_Kind", SortBy, Which)
 
@@ -87,7 +86,6 @@ class TopApp(App[None]):
         yield LineView(id="status")
         yield LineView(id="counts")
         yield LineView(id="gpus", can_focus=True)
-        yield LineView(id="arrays")
         yield LineView(id="choice")
         yield LineView(id="heading")
         yield JobListView(id="jobs")
@@ -133,26 +131,22 @@ class TopApp(App[None]):
         self._draw_cluster(look, now, self.screen_stack[0])
 
     def _draw_cluster(self, look: ClusterLook, now: float, cluster: Screen[object]) -> None:
-        columns, rows = self.size.width, self.size.height
-        jobs = chosen(look, self.choice, now)
+        columns, height = self.size.width, self.size.height
+        rows = chosen(look, self.choice, now)
         cluster.query_one("#status", LineView).show_lines([self._status(look)])
         more = ", not all are shown" if look.is_cut else ""
         cluster.query_one("#counts", LineView).show_lines([line(counts_text(look))])
-        told = f"Jobs: {len(jobs)} of {len(look.jobs)} ({printable(self.choice.described)}{more})"
+        told = f"Jobs: {_jobs_in(rows)} of {len(look.jobs)} ({printable(self.choice.described)}{more})"
         cluster.query_one("#choice", LineView).show_lines([line(told)])
         gpus, queues = cluster.query_one("#gpus", LineView), cluster.query_one("#queues", LineView)
         shown = gpu_lines(look, columns - 1)
-        gpus.styles.height = min(len(shown), max(3, rows * 2 // 5))
+        gpus.styles.height = min(len(shown), max(3, height * 2 // 5))
         gpus.show_lines(shown)
-        arrays, progress = cluster.query_one("#arrays", LineView), array_lines(look, columns - 1, now, FEW_ARRAYS)
-        arrays.display = bool(progress)
-        arrays.styles.height = max(1, len(progress))
-        arrays.show_lines(progress)
-        below = queue_lines(look, 3 if rows < TALL else 8)
+        below = queue_lines(look, 3 if height < TALL else 8)
         queues.styles.height = len(below)
         queues.show_lines(below)
         cluster.query_one("#heading", LineView).show_lines([heading(columns)])
-        cluster.query_one("#jobs", JobListView).show_jobs(jobs, now)
+        cluster.query_one("#jobs", JobListView).show_rows(rows, now)
 
     def _status(self, look: ClusterLook) -> Line:
         """What came of a key, while it is new; else of when the look is, and what is not as usual."""
@@ -204,8 +198,10 @@ class TopApp(App[None]):
         self._leave_filter()
 
     def key_escape(self) -> None:
-        """Esc: nothing is filtered any more."""
+        """Esc: nothing is filtered any more, and then back from the elements of an array."""
         if len(self.screen_stack) == 1:
+            if self.choice.array and not self.choice.text and not self.query_one("#filter", Input).display:
+                self._choose(array=0)
             self.query_one("#filter", Input).value = ""
             self._leave_filter()
 
@@ -218,35 +214,39 @@ class TopApp(App[None]):
         self.draw()
 
     def on_job_list_view_opened(self, event: JobListView.Opened) -> None:
-        """Look into the job."""
-        source = self._source
-        self.push_screen(JobScreen(event.job, source.client if isinstance(source, LiveSource) else None, self._zone))
+        """Look into the job, or show the elements of the array."""
+        source, row = self._source, event.row
+        if isinstance(row, ArrayRow):
+            self._choose(array=row.job_id)
+            return
+        self.push_screen(JobScreen(row, source.client if isinstance(source, LiveSource) else None, self._zone))
         self.call_after_refresh(self.draw)
 
     def action_kill(self) -> None:
         """Ask first."""
-        job = self.screen.job if isinstance(self.screen, JobScreen) else self.query_one("#jobs", JobListView).job
+        screen = self.screen
+        row = screen.job if isinstance(screen, JobScreen) else self.query_one("#jobs", JobListView).row
         if isinstance(self._source, ReplaySource):
             self.say("this is a recording: nothing is killed")
-        elif job is None or job.state in FINISHED:
-            self.say("there is no job to kill" if job is None else f"job {job.label} has ended already")
+        elif row is None or row.state in FINISHED:
+            self.say("there is no job to kill" if row is None else f"job {row.label} has ended already")
         else:
-            self._ask_to_kill(job, self._source)
+            self._ask_to_kill(row, self._source)
 
-    def _ask_to_kill(self, job: JobLook, source: LiveSource) -> None:
+    def _ask_to_kill(self, row: Row, source: LiveSource) -> None:
         def answered(is_yes: bool | None) -> None:
             if is_yes:
-                threading.Thread(target=self._kill, args=(job, source), name="kill", daemon=True).start()
+                threading.Thread(target=self._kill, args=(row, source), name="kill", daemon=True).start()
 
-        self.push_screen(KillQuestion(job), answered)
+        self.push_screen(KillQuestion(row), answered)
 
-    def _kill(self, job: JobLook, source: LiveSource) -> None:
+    def _kill(self, row: Row, source: LiveSource) -> None:
         """In a thread: it may have to wait for the master."""
         try:
-            errors = [done.error for done in source.kill(job.job_id) if done.error]
+            errors = [done.error for done in source.kill(row.job_id) if done.error]
         except GschedError as error:
             errors = [error.text]
-        self.call_later(self.say, errors[0] if errors else f"job {job.label} is being killed")
+        self.call_later(self.say, errors[0] if errors else f"job {row.label} is being killed")
 
     def action_pause(self) -> None:
         """Of a recording."""
@@ -272,3 +272,8 @@ class TopApp(App[None]):
 def _next(kinds: type[_Kind], now: _Kind) -> _Kind:
     ordered = list(kinds)
     return ordered[(ordered.index(now) + 1) % len(ordered)]
+
+
+def _jobs_in(rows: Iterable[Row]) -> int:
+    """Each element of an array is one."""
+    return sum(len(row.elements) if isinstance(row, ArrayRow) else 1 for row in rows)

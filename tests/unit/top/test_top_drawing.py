@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gsched.base.ids import element_id
-from gsched.top.drawing.array_lines import array_lines
+from gsched.top.drawing.array_rows import ArrayRow, array_line
 from gsched.top.drawing.bars import bar, sparkline
 from gsched.top.drawing.job_list import Choice, SortBy, Which, chosen
 from gsched.top.drawing.plain_listing import plain_listing
@@ -75,19 +75,42 @@ def test_the_plain_listing() -> None:
     assert [line.split()[0] for line in lines[-3:]] == ["1", "2", "3"]
 
 
-def test_arrays_that_have_not_ended_have_bars() -> None:
-    def element(array: int, index: int, state: str, **times: float) -> JobLook:
-        job_id, name = element_id(array, index), "sweep\x1b"
-        return JobLook(job_id=job_id, name=name, user="ann", queue="q", state=state, submitted_at=0.0, **times)
+def element(array: int, index: int, state: str, **times: float) -> JobLook:
+    job_id, name = element_id(array, index), "sweep\x1b"
+    return JobLook(job_id=job_id, name=name, user="ann", queue="q", state=state, submitted_at=0.0, **times)
 
+
+def arrays() -> ClusterLook:
     jobs = [
+        JobLook(job_id=4, name="alone", user="me", queue="q", state="PEND", submitted_at=0.0),
         element(5, 1, "DONE", started_at=0.0, finished_at=100.0),
         element(5, 2, "RUN", started_at=100.0),
         element(5, 3, "PEND"),
         element(5, 4, "EXIT", started_at=0.0, finished_at=100.0),
         element(6, 1, "DONE", started_at=0.0, finished_at=100.0),
     ]
-    look = ClusterLook(at=0.0, me="ann", jobs=tuple(jobs))
-    (only,) = array_lines(look, 79, 140.0, 2)
-    assert text_of(only) == "5          ████████         2/4, 1 failed, 1 running, about 3 min sweep?"
-    assert max(len(text_of(each)) for each in array_lines(look, 30, 140.0, 2)) <= 79
+    return ClusterLook(at=140.0, me="ann", jobs=tuple(jobs))
+
+
+def test_an_array_is_one_line_with_a_bar() -> None:
+    alone, row = chosen(arrays(), Choice(), 140.0)
+    assert alone.job_id == 4 and isinstance(row, ArrayRow) and (row.state, row.job_id) == ("RUN", 5)
+    begin = "5          ann       ████████         2/4, 1 failed, 1 running, about 3 min"
+    assert text_of(array_line(row, 120, 140.0)) == f"{begin} sweep?"
+    assert text_of(array_line(row, 80, 140.0)).startswith(begin)
+    assert row.run_s(140.0) == 100.0
+
+
+def test_all_elements_count_wherever_one_is_meant_and_open_it_has_those_that_are() -> None:
+    def shown(**choice: object) -> list[tuple[int, int]]:
+        rows = chosen(arrays(), Choice(**choice), 140.0)  # type: ignore[arg-type]
+        return [(row.job_id, len(row.elements) if isinstance(row, ArrayRow) else 1) for row in rows]
+
+    assert shown(which=Which.FINISHED) == [(5, 4), (6, 1)] and shown(text="5[3]") == [(5, 4)]
+    assert shown(is_mine=True) == [(5, 4)] and shown(sort_by=SortBy.STATE) == [(4, 1), (5, 4)]
+    assert shown(array=5) == [(element_id(5, 2), 1), (element_id(5, 3), 1)] and shown(array=4) == []
+    assert len(shown(array=5, which=Which.ANY)) == 4
+
+
+def test_the_plain_listing_folds_arrays() -> None:
+    assert [line.split()[0] for line in list(plain_listing(arrays()))[-2:]] == ["4", "5"]

@@ -9,6 +9,7 @@ from fake_master import FakeMaster, record, spec
 from piloted_screens import ME, Screen, gpu, host, job, on_screen
 
 from gsched.base.coded_text import coded
+from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.reason import PendingReason
@@ -99,6 +100,41 @@ def test_a_job_is_killed_when_yes_is_said(source: LiveSource, master: FakeMaster
         await screen.press("y")
         await screen.until("User permission denied", gone="Kill job")
         assert [(each[0], each[1]) for each in master.controls] == [("kill", (3,))]
+
+    on_screen(source, test)
+
+
+def test_an_array_is_opened_into_its_elements(source: LiveSource, master: FakeMaster) -> None:
+    elements = [
+        job(element_id(7, 1), "DONE", spec=spec(name="sweep", user=ME), dispatched_at=1.0, finished_at=9.0),
+        job(element_id(7, 2), gpus=(3,), spec=spec(name="sweep", user=ME)),
+        job(element_id(7, 3), "PEND", spec=spec(name="sweep", user=ME)),
+    ]
+    master.views = [*master.views, *elements]
+
+    async def test(screen: Screen) -> None:
+        text = await screen.until("sweep")
+        assert "Jobs: 6 of 7" in text and text.count("sweep") == 1
+        (row,) = [each for each in screen.lines if "sweep" in each]
+        assert row.split()[:2] == ["7", ME] and "1/3, 1 running" in row and "█████" in row
+        await screen.press("end", "enter")
+        text = await screen.until("7[2]", "7[3]", "elements of array 7, all, unfinished", gone="job1")
+        assert "7[1]" not in text
+        await screen.press("down", "enter")
+        await screen.until("Job 7[3] PEND", "Why it waits")
+        await screen.press("escape")
+        await screen.until("7[2]", "7[3]")
+        await screen.press("slash", *"7[2]")
+        await screen.until("7[2]", gone="7[3]")
+        await screen.press("escape")
+        await screen.until("elements of array 7", "7[3]")
+        await screen.press("escape")
+        await screen.until("job1", "1/3, 1 running", gone="7[2]")
+        await screen.press("k")  # the cursor is on the array that it came from
+        await screen.until(f"Kill 2 elements of array 7 of {ME}?")
+        await screen.press("y")
+        await screen.until("job 7 is being killed", gone="Kill 2")
+        assert [(each[0], each[1]) for each in master.controls] == [("kill", (7,))]
 
     on_screen(source, test)
 
