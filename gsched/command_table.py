@@ -91,6 +91,12 @@ SLURM_COMMANDS = (
     ("salloc", ATTENDS),
 )
 """(Slurm's name, how the launcher runs it): `gsched names slurm` writes them, no installation does."""
+PBS_COMMANDS = (
+    ("qsub", SUBMITS),
+    ("qstat", READS),
+    ("qdel", CHANGES),
+)
+"""The same of PBS's names, for `gsched names pbs`."""
 
 
 def run_mode(name: str) -> str:
@@ -98,7 +104,7 @@ def run_mode(name: str) -> str:
     for ours, theirs, mode in COMMANDS:
         if name in (ours, theirs):
             return mode
-    for theirs, mode in SLURM_COMMANDS:
+    for theirs, mode in SLURM_COMMANDS + PBS_COMMANDS:
         if name == theirs:
             return mode
     return CHANGES

@@ -37,6 +37,9 @@ SLURM_COMMANDS: dict[str, str] = {
 }
 """The same of Slurm's names."""
 
+PBS_COMMANDS: dict[str, str] = {name: f"gsched.cli.pbs.{name}:main" for name, _ in command_table.PBS_COMMANDS}
+"""The same of PBS's names."""
+
 ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}
 """LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
 
@@ -59,7 +62,7 @@ def table_of(name: str) -> OptionTable:
 
 
 def _target(name: str) -> str:
-    target = COMMANDS.get(ALIASES.get(name, name)) or SLURM_COMMANDS.get(name)
+    target = COMMANDS.get(ALIASES.get(name, name)) or (SLURM_COMMANDS | PBS_COMMANDS).get(name)
     if target is None:
         raise BadRequest(f"{name}: no such command of gsched")
     return target

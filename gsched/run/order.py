@@ -113,6 +113,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """NUMA nodes of which alone it may have memory; none: of all."""
     affinity_hostfile: str = ""
     """Text of the file `affinity` in the attempt's folder: a line per task. Empty: no such file."""
+    job_files: dict[str, str] = {}
+    """Further files for the job in the attempt's folder: name -> text."""
     input: str | None = None
     """Not None: what standard input is to be, in place of `input_file`."""
     interactive: str = ""

@@ -123,6 +123,9 @@ class Spool:
             if order.affinity_hostfile:
                 _write_for(order.account, f"{folder}/{attempt_files.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
+            for name, content in order.job_files.items():
+                _write_for(order.account, f"{folder}/{name}", content.encode())
+            order = msgspec.structs.replace(order, job_files={})
             replace_file(f"{folder}/{attempt_files.ORDER}", written_order(order))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)

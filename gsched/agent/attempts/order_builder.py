@@ -25,6 +25,7 @@ from gsched.agent.attempts.job_environment import (
     output_path,
 )
 from gsched.agent.attempts.path_expansion import copies, settled
+from gsched.agent.attempts.pbs_environment import PbsFacts, gpu_lines, in_folders, node_lines, pbs_variables
 from gsched.agent.services.service_ports import service_variables
 from gsched.agent.tasks.launch_environment import launch_variables, launcher
 from gsched.base.clock import Clock
@@ -34,9 +35,10 @@ from gsched.base.patterns import expand_job_id
 from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
-from gsched.model.jobs.job import SLURM, JobSpec
+from gsched.model.jobs.job import PBS, SLURM, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
+from gsched.run import attempt_files
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Fence, JobStep, Mail, Order
 from gsched.run.processes.warned_processes import MAIN, STEPS
@@ -131,6 +133,14 @@ def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) 
     return own == "Y" if own in ("Y", "N") else message.report_below
 
 
+def _files_for(spec: JobSpec, allocation: Allocation) -> dict[str, str]:
+    """Files that jobs of its front end find."""
+    if spec.front_end != PBS:
+        return {}
+    gpus = gpu_lines(allocation)
+    return {attempt_files.NODEFILE: node_lines(spec, allocation), **({attempt_files.GPUFILE: gpus} if gpus else {})}
+
+
 def _with_report_room(order: Order) -> Order:
     """The order with room for a report above the output, where there is to be one."""
     if order.report is None or (order.mail is not None and order.mail.end):
@@ -194,6 +204,8 @@ class OrderBuilder:
         message, allocation, part, login = start.message, start.allocation, start.part, start.login
         job_id = message.job_id
         spec, folders = settled(start.spec, job_id, self._user_of(login), self._group_of(login))
+        if spec.front_end == PBS:
+            spec = in_folders(spec, {path: os.path.isdir(path) for path in (spec.output_file, spec.error_file)})
         start = replace(start, spec=spec)
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
@@ -240,6 +252,7 @@ class OrderBuilder:
             cpus=cpus,
             memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
             affinity_hostfile=affinity_lines(allocation),
+            job_files=_files_for(spec, allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
             mail=self._mail(start) if message.mail_to else None,
@@ -276,6 +289,8 @@ class OrderBuilder:
         if start.spec.front_end == SLURM:
             environment |= slurm_variables(self._slurm_facts(start, environment))
             environment["GSCHED_GLAUNCH"] = launcher()
+        elif start.spec.front_end == PBS:
+            environment |= pbs_variables(self._pbs_facts(start, environment))
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
@@ -321,6 +336,19 @@ class OrderBuilder:
             uid=account.uid if account is not None else os.getuid(),
             restarts=message.earlier_runs,
             now=self._clock.now(),
+            submitted=environment,
+        )
+
+    def _pbs_facts(self, start: Start, environment: Mapping[str, str]) -> PbsFacts:
+        job_id, attempt = start.message.job_id, start.message.attempt
+        return PbsFacts(
+            job_id=job_id,
+            spec=start.spec,
+            allocation=start.allocation,
+            part=start.part,
+            cluster=start.message.cluster,
+            nodefile=self._executor.job_file(job_id, attempt, attempt_files.NODEFILE),
+            gpufile=self._executor.job_file(job_id, attempt, attempt_files.GPUFILE),
             submitted=environment,
         )
 

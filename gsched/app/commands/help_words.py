@@ -8,7 +8,7 @@ import click
 
 from gsched.app.commands.command_options import OPTION_CONF
 from gsched.app.installation.lsf_names import write_lsf_names
-from gsched.app.installation.slurm_names import write_slurm_names
+from gsched.app.installation.system_names import PBS_NAMES, SLURM_NAMES, write_system_names
 from gsched.app.manual.entries import entries
 from gsched.app.manual.roff import write_pages
 from gsched.app.manual.shells import completion as script_of
@@ -32,7 +32,15 @@ def names_lsf(folder: str, conf: str | None) -> None:
 @OPTION_CONF
 def names_slurm(folder: str, conf: str | None) -> None:
     """Write Slurm's commands (sbatch, srun, squeue ...) and profile.slurm into DIR; they work from anywhere."""
-    write_slurm_names(folder, conf, os.environ, click.echo)
+    write_system_names(SLURM_NAMES, folder, conf, os.environ, click.echo)
+
+
+@names.command("pbs")
+@click.argument("folder", metavar="DIR")
+@OPTION_CONF
+def names_pbs(folder: str, conf: str | None) -> None:
+    """Write qsub, qstat, qdel ... and profile.pbs into DIR; they work from anywhere."""
+    write_system_names(PBS_NAMES, folder, conf, os.environ, click.echo)
 
 
 @click.command()

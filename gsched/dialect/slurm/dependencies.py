@@ -11,7 +11,8 @@ from collections.abc import Callable
 from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.slurm_values import parse_job
 
-_KINDS = {"after": "started", "afterany": "ended", "afterok": "done", "afternotok": "exit"}
+CONDITIONS = {"after": "started", "afterany": "ended", "afterok": "done", "afternotok": "exit"}
+"""Kind of dependency -> gsched's condition; PBS has the same kinds."""
 _REFUSED = {
     "singleton": "say afterany:JOB of the job before",
     "aftercorr": "gsub -w 'done(JOB[*])' makes elements wait for those of another array",
@@ -37,9 +38,9 @@ def _one(text: str, element_of: ElementOf) -> str:
         kind, jobs = "afterany", [kind]
     if kind in _REFUSED:
         raise BadRequest(f"dependency {kind} is not supported: {_REFUSED[kind]}")
-    if kind not in _KINDS or not jobs:
-        raise BadRequest(f"Invalid dependency '{text[:60]}': {', '.join(_KINDS)} take :JOB behind them")
-    return " && ".join(f"{_KINDS[kind]}({_job(job, element_of)})" for job in jobs)
+    if kind not in CONDITIONS or not jobs:
+        raise BadRequest(f"Invalid dependency '{text[:60]}': {', '.join(CONDITIONS)} take :JOB behind them")
+    return " && ".join(f"{CONDITIONS[kind]}({_job(job, element_of)})" for job in jobs)
 
 
 def _job(text: str, element_of: ElementOf) -> str:

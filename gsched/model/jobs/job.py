@@ -200,7 +200,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     interactive: str = ""
     """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     front_end: str = ""
-    """Whose commands it was submitted with: SLURM, or empty for LSF's. It says what the job is told and finds."""
+    """Whose commands it was submitted with: SLURM, PBS, or empty for LSF's. It says what the job is told and finds."""
+    front_end_words: tuple[str, ...] = ()
+    """What it asks for, in the words of its front end: `select=2:ncpus=4`, `walltime=1:00:00`."""
     script_words: tuple[str, ...] = ()
     """Arguments of its script."""
     index_shift: int = 0
@@ -228,8 +230,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         return f"{self.name}[{index}]" if index else self.display_name
 
 
-SLURM = "slurm"
-"""A front end."""
+SLURM, PBS = "slurm", "pbs"
+"""Front ends."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

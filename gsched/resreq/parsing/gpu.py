@@ -24,7 +24,7 @@ MAX_LENGTH = 512
 """Characters of one GPU requirement."""
 REMEMBERED = 256
 """Texts whose reading is kept: a requirement comes in, is judged and merged within moments, and is read once."""
-RUSAGE_OPTIONS = frozenset({"gmodel", "gmem", "gtile", "glink", "nvlink", "gvendor", "mig"})
+RUSAGE_OPTIONS = frozenset({"gmodel", "gmem", "gtile", "glink", "nvlink", "gvendor", "mig", "j_exclusive"})
 """Options that may also stand behind a GPU resource in rusage[...]."""
 
 _MODES = ("shared", "exclusive_process")

@@ -164,7 +164,7 @@ DIALOGUES = {
     "gadmin showconf _": "mbd sbd",
     "gadmin hclose --env": "--envdir",
     "lsadmin rec": "reconfig",
-    "gsched names _": "lsf slurm",
+    "gsched names _": "lsf pbs slurm",
     "gsched completion _": "bash zsh fish",
     "gid _": "",
 }

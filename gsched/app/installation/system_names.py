@@ -1,0 +1,66 @@
+"""`gsched names slurm DIR` and `gsched names pbs DIR`: commands under these systems' names, for programs and people
+that know only those.
+
+It must never replace a file that it did not write.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gsched.app.installation.name_scripts import COMMAND, HEAD, folder_of_cluster, put_files, script_values
+from gsched.cli.registry import PBS_COMMANDS, SLURM_COMMANDS
+from gsched.config.configuration import load
+
+_PROFILE = """\
+# {title}'s names for sh and bash, {mark}:  . {path}
+case ":$PATH:" in
+  *":"{folder}":"*) ;;
+  *) PATH={folder}:$PATH ;;
+esac
+export PATH
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSystem:
+    """A batch system whose names are written."""
+
+    word: str
+    """Behind `gsched names`."""
+    title: str
+    commands: Iterable[str]
+
+    @property
+    def profile(self) -> str:
+        return f"profile.{self.word}"
+
+
+SLURM_NAMES = NamedSystem("slurm", "Slurm", SLURM_COMMANDS)
+PBS_NAMES = NamedSystem("pbs", "PBS", PBS_COMMANDS)
+
+
+def write_system_names(
+    system: NamedSystem, folder: str, conf: str | None, environment: Mapping[str, str], say: Callable[[str], None]
+) -> None:
+    """Write the commands and the profile into `folder`, for the cluster of `conf` (default: the environment's).
+
+    Raises BadRequest where there is no cluster, ConfigError when its files are wrong, Conflict when a file of another
+    origin is in the way (nothing is written then), OSError when the folder cannot be written.
+    """
+    target = Path(os.path.abspath(folder))
+    envdir = folder_of_cluster(conf, environment)
+    cluster = load(envdir).required().cluster
+    values = script_values(envdir, system.word)
+    texts = {name: (HEAD + COMMAND).format(name=name, **values) for name in sorted(system.commands)}
+    path = shlex.quote(str(target / system.profile))
+    texts[system.profile] = _PROFILE.format(
+        title=system.title, mark=values["mark"], path=path, folder=shlex.quote(str(target))
+    )
+    put_files(target, texts, values["mark"], plain=system.profile)
+    say(f"{len(texts) - 1} commands and {system.profile} are in {target}, for the cluster {cluster} of {envdir}")
+    say(f"use them: . {path}")
