@@ -92,11 +92,39 @@ SLURM_COMMANDS = (
 )
 """(Slurm's name, how the launcher runs it): `gsched names slurm` writes them, no installation does."""
 PBS_COMMANDS = (
-    ("qsub", SUBMITS),
-    ("qstat", READS),
-    ("qdel", CHANGES),
+    ("qsub", SUBMITS, "qsub"),
+    ("qstat", READS, "qstat"),
+    ("qdel", CHANGES, "qdel"),
+    ("qalter", CHANGES, "qalter"),
+    ("qhold", CHANGES, "job_commands"),
+    ("qrls", CHANGES, "job_commands"),
+    ("qsig", CHANGES, "job_commands"),
+    ("qrerun", CHANGES, "job_commands"),
+    ("qmove", CHANGES, "job_commands"),
+    ("qmsg", CHANGES, "job_commands"),
+    ("qselect", READS, "qselect"),
+    ("pbsnodes", CHANGES, "pbsnodes"),
+    ("tracejob", READS, "tracejob"),
+    ("qenable", CHANGES, "queue_commands"),
+    ("qdisable", CHANGES, "queue_commands"),
+    ("qstart", CHANGES, "queue_commands"),
+    ("qstop", CHANGES, "queue_commands"),
+    ("qorder", READS, "refused_commands"),
+    ("qrun", READS, "refused_commands"),
+    ("qmgr", READS, "refused_commands"),
+    ("qterm", READS, "refused_commands"),
+    ("qchkpt", READS, "refused_commands"),
+    ("qgpumode", READS, "refused_commands"),
+    ("qgpureset", READS, "refused_commands"),
+    ("pbs_rsub", READS, "refused_commands"),
+    ("pbs_ralter", READS, "refused_commands"),
+    ("pbs_rdel", READS, "refused_commands"),
+    ("pbs_rstat", READS, "refused_commands"),
+    ("pbs_release_nodes", READS, "refused_commands"),
+    ("pbs_attach", READS, "refused_commands"),
+    ("pbs_track", READS, "refused_commands"),
 )
-"""The same of PBS's names, for `gsched names pbs`."""
+"""(PBS's name, how the launcher runs it, its module in gsched.cli.pbs): for `gsched names pbs`."""
 
 
 def run_mode(name: str) -> str:
@@ -104,7 +132,7 @@ def run_mode(name: str) -> str:
     for ours, theirs, mode in COMMANDS:
         if name in (ours, theirs):
             return mode
-    for theirs, mode in SLURM_COMMANDS + PBS_COMMANDS:
+    for theirs, mode, *_ in SLURM_COMMANDS + PBS_COMMANDS:
         if name == theirs:
             return mode
     return CHANGES

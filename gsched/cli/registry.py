@@ -37,7 +37,7 @@ SLURM_COMMANDS: dict[str, str] = {
 }
 """The same of Slurm's names."""
 
-PBS_COMMANDS: dict[str, str] = {name: f"gsched.cli.pbs.{name}:main" for name, _ in command_table.PBS_COMMANDS}
+PBS_COMMANDS: dict[str, str] = {name: f"gsched.cli.pbs.{module}:main" for name, _, module in command_table.PBS_COMMANDS}
 """The same of PBS's names."""
 
 ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}

@@ -176,3 +176,63 @@ def test_refused_in_one_line(pbs: Pbs, words: tuple[str, ...], code: int, said: 
     told = pbs("qsub", *words, stdin="true\n")
     assert (told.returncode, told.stdout) == (code, "")
     assert told.stderr.startswith(said) and told.stderr.count("\n") == 1
+
+
+def test_a_job_is_changed_told_and_moved(pbs: Pbs, tmp_path: Path, cluster: Cluster) -> None:
+    jobid = pbs("qsub", "-h", "-N", "first", "-l", "select=2:ncpus=2", stdin="wc -l < $PBS_NODEFILE\n").stdout.strip()
+    changes = ("-N", "second", "-l", "select=3:ncpus=1,walltime=100", "-o", "told.out")
+    assert pbs("qalter", *changes, jobid).returncode == 0
+    (job,) = json.loads(pbs("qstat", "-f", "-F", "json", jobid).stdout)["Jobs"].values()
+    asked = job["Resource_List"]
+    assert (job["Job_Name"], asked["select"], asked["walltime"]) == ("second", "3:ncpus=1", "00:01:40")
+    assert pbs("qmove", "night", jobid).returncode == 0
+    assert pbs("qmove", "nowhere", jobid).returncode == 170
+    assert pbs("qmsg", "disk is full", jobid).returncode == 0
+    assert cluster.run("gread", "-i", "1", jobid.partition(".")[0]).stdout.count("disk is full") == 1
+    assert pbs("qselect", "-N", "second", "-s", "H").stdout == f"{jobid}\n"
+    assert pbs("qsig", "-s", "USR1", jobid).returncode == 168
+    assert pbs("qrls", jobid).returncode == 0
+    assert pbs("qsub", "-W", f"depend=afterok:{jobid},block=true", stdin="true\n").returncode == 0
+    assert (tmp_path / "told.out").read_text() == "3\n"
+    traced = pbs("tracejob", jobid)
+    assert traced.returncode == 0 and traced.stdout.startswith(f"\nJob: {jobid}\n") and "Dispatched" in traced.stdout
+
+
+def test_a_job_that_runs_is_suspended_rerun_and_seen_on_its_node(pbs: Pbs) -> None:
+    first = pbs("qsub", "-l", "select=1:ncpus=2:ngpus=1", stdin="exec tail -f /dev/null\n").stdout.strip()
+    started = pbs("qsub", "-W", f"depend=after:{first},block=true", stdin="true\n")
+    assert started.returncode == 0
+    node = json.loads(pbs("qstat", "-f", "-F", "json", first).stdout)["Jobs"][first]["exec_host"].partition("/")[0]
+    told = json.loads(pbs("pbsnodes", "-F", "json", node).stdout)
+    assert told["nodes"][node]["resources_assigned"]["ngpus"] == 1
+    assert first.partition(".")[0] in pbs("pbsnodes", "-Sj", node).stdout.splitlines()[-1].split()[-1].split(",")
+    assert pbs("qsig", "-s", "suspend", first).returncode == 0
+    assert pbs("qstat", first).stdout.splitlines()[-1].split()[4] == "S"
+    assert pbs("qsig", "-s", "resume", first).returncode == 0
+    assert pbs("qhold", first).returncode == 168
+    assert pbs("qrerun", first).returncode == 0
+    assert pbs("qdel", "-W", "force", first).returncode == 0
+
+
+def test_nodes_and_queues_of_an_administrator(pbs: Pbs) -> None:
+    assert pbs("pbsnodes", "-o", "-C", "fan is broken", "n4").returncode == 0
+    assert pbs("pbsnodes", "-l").stdout.split(maxsplit=2) == ["n4", "offline", "fan is broken\n"]
+    assert pbs("pbsnodes", "-r", "n4").returncode == 0
+    assert pbs("pbsnodes", "-o", "n9").returncode == 214
+    for name, enabled, started in (("qdisable", "no", "yes"), ("qenable", "yes", "yes"), ("qstop", "yes", "no")):
+        assert pbs(name, "short").returncode == 0
+        assert pbs("qstat", "-Q", "short").stdout.splitlines()[-1].split()[3:5] == [enabled, started]
+    assert pbs("qstart", "short").returncode == 0
+    assert pbs("qstop", "nowhere").returncode == 170
+
+
+def test_pbsdsh_starts_on_each_line_of_the_nodefile(pbs: Pbs, tmp_path: Path) -> None:
+    line = "cat $PBS_NODEFILE; pbsdsh sh -c 'echo $LSB_BATCH_JID'; pbsdsh -n 1 echo one; pbsdsh -n 9 true; pbsdsh\n"
+    told = pbs("qsub", "-V", "-l", "nodes=2:ppn=2", "-N", "d", "-W", "block=true", stdin=line)
+    number = told.stdout.partition(".")[0]
+    assert told.returncode == 1
+    said = (tmp_path / f"d.o{number}").read_text().splitlines()
+    assert len(set(said[:4])) == 2 and said[4:] == [number] * 4 + ["one"]
+    wrong = (tmp_path / f"d.e{number}").read_text().splitlines()
+    assert wrong[0] == "pbsdsh: -n '9': nodes are 0 to 3" and wrong[1].startswith("pbsdsh: no command; usage")
+    assert pbs("pbsdsh", "true").stderr == "pbsdsh: works only inside a job: PBS_NODEFILE names no file\n"

@@ -26,6 +26,39 @@ export PATH
 """
 
 
+_PBSDSH = r"""
+usage="usage: pbsdsh [-c COPIES | -n NODE | -h HOST | -u] [-s] [-v] [-o] [--] COMMAND [ARGUMENT ...]"
+refuse() { echo "pbsdsh: $1" >&2; exit 1; }
+if [[ ${1-} == --help ]]; then
+  echo "$usage"
+  echo "start the command by glaunch on the host of each line of PBS_NODEFILE"
+  exit
+fi
+[[ -n ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]] || refuse "works only inside a job: PBS_NODEFILE names no file"
+mapfile -t hosts < "$PBS_NODEFILE"
+total=${#hosts[@]}
+while getopts :c:n:h:E:usvo option; do
+  case $option in
+    c) [[ $OPTARG =~ ^[1-9][0-9]{0,5}$ ]] || refuse "-c '$OPTARG' is no number"
+       copies=()
+       for ((place = 0; place < OPTARG; place++)); do copies+=("${hosts[place % total]}"); done
+       hosts=("${copies[@]}") ;;
+    n) [[ $OPTARG =~ ^[0-9]{1,6}$ && $OPTARG -lt $total ]] || refuse "-n '$OPTARG': nodes are 0 to $((total - 1))"
+       hosts=("${hosts[OPTARG]}") ;;
+    h) [[ " ${hosts[*]} " == *" $OPTARG "* ]] || refuse "-h '$OPTARG' is no host of the job"
+       hosts=("$OPTARG") ;;
+    u) mapfile -t hosts < <(printf '%s\n' "${hosts[@]}" | awk '!seen[$0]++') ;;
+    s|v|o) ;;
+    E) refuse "-E is not supported: say it in the command" ;;
+    *) refuse "invalid option -- '$OPTARG'; $usage" ;;
+  esac
+done
+shift $((OPTIND - 1))
+[[ $# -gt 0 ]] || refuse "no command; $usage"
+set -- -no-shell -z "${hosts[*]}" "$@"
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedSystem:
     """A batch system whose names are written."""
@@ -57,6 +90,9 @@ def write_system_names(
     cluster = load(envdir).required().cluster
     values = script_values(envdir, system.word)
     texts = {name: (HEAD + COMMAND).format(name=name, **values) for name in sorted(system.commands)}
+    if system is PBS_NAMES:
+        head, start = HEAD.format(name="pbsdsh", **values), COMMAND.format(name="glaunch", **values)
+        texts["pbsdsh"] = head + _PBSDSH + start
     path = shlex.quote(str(target / system.profile))
     texts[system.profile] = _PROFILE.format(
         title=system.title, mark=values["mark"], path=path, folder=shlex.quote(str(target))

@@ -16,15 +16,16 @@ from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session
 from gsched.cli.slurm.slurm_call import elements_of
 from gsched.dialect.pbs.letter_options import LetterOptions
-from gsched.dialect.pbs.pbs_values import JobName, parse_job, show_job
+from gsched.dialect.pbs.pbs_values import PbsJobId, parse_job, show_job
 from gsched.dialect.slurm.gnu_options import GnuWords
 from gsched.model.jobs.job import JobSpec
 
 USAGE = 2
 UNKNOWN_JOB, BAD_VALUE, NOT_ALLOWED, BAD_STATE = 153, 166, 159, 168
 UNKNOWN_QUEUE, TOO_MUCH, BAD_DEPENDENCY, FINISHED = 170, 188, 206, 35
+NO_RERUN, UNKNOWN_NODE, BAD_SIGNAL = 190, 214, 165
 """Exit codes: PBSE_UNKJOBID, PBSE_BADATVAL, PBSE_PERM, PBSE_BADSTATE, PBSE_UNKQUE, PBSE_EXCQRESC, PBSE_BADDEPEND,
-PBSE_HISTJOBID."""
+PBSE_HISTJOBID, PBSE_NORERUN, PBSE_UNKNODE, PBSE_UNKSIG."""
 _BY_KIND = (
     (NotFound, UNKNOWN_JOB),
     (PermissionDenied, NOT_ALLOWED),
@@ -104,7 +105,7 @@ def shown_id(job_id: int, spec: JobSpec, server: str) -> str:
     return show_job(array_of(job_id), index - spec.index_shift if index else None, server)
 
 
-def check_server(named: JobName, server: str) -> None:
+def check_server(named: PbsJobId, server: str) -> None:
     """Raises PbsRefusal for a job of another server."""
     if named.server and named.server not in (server, server.partition(".")[0]):
         raise PbsRefusal(f"Unknown Job Id {named.number}.{named.server}", UNKNOWN_JOB)

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.job_actions import controlled, do_to_all
 from gsched.cli.pbs.pbs_call import fails_as_pbs, read_jobs
+from gsched.cli.pbs.pbs_job_actions import controlled, do_to_all
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import connected
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters

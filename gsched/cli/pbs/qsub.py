@@ -54,7 +54,18 @@ def main(call: Call) -> int:
 
 
 def _asked(call: Call, session: Session, server: str) -> QsubSubmission:
-    reading = QsubReading(
+    return read_qsub(
+        call.argv[1:],
+        read_stdin=call.read_stdin,
+        read_file=call.read_file,
+        env=call.env,
+        reading=reading_of(call, session, server),
+    )
+
+
+def reading_of(call: Call, session: Session, server: str) -> QsubReading:
+    """What the values of options are read against."""
+    return QsubReading(
         around=value_context(call),
         user=call.user,
         host=call.hostname,
@@ -62,7 +73,6 @@ def _asked(call: Call, session: Session, server: str) -> QsubSubmission:
         element_of=lambda number, indices: ",".join(map(str, elements_of(session, number, indices))),
         max_priority=lambda: _max_priority(session),
     )
-    return read_qsub(call.argv[1:], read_stdin=call.read_stdin, read_file=call.read_file, env=call.env, reading=reading)
 
 
 def _max_priority(session: Session) -> int | None:

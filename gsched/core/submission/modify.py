@@ -273,6 +273,7 @@ _WORDS = {
     "command": "Job command",
     "end_orphan": "Automatic end of an orphan",
     "file_copies": "Copy files",
+    "front_end_words": "Resources as its front end says them",
     "login_shell": "Login shell",
     "mail_user": "Mail user",
     "notify_begin": "Mail at the start",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.pbs.dependencies import condition_of
+from gsched.dialect.pbs.depend_lists import condition_of
 from gsched.dialect.pbs.pbs_values import parse_count, split_attributes
 from gsched.dialect.slurm.dependencies import ElementOf
 from gsched.dialect.slurm.gnu_options import GivenOption

@@ -94,7 +94,7 @@ def parse_count(text: str, least: int = 1) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class JobName:
+class PbsJobId:
     """`12.server`, `12[].server`, `12[3].server`, `12[1-5].server`."""
 
     number: int
@@ -103,12 +103,12 @@ class JobName:
     server: str = ""
 
 
-def parse_job(text: str) -> JobName:
+def parse_job(text: str) -> PbsJobId:
     """Raises BadRequest."""
     found = _JOB.fullmatch(text.strip())
     if found is None or not 0 < int(found[1]) < _NUMBERS_END:
         raise BadRequest(f"illegally formed job identifier: {text[:60]}")
-    return JobName(int(found[1]), found[2], found[3] or "")
+    return PbsJobId(int(found[1]), found[2], found[3] or "")
 
 
 def show_job(number: int, index: int | None, server: str, *, is_array: bool = False) -> str:

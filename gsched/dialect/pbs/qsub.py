@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
 from gsched.dialect.directives import place
-from gsched.dialect.leading_lines import MARKS, leading_directives
 from gsched.dialect.pbs.job_attributes import JobAttributes, read_attributes
 from gsched.dialect.pbs.pbs_environment import environment_of, login_shell_of, shell_of
 from gsched.dialect.pbs.qsub_fields import FIELDS, QsubReading, fields_of
 from gsched.dialect.pbs.qsub_options import QSUB
 from gsched.dialect.pbs.resource_lists import AskedResources, read_resources
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
+from gsched.dialect.slurm.leading_lines import MARKS, leading_directives
 from gsched.dialect.spec_values import check_text
 from gsched.model.jobs.job import PBS, JobSpec
 

@@ -86,14 +86,7 @@ def fields_of(
     values: SpecValues = {"queue": "", "name": _tidy(default_name), "rerunnable": True, **resources.values}
     if not resources.is_sized:
         values["defaulted"] = ("slots",)
-    for given in {each.name: each for each in words.given}.values():
-        try:
-            check_text(given.value, "the value")
-            values |= _READERS[given.name](given.value, reading) if given.name in _READERS else {}
-        except BadRequest as error:
-            text = error.text if error.text.startswith("illegal") else f"illegal -{given.name} value: {error.text}"
-            raise BadRequest(f"{given.place}: {text}" if given.line else text) from None
-    values |= _array(words) | attributes.values | _project(words)
+    values |= plain_fields(words, reading) | _array(words) | attributes.values
     limit = attributes.values.get("array_limit", values.get("array_limit", 0))
     if limit and values.get("indices"):
         values["array_limit"] = limit
@@ -102,16 +95,34 @@ def fields_of(
     sandbox = values.pop("sandbox", "HOME")
     values.setdefault("specified_cwd", reading.around.home if sandbox == "HOME" else "")
     values["front_end_words"] = resources.said
-    places = FilePlaces(
+    places = file_places(reading, values["name"], bool(values.get("indices")), values.get("index_shift", 0))
+    return values | files_of(words, places)
+
+
+def plain_fields(words: GnuWords, reading: QsubReading) -> SpecValues:
+    """The fields of options that each say one thing; of an option given twice the later counts. Raises BadRequest."""
+    values: SpecValues = {}
+    for given in {each.name: each for each in words.given}.values():
+        try:
+            check_text(given.value, "the value")
+            values |= _READERS[given.name](given.value, reading) if given.name in _READERS else {}
+        except BadRequest as error:
+            text = error.text if error.text.startswith("illegal") else f"illegal -{given.name} value: {error.text}"
+            raise BadRequest(f"{given.place}: {text}" if given.line else text) from None
+    return values | _project(words)
+
+
+def file_places(reading: QsubReading, name: str, is_array: bool, shift: int) -> FilePlaces:
+    """What the names of a job's files hang on."""
+    return FilePlaces(
         cwd=reading.around.cwd,
         home=reading.around.home,
         host=reading.host,
-        name=values["name"],
-        is_array=bool(values.get("indices")),
-        shift=values.get("index_shift", 0),
+        name=name,
+        is_array=is_array,
+        shift=shift,
         server=reading.server,
     )
-    return values | files_of(words, places)
 
 
 def _tidy(name: str) -> str:

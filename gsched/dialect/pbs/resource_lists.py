@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.chunk_lists import Chunk, parse_nodes, parse_select
-from gsched.dialect.pbs.job_shape import Placement, parse_place, shape_of
+from gsched.dialect.pbs.chunk_placement import ChunkPlacement, parse_place, shape_of
 from gsched.dialect.pbs.pbs_values import parse_count, parse_duration, parse_size_mib, split_quoted
 from gsched.dialect.pbs.qsub_options import RESOURCES_REFUSED
 from gsched.dialect.slurm.gnu_options import GivenOption
@@ -23,7 +23,9 @@ _OF_CHUNK |= dict.fromkeys(
     ("mpiprocs", "ompthreads", "host", "vnode", "software", "gpu_model", "accelerator_model"), ""
 )
 """Resources of a job without select= -> what they are in a chunk; empty: the same."""
-_OTHERS = ("place", "walltime", "cput", "vmem", "file", "procs")
+_OTHERS = ("place", "procs", "walltime", "cput", "vmem", "file")
+LIMIT_NAMES = frozenset({"walltime", "cput", "vmem", "file"})
+"""Those that say how much it may use rather than what it has."""
 _NO_SELECT = '"-lresource=" cannot be used with "select" or "place", resource is: '
 
 
@@ -108,27 +110,30 @@ def _check_known(name: str) -> None:
         raise BadRequest(f"Unknown resource: {name[:40]}; resources of hosts stand in select=1:NAME=True")
 
 
-def _chunks(items: Mapping[str, str], shapes: list[str], plain: list[str]) -> tuple[tuple[Chunk, ...], Placement]:
+def _chunks(items: Mapping[str, str], shapes: list[str], plain: list[str]) -> tuple[tuple[Chunk, ...], ChunkPlacement]:
     if "select" in shapes:
         if plain:
             raise BadRequest(_NO_SELECT + plain[0])
-        return parse_select(items["select"]), Placement()
+        return parse_select(items["select"]), ChunkPlacement()
     if "nodes" in shapes:
         chunks = parse_nodes(items["nodes"])
-        return _with_whole(chunks, items), Placement("scatter")
+        return _with_whole(chunks, items), ChunkPlacement("scatter")
     if "procs" in items:
         if "ncpus" in items:
             raise BadRequest("procs= and ncpus= say the same")
-        return (replace(parse_select("1")[0], count=parse_count(items["procs"])),), Placement()
+        return (replace(parse_select("1")[0], count=parse_count(items["procs"])),), ChunkPlacement()
     words = [f"{_OF_CHUNK[name] or name}={items[name]}" for name in plain]
-    return parse_select(":".join(["1", *words])), Placement("pack")
+    return parse_select(":".join(["1", *words])), ChunkPlacement("pack")
 
 
 def _with_whole(chunks: tuple[Chunk, ...], items: Mapping[str, str]) -> tuple[Chunk, ...]:
-    """Torque's nodes= with mem= or ngpus= beside it: memory of the whole job is shared out evenly over its nodes."""
-    others = [name for name in items if name in _OF_CHUNK and name not in ("mem", "ncpus")]
+    """Torque's nodes= with others beside it: GPUs are on each node, memory is the whole job's and shared out evenly."""
+    others = [name for name in items if name in _OF_CHUNK and name not in ("mem", "ncpus", "gpus", "ngpus")]
     if others:
         raise BadRequest(_NO_SELECT + others[0])
+    gpus = items.get("gpus", items.get("ngpus"))
+    if gpus is not None:
+        chunks = tuple(replace(chunk, ngpus=parse_count(gpus, 0)) for chunk in chunks)
     if "mem" not in items:
         return chunks
     nodes = sum(chunk.count for chunk in chunks)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.chunk_lists import parse_nodes, parse_select, processes_of
-from gsched.dialect.pbs.dependencies import condition_of
+from gsched.dialect.pbs.chunk_placement import parse_place, shape_of
+from gsched.dialect.pbs.depend_lists import condition_of
 from gsched.dialect.pbs.job_attributes import REFUSED
-from gsched.dialect.pbs.job_shape import parse_place, shape_of
 from gsched.dialect.pbs.pbs_values import (
     parse_duration,
     parse_job,
@@ -106,6 +106,7 @@ def test_another_prefix_of_directives() -> None:
         ("select=2:ncpus=1:ngpus=2:gpu_model=A100", 2, "", "num=2/task:j_exclusive=yes:gmodel=A100"),
         ("nodes=2:ppn=4:gpus=1", 8, "span[ptile=4]", "num=1:j_exclusive=yes"),
         ("nodes=2:ppn=4,mem=8gb", 8, "span[ptile=4] rusage[mem=4096MB]", ""),
+        ("nodes=2:ppn=2,gpus=1", 4, "span[ptile=2]", "num=1:j_exclusive=yes"),
         ("nodes=n13:ppn=2", 2, "select[hname==n13] span[hosts=1]", ""),
         ("nodes=2:big:ppn=2", 4, "select[big] span[ptile=2]", ""),
         ("select=1:host=n13:big=True:old=False", 1, "select[hname==n13 && big && !old]", ""),

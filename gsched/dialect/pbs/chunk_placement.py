@@ -19,14 +19,14 @@ _SHARINGS = {"shared": False, "excl": True, "exclhost": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ChunkPlacement:
     """place=."""
 
     arrangement: str = "free"
     exclusive: bool = False
 
 
-def parse_place(text: str) -> Placement:
+def parse_place(text: str) -> ChunkPlacement:
     """`scatter`, `pack:excl`, `free:shared` … Raises BadRequest."""
     arrangement, exclusive = "free", False
     for word in text.lower().split(":"):
@@ -40,7 +40,7 @@ def parse_place(text: str) -> Placement:
             raise BadRequest(
                 f"place={word[:40]} is not supported: {', '.join([*_ARRANGEMENTS, *_SHARINGS])} are, with : between"
             )
-    return Placement(arrangement, exclusive)
+    return ChunkPlacement(arrangement, exclusive)
 
 
 @dataclass(frozen=True, slots=True)

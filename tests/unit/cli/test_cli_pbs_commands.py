@@ -1,0 +1,163 @@
+"""PBS's commands that change jobs, list nodes and select, against a master: what they ask, print, and exit with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fake_master import FakeCall, FakeMaster, allocation, spec
+from test_cli_gjobs import pending, running
+
+from gsched import command_table
+from gsched.cli import registry
+from gsched.cli.pbs import job_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
+from gsched.cli.pbs.pbsnodes import PbsNode
+from gsched.cli.pbs.refused_commands import INSTEAD
+from gsched.dialect.pbs.letter_options import LetterOptions
+from gsched.model.views.view import HostView
+
+NewCall = Callable[..., FakeCall]
+LISTS = {
+    "qstat": (qstat.TABLE, "ainpqrstwxu:fGHJMQEBW:T1F:D:", "acCeE:filn1pqrstu:xGMQRBW:"),
+    "qdel": (qdel.TABLE, "W:x", "ab:cm:pW:t:"),
+    "qalter": (qalter.TABLE, "a:A:c:e:h:j:k:l:m:M:N:o:p:r:R:S:u:W:P:", "a:A:c:e:h:j:k:l:L:m:M:n:N:o:p:qr:S:t:u:v:W:x:"),
+    "qhold": (job_commands.QHOLD, "h:", "h:t:"),
+    "qrls": (job_commands.QRLS, "h:", "h:t:"),
+    "qsig": (job_commands.QSIG, "s:", "as:"),
+    "qrerun": (job_commands.QRERUN, "W:", "m:f"),
+    "qmsg": (job_commands.QMSG, "EO", "EO"),
+    "qselect": (qselect.TABLE, "a:A:c:h:HJl:N:p:q:r:s:t:Tu:xP:", "a:A:ec:h:l:N:p:q:r:s:u:"),
+    "pbsnodes": (pbsnodes.TABLE, "acC:dD:F:HjlLoqrs:Sv", "acdlm:opqrs:xN:A:n"),
+    "tracejob": (tracejob.TABLE, "zvamslw:p:n:f:c:", ""),
+}
+"""Command -> its table, and the lists of options of OpenPBS and of Torque."""
+OTHERWISE = {("qstat", "E"), ("pbsnodes", "C")}
+"""Options whose value one of the two systems has and the other has not, or that mean something else there."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_each_table_goes_through_both_manuals_lists(name: str) -> None:
+    table, *lists = LISTS[name]
+    options = {option.letter: option for option in table.options}
+    for text in lists:
+        for place, letter in enumerate(text):
+            if letter != ":" and (name, letter) not in OTHERWISE:
+                assert bool(options[letter].value) == (text[place + 1 : place + 2] == ":"), letter
+    assert len(options) == len(table.options)
+    assert all(option.help or option.refused for option in table.options)
+    assert all(f"  -{option.letter} " in table.help(name) for option in table.options if not option.refused)
+
+
+def test_every_command_of_pbs_is_there_or_refused_by_name(call: NewCall) -> None:
+    names = {name for name, *_ in command_table.PBS_COMMANDS}
+    assert names >= {*LISTS, *INSTEAD, "qsub", "qmove", "qenable", "qdisable", "qstart", "qstop"}
+    for name in names:
+        assert callable(registry.load(name))
+    for name, instead in INSTEAD.items():
+        asked = call(name, "12")
+        assert asked.run() == 1 and asked.err == f"{name}: is not supported: {instead}\n"
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in command_table.PBS_COMMANDS])
+def test_help_and_a_wrong_option(master: FakeMaster, call: NewCall, name: str) -> None:
+    master.views = []
+    asked = call(name, "--help")
+    assert asked.run() == 0 and name in asked.out
+    wrong = call(name, "-?")
+    assert wrong.run() in (1, 2) and wrong.err.count("\n") == 1
+
+
+def test_qselect(master: FakeMaster, call: NewCall) -> None:
+    master.views = [
+        running(8, spec=spec("x", name="one", slots=8), allocation=allocation(slots=8)),
+        pending(9, spec=spec("x", name="two", slots=2)),
+    ]
+    for words, ids in (
+        ((), ["8", "9"]),
+        (("-s", "Q"), ["9"]),
+        (("-l", "ncpus.ge.4"), ["8"]),
+        (("-l", "ncpus<4"), ["9"]),
+        (("-N", "two"), ["9"]),
+        (("-u", "nobody_"), []),
+        (("-t", "q.gt.200001010000"), ["8", "9"]),
+    ):
+        asked = call("qselect", *words)
+        assert asked.run() == 0
+        assert [line.partition(".")[0] for line in asked.out.splitlines()] == ids, words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("qselect", "-s", "Z"), "qselect: illegal -s value: 'Z'"),
+        (("qselect", "-l", "x"), "qselect: illegal -l value: 'x' is not NAME.OP.VALUE"),
+        (("qselect", "-t", "z1200"), "qselect: illegal -t value"),
+        (("qselect", "job"), "qselect: 'job' is no option"),
+        (("qhold",), "qhold: no job is named"),
+        (("qhold", "-h", "z", "8"), "qhold: illegal -h value"),
+        (("qalter", "8"), "qalter: nothing to change"),
+        (("qalter", "-l", "walltime=x", "8"), "qalter: illegal -l value"),
+        (("qalter", "-S", "/bin/sh", "8"), "qalter: -S: the script was read"),
+        (("qmove", "night"), "qmove: usage"),
+        (("qmsg", "text"), "qmsg: usage"),
+        (("qrerun", "-W", "x", "8"), "qrerun: illegal -W value"),
+        (("qdel", "-W", "30", "8"), "qdel: -W: the time between signals"),
+        (("qenable",), "qenable: usage"),
+        (("tracejob", "-n", "x", "8"), "tracejob: illegal -n value"),
+    ],
+)
+def test_what_is_wrong_is_one_line(master: FakeMaster, call: NewCall, words: tuple[str, ...], said: str) -> None:
+    master.views = [pending(8)]
+    asked = call(*words)
+    assert asked.run() in (2, 166)
+    assert asked.err.startswith(said) and asked.err.count("\n") == 1
+
+
+def test_signals_that_there_are_not(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(8)]
+    asked = call("qsig", "-s", "NOPE", "8")
+    assert (asked.run(), asked.err) == (165, "qsig: Unknown/illegal signal name NOPE\n")
+
+
+def test_a_job_that_waits_gets_no_signal(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(8)]
+    for name in ("qsig", "qrerun"):
+        asked = call(name, "8")
+        assert asked.run() == 168 and asked.err.startswith(f"{name}: Request invalid for state of job")
+
+
+@pytest.mark.parametrize(
+    ("status", "closed_by", "state"),
+    [
+        ("ok", "", "free"),
+        ("closed_Full", "", "job-busy"),
+        ("closed_Excl", "", "job-exclusive"),
+        ("closed_Adm", "root", "offline"),
+        ("unavail", "", "down"),
+        ("unavail", "root", "down,offline"),
+    ],
+)
+def test_states_of_nodes(status: str, closed_by: str, state: str) -> None:
+    assert PbsNode(HostView(name="n1", status=status, closed_by=closed_by), (), 0).state == state
+
+
+def test_pbsnodes(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [HostView(name="n1", status="ok", max_slots=4, ncpus=4, max_mem_mib=2048.0)]
+    lines, summary, told, dsv = (
+        call("pbsnodes", *words) for words in (("-a",), ("-aSj",), ("-a", "-F", "json"), ("-a", "-F", "dsv", "-D", ";"))
+    )
+    assert [each.run() for each in (lines, summary, told, dsv)] == [0, 0, 0, 0]
+    nodes = json.loads(told.out)["nodes"]
+    assert nodes and all(node["ntype"] == "PBS" and "ncpus" in node["resources_available"] for node in nodes.values())
+    name = next(iter(nodes))
+    assert lines.out.startswith(f"{name}\n     Mom = {name}\n     ntype = PBS\n     state = ")
+    assert summary.out.splitlines()[3].startswith(name)
+    assert dsv.out.startswith(f"Name={name};Mom={name};")
+    bare = call("pbsnodes")
+    assert bare.run() == 1 and bare.err.startswith("pbsnodes: name hosts, or say -a")
+
+
+def test_no_table_has_a_summary_of_another(call: NewCall) -> None:
+    tables: list[LetterOptions] = [table for table, *_ in LISTS.values()]
+    assert len({table.summary for table in tables}) == len(tables)
