@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.job_facts import Attributes
+from gsched.cli.pbs.pbs_job_facts import Attributes
 from gsched.dialect.slurm.gnu_options import GnuWords
 
 LINE_LIMIT = 79

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.cli.pbs.attribute_text import as_dsv, as_json, as_lines, format_of, json_values
-from gsched.cli.pbs.job_facts import Attributes
 from gsched.cli.pbs.pbs_call import UNKNOWN_NODE, PbsRefusal, fails_as_pbs, read_words, server_of, shown_id
+from gsched.cli.pbs.pbs_job_facts import Attributes
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected

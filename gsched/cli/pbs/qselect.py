@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.job_facts import STATES, PbsJob, collected, hold_of, resources_asked
 from gsched.cli.pbs.pbs_call import fails_as_pbs, read_words, server_of
+from gsched.cli.pbs.pbs_job_facts import STATES, PbsJob, collected, hold_of, resources_asked
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
@@ -66,7 +66,7 @@ _TIMES: dict[str, Callable[[PbsJob], float | None]] = {
     "m": lambda job: job.job.finished_at or job.job.started_at or job.job.submitted_at,
     "a": lambda job: job.spec.begin_at,
 }
-JobTest = Callable[[PbsJob], bool]
+SelectTest = Callable[[PbsJob], bool]
 
 
 @fails_as_pbs
@@ -85,7 +85,7 @@ def main(call: Call) -> int:
     return 0
 
 
-def _tests(call: Call, words: GnuWords) -> Iterator[JobTest]:
+def _tests(call: Call, words: GnuWords) -> Iterator[SelectTest]:
     for given in words.given:
         try:
             yield from _of_option(call, given.name, given.value)
@@ -97,7 +97,7 @@ def _tests(call: Call, words: GnuWords) -> Iterator[JobTest]:
         yield lambda job: job.state not in "FX"
 
 
-def _of_option(call: Call, name: str, text: str) -> Iterator[JobTest]:
+def _of_option(call: Call, name: str, text: str) -> Iterator[SelectTest]:
     if name == "u":
         users = {item.partition("@")[0] for item in text.split(",")}
         yield lambda job: job.spec.user in users
@@ -124,7 +124,7 @@ def _of_option(call: Call, name: str, text: str) -> Iterator[JobTest]:
         yield from _compared(call, name, text)
 
 
-def _compared(call: Call, name: str, text: str) -> Iterator[JobTest]:
+def _compared(call: Call, name: str, text: str) -> Iterator[SelectTest]:
     """-a, -t, -p and -l, which compare."""
     if name == "p":
         compare, value = _split(text, "eq")
@@ -148,7 +148,7 @@ def _split(text: str, default: str) -> tuple[Callable[[Any, Any], bool], str]:
     return (_OPERATORS[found[1]], found[2]) if found is not None else (_OPERATORS[default], text)
 
 
-def _by_resource(text: str) -> JobTest:
+def _by_resource(text: str) -> SelectTest:
     found = _RESOURCE.fullmatch(text.strip())
     if found is None:
         raise BadRequest(f"'{text[:40]}' is not NAME.OP.VALUE")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from gsched.base.errors import BadRequest, GschedError, NotFound
 from gsched.base.ids import array_of
 from gsched.cli.pbs.attribute_text import as_dsv, as_json, as_lines, format_of, json_values
-from gsched.cli.pbs.job_facts import Attributes, PbsJob, attributes_of, collected
 from gsched.cli.pbs.pbs_call import (
     FINISHED,
     UNKNOWN_QUEUE,
@@ -23,6 +22,7 @@ from gsched.cli.pbs.pbs_call import (
     server_of,
     unknown_job,
 )
+from gsched.cli.pbs.pbs_job_facts import Attributes, PbsJob, attributes_of, collected
 from gsched.cli.pbs.qstat_tables import (
     QueueCounts,
     TableStyle,

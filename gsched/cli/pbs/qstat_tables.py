@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gsched.cli.pbs.attribute_text import one_line
-from gsched.cli.pbs.job_facts import PbsJob, comment_of, exec_host, resources_asked, resources_used
+from gsched.cli.pbs.pbs_job_facts import PbsJob, comment_of, exec_host, resources_asked, resources_used
 from gsched.dialect.pbs.pbs_values import parse_size_mib
 from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import QueueView

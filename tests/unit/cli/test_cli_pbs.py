@@ -11,7 +11,7 @@ from test_cli_gjobs import pending, running
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
-from gsched.cli.pbs.job_facts import STATES, collected, exit_status, letter_of
+from gsched.cli.pbs.pbs_job_facts import STATES, collected, exit_status, letter_of
 from gsched.model.jobs.job import PBS, AttemptResult
 from gsched.model.jobs.reason import PendingReason
 

@@ -11,7 +11,7 @@ from test_cli_gjobs import pending, running
 
 from gsched import command_table
 from gsched.cli import registry
-from gsched.cli.pbs import job_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
+from gsched.cli.pbs import pbs_job_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
 from gsched.cli.pbs.pbsnodes import PbsNode
 from gsched.cli.pbs.refused_commands import INSTEAD
 from gsched.dialect.pbs.letter_options import LetterOptions
@@ -22,11 +22,11 @@ LISTS = {
     "qstat": (qstat.TABLE, "ainpqrstwxu:fGHJMQEBW:T1F:D:", "acCeE:filn1pqrstu:xGMQRBW:"),
     "qdel": (qdel.TABLE, "W:x", "ab:cm:pW:t:"),
     "qalter": (qalter.TABLE, "a:A:c:e:h:j:k:l:m:M:N:o:p:r:R:S:u:W:P:", "a:A:c:e:h:j:k:l:L:m:M:n:N:o:p:qr:S:t:u:v:W:x:"),
-    "qhold": (job_commands.QHOLD, "h:", "h:t:"),
-    "qrls": (job_commands.QRLS, "h:", "h:t:"),
-    "qsig": (job_commands.QSIG, "s:", "as:"),
-    "qrerun": (job_commands.QRERUN, "W:", "m:f"),
-    "qmsg": (job_commands.QMSG, "EO", "EO"),
+    "qhold": (pbs_job_commands.QHOLD, "h:", "h:t:"),
+    "qrls": (pbs_job_commands.QRLS, "h:", "h:t:"),
+    "qsig": (pbs_job_commands.QSIG, "s:", "as:"),
+    "qrerun": (pbs_job_commands.QRERUN, "W:", "m:f"),
+    "qmsg": (pbs_job_commands.QMSG, "EO", "EO"),
     "qselect": (qselect.TABLE, "a:A:c:h:HJl:N:p:q:r:s:t:Tu:xP:", "a:A:ec:h:l:N:p:q:r:s:u:"),
     "pbsnodes": (pbsnodes.TABLE, "acC:dD:F:HjlLoqrs:Sv", "acdlm:opqrs:xN:A:n"),
     "tracejob": (tracejob.TABLE, "zvamslw:p:n:f:c:", ""),

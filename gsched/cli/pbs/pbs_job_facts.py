@@ -17,7 +17,6 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, index_of
 from gsched.base.patterns import expand_job_id
 from gsched.cli.pbs.pbs_call import shown_id
-from gsched.cli.slurm.job_columns import hosts_of, used_s
 from gsched.dialect.pbs.chunk_lists import Chunk, text_of
 from gsched.dialect.pbs.job_chunks import chunks_of, said_of
 from gsched.dialect.pbs.pbs_values import parse_duration, show_duration, show_job, show_size
@@ -193,7 +192,7 @@ def resources_used(job: JobView, now: float) -> dict[str, str]:
     usage = job.result.usage if job.result is not None else job.usage
     if job.started_at is None and job.dispatched_at is None:
         return {}
-    seconds = used_s(job, now)
+    seconds = (job.finished_at or now) - (job.started_at or job.dispatched_at or now)
     cpu = usage.cpu_s if usage is not None else 0.0
     memory = (usage.max_mem_mib or usage.mem_mib or 0.0) if usage is not None else 0.0
     swap = (usage.max_swap_mib or usage.swap_mib or 0.0) if usage is not None else 0.0
@@ -251,7 +250,7 @@ def attributes_of(shown: PbsJob, server: str, now: float, zone: tzinfo) -> Attri
     if spec.dependency:
         found["depend"] = spec.dependency
     found["Error_Path"] = _file(job, spec.error_file or spec.output_file, "err")
-    if not shown.is_array and hosts_of(job):
+    if not shown.is_array and job.allocation is not None:
         found |= {"exec_host": exec_host(job), "exec_vnode": exec_vnode(job)}
     found["Hold_Types"] = hold_of(job)
     if spec.interactive:
