@@ -14,6 +14,7 @@ import parsl
 from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
 from parsl.jobs.states import JobState
+from parsl.launchers import SingleNodeLauncher
 from parsl.providers import PBSProProvider, TorqueProvider
 from parsl.providers.base import ExecutionProvider
 
@@ -48,6 +49,7 @@ if __name__ == "__main__":
     os.environ["PATH"] += f":{Path(sys.executable).parent}"  # Parsl starts its own programs by name
     blocks = {"queue": "normal", "account": "parsl", "walltime": "00:03:00"}
     blocks |= {"init_blocks": 2, "min_blocks": 2, "max_blocks": 2}
+    blocks["launcher"] = SingleNodeLauncher()  # that of TorqueProvider is aprun, of one maker's machines
     drive("pbspro", PBSProProvider(cpus_per_node=1, select_options="ngpus=1", scheduler_options="#PBS -V", **blocks))
     drive("torque", TorqueProvider(scheduler_options="#PBS -V\n#PBS -l gpus=1", **blocks))
     print("OK parsl")
