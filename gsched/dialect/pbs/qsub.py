@@ -19,8 +19,8 @@ from gsched.dialect.pbs.pbs_environment import environment_of, login_shell_of, s
 from gsched.dialect.pbs.qsub_fields import FIELDS, QsubReading, fields_of
 from gsched.dialect.pbs.qsub_options import QSUB
 from gsched.dialect.pbs.resource_lists import AskedResources, read_resources
+from gsched.dialect.script_marks import MARKS, leading_directives
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
-from gsched.dialect.slurm.leading_lines import MARKS, leading_directives
 from gsched.dialect.spec_values import check_text
 from gsched.model.jobs.job import PBS, JobSpec
 

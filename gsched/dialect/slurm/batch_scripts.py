@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.directives import place
+from gsched.dialect.script_marks import leading_directives
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
-from gsched.dialect.slurm.leading_lines import leading_directives
 from gsched.dialect.slurm.option_table import SBATCH
 
 _MARK = b"#SBATCH"
