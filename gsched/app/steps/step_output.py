@@ -17,7 +17,7 @@ from gsched.model.jobs.job_step import StepGranted
 
 MOST_LINE = 64 * 1024
 """Bytes of a line that are kept back until it is whole."""
-_LETTERS = "jJstnNuxA%"
+_LETTERS = "jJstnNuxAa%"
 
 
 class StepOutput:
@@ -106,6 +106,7 @@ class StepOutput:
             "u": lambda: env.get("SLURM_JOB_USER") or env.get("USER", ""),
             "x": lambda: env.get("SLURM_JOB_NAME", ""),
             "A": lambda: job,
+            "a": lambda: env.get("SLURM_ARRAY_TASK_ID", "0"),
             "%": lambda: "%",
         }
 

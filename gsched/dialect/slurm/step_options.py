@@ -22,6 +22,8 @@ from gsched.model.jobs.step_layout import BLOCK, CYCLIC, StepShape
 
 MPI_TYPES = "MPI plugin types are...\n\tnone\n"
 _MPI = "MPI programs are started by mpirun, which starts its processes on all hosts of the job"
+_BIND_WORDS = ("quiet", "q", "verbose", "v")
+"""Of --cpu-bind: how much is said of the binding. Alone they leave it as it is."""
 _FLAGS = ("0", "no", "false", "")
 _OF_JOB = {"ntasks": "SLURM_NTASKS", "gpus-per-task": "SLURM_GPUS_PER_TASK", "cpus-per-task": "SRUN_CPUS_PER_TASK"}
 """What a job tells its steps, where they do not say it."""
@@ -107,7 +109,7 @@ def check_values(given: GnuWords) -> None:
     if mpi not in ("none", "list"):
         raise BadRequest(f"--mpi: '{mpi[:40]}' is not supported: {_MPI}")
     bind = given.value("cpu-bind", "none").rpartition(",")[2]
-    if bind not in ("none", "no"):
+    if bind not in ("none", "no", *_BIND_WORDS):
         raise BadRequest(f"--cpu-bind: '{bind[:40]}' is not supported: gsub -R 'affinity[core(1)]' binds jobs to cores")
     if given.value("open-mode", "truncate") not in ("append", "truncate"):
         raise BadRequest(f"--open-mode: '{given.value('open-mode')[:40]}' is neither append nor truncate")

@@ -123,6 +123,12 @@ def test_what_is_done_with_output() -> None:
     assert step("-i", "data", "x").input == "data"
 
 
+@pytest.mark.parametrize("bind", ["none", "no", "q", "quiet", "v", "verbose", "quiet,none"])
+def test_tasks_that_are_not_bound(bind: str) -> None:
+    """Snakemake says --cpu-bind=q: whatever is usual, and not a word of it."""
+    assert step(f"--cpu-bind={bind}", "x").words == ("x",)
+
+
 def test_a_file_of_programs() -> None:
     found = step("--multi-prog", "programs").request.programs
     assert found == (
@@ -139,6 +145,7 @@ def test_a_file_of_programs() -> None:
         (("--mpi=pmix", "x"), "--mpi: 'pmix' is not supported"),
         (("-m", "plane=4", "x"), "--distribution: 'plane=4' is not supported: block and cyclic are"),
         (("--cpu-bind=cores", "x"), "--cpu-bind: 'cores' is not supported"),
+        (("--cpu-bind=q,cores", "x"), "--cpu-bind: 'cores' is not supported"),
         (("-n6", "--multi-prog", "programs"), "the file of programs says nothing of task 4"),
         (("--multi-prog", "nothing"), "Unable to open file nothing: No such file or directory"),
         (("-i", "9", "x"), "--input: there is no task 9: there are 4"),
