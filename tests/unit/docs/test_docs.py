@@ -95,7 +95,17 @@ def test_names_that_the_guide_says_are_not_there_are_not() -> None:
             "from-lsf.md",
             ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil", "parsl"),
         ),
-        ("from-slurm.md", ("dask-jobqueue", "psij-python")),
+        (
+            "from-slurm.md",
+            (
+                "submitit",
+                "snakemake-executor-plugin-slurm",
+                "parsl",
+                "dask-jobqueue",
+                "psij-python",
+                "pytorch-lightning",
+            ),
+        ),
     ],
 )
 def test_the_programs_that_are_driven_are_those_of_the_guide(guide: str, programs: tuple[str, ...]) -> None:
