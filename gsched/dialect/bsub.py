@@ -67,6 +67,8 @@ class ParsedSubmission:
     wants_version: bool = False
     options: Parsed = field(default_factory=Parsed)
     """All that count, with their places: what the master finds wrong is told of with them."""
+    umask: int | None = None
+    """That of the job; None: as whoever submits has it."""
     other_places: Mapping[str, str] = field(default_factory=dict)
     """Field -> where a script for another batch system has set it."""
 
@@ -356,11 +358,12 @@ def _submission(
     other = reading.other(source.other, values) if source.other is not None else None
     values = _values(options, values if other is None else _fields(other.spec) | values, env)
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
-    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
+    command, script = (source.command, source.script) if other is None else (other.spec.command, other.script)
+    spec = JobSpec(command=command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
     last = options.last_of("i", "is")
     return ParsedSubmission(
         spec=spec,
-        script=source.script,
+        script=script,
         input=_input(last[1], reading.file, options.line("is")) if last is not None and last[0] == "is" else None,
         notice_targets=packed_targets(targets),
         environment=_environment(options, env) if other is None or options.has("env") else other.environment,
@@ -369,6 +372,7 @@ def _submission(
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
         options=options,
+        umask=other.umask if other is not None else None,
         other_places=other.other_places if other is not None else {},
     )
 

@@ -114,6 +114,23 @@ def test_a_script_written_for_pbs_runs_as_it_is(pbs: Pbs, tmp_path: Path, cluste
     assert (job["job_state"], job["Exit_status"], job["Resource_List"]["nodect"]) == ("F", 0, 4)
 
 
+def test_gsub_submits_a_script_written_for_pbs(pbs: Pbs, tmp_path: Path, cluster: Cluster) -> None:
+    script = tmp_path / "theirs.sh"
+    lines = "#PBS -l select=2:ncpus=3:mpiprocs=1\n#PBS -V -N theirs -j oe\n#PBS -o out.$PBS_JOBID\n"
+    script.write_text(f"#!/bin/sh\n{lines}echo $PBS_JOBNAME $NCPUS $(wc -l < $PBS_NODEFILE) $# $PBS_O_WORKDIR\n")
+    told = cluster.run("gsub", "-K", "-J", "mine", "-cwd", str(tmp_path), str(script), "an", "argument", cwd=tmp_path)
+    number = told.stdout.partition("<")[2].partition(">")[0]
+    (written,) = tmp_path.glob(f"out.{number}.*")
+    assert written.read_text().split() == ["mine", "3", "2", "2", str(tmp_path)]
+    script.write_text(script.read_text() + "#PBS -l walltime=0\n")  # behind the first command it is a comment
+    assert cluster.run("gsub", str(script), cwd=tmp_path).returncode == 0
+    script.write_text("#!/bin/sh\n#PBS -l walltime=0\ntrue\n")
+    refused = cluster.run("gsub", str(script), check=False)
+    assert (refused.returncode, refused.stdout) == (255, "")
+    assert refused.stderr == "illegal -l value: walltime=0 would let nothing run. Job not submitted.\n"
+    assert pbs("qstat", "-x", number).returncode == 0
+
+
 def test_what_a_job_finds(pbs: Pbs, tmp_path: Path) -> None:
     line = (
         "echo $PBS_JOBNAME $PBS_QUEUE $PBS_ENVIRONMENT $NCPUS $PBS_NUM_NODES $PBS_NUM_PPN $(wc -l < $PBS_NODEFILE) "

@@ -33,13 +33,13 @@ from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.esub import esubs_of
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
-from gsched.cli.submit.other_scripts import read_other
 from gsched.cli.submit.pack import submit_pack
 from gsched.cli.submit.start_test import start_lines
-from gsched.dialect.bsub import ParsedSubmission, read_submission, rejected
+from gsched.dialect.bsub import OtherScript, ParsedSubmission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
 from gsched.dialect.environment import environment_block
+from gsched.dialect.spec_values import SpecValues
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.devices import SUDO_WARNING
 from gsched.model.views import view
@@ -91,8 +91,14 @@ def read_words(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]
         parse_script=True,
         is_program=lambda word: _is_program(call, word),
         esub=esubs_of(call),
-        read_other=partial(read_other, call),
+        read_other=partial(_read_other, call),
     )
+
+
+def _read_other(call: Call, other: OtherScript, over: SpecValues) -> ParsedSubmission:
+    from gsched.cli.submit.other_scripts import read_other  # only now: gsub starts for each job, and few are theirs
+
+    return read_other(call, other, over)
 
 
 def _typed(call: Call) -> bytes:
@@ -138,7 +144,7 @@ def submission_of(call: Call, asked: ParsedSubmission) -> view.Submission:
         spec,
         home=home_of(call.uid, call.env),
         submit_host=call.hostname.partition(".")[0],
-        umask=call.umask,
+        umask=call.umask if asked.umask is None else asked.umask,
         warnings=warnings,
     )
     block = environment_block(asked.environment)

@@ -99,6 +99,13 @@ def server_of(session: Session) -> str:
     return session.client.cluster().cluster
 
 
+def max_priority(session: Session) -> int | None:
+    """The cluster's MAX_USER_PRIORITY; None where users give no priorities."""
+    parameters = session.client.cluster(parameters=True).parameters
+    text = next((each.value for each in parameters if each.name == "MAX_USER_PRIORITY"), "")
+    return int(text) if text.isdigit() and int(text) else None
+
+
 def shown_id(job_id: int, spec: JobSpec, server: str) -> str:
     """`12.server`, of an element `12[3].server` by PBS's index."""
     index = index_of(job_id)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import contextlib
 
-import msgspec
-
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
 from gsched.cli.commands.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
-from gsched.cli.pbs.pbs_call import PbsRefusal, code_of, fails_as_pbs, read_words, server_of
+from gsched.cli.pbs.pbs_call import PbsRefusal, code_of, fails_as_pbs, max_priority, read_words, server_of
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
@@ -71,21 +69,12 @@ def reading_of(call: Call, session: Session, server: str) -> QsubReading:
         host=call.hostname,
         server=server,
         element_of=lambda number, indices: ",".join(map(str, elements_of(session, number, indices))),
-        max_priority=lambda: _max_priority(session),
+        max_priority=lambda: max_priority(session),
     )
-
-
-def _max_priority(session: Session) -> int | None:
-    parameters = session.client.cluster(parameters=True).parameters
-    text = next((each.value for each in parameters if each.name == "MAX_USER_PRIORITY"), "")
-    return int(text) if text.isdigit() and int(text) else None
 
 
 def _submit(call: Call, session: Session, asked: QsubSubmission) -> Submitted:
     submission = submission_of(call, asked.parsed)
-    if asked.umask is not None:
-        spec = msgspec.structs.replace(submission.spec, umask=asked.umask)
-        submission = msgspec.structs.replace(submission, spec=spec)
     try:
         return session.client.submit(submission, token=call.token or new_token())
     except _REFUSALS as problem:

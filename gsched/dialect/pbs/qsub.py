@@ -9,16 +9,18 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
 from gsched.dialect.directives import place
-from gsched.dialect.pbs.job_attributes import JobAttributes, read_attributes
+from gsched.dialect.pbs.job_attributes import read_attributes
 from gsched.dialect.pbs.pbs_environment import environment_of, login_shell_of, shell_of
 from gsched.dialect.pbs.qsub_fields import FIELDS, QsubReading, fields_of
 from gsched.dialect.pbs.qsub_options import QSUB
-from gsched.dialect.pbs.resource_lists import AskedResources, read_resources
+from gsched.dialect.pbs.resource_lists import read_resources
 from gsched.dialect.script_marks import MARKS, leading_directives
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.spec_values import check_text
@@ -35,8 +37,6 @@ class QsubSubmission:
     parsed: ParsedSubmission
     words: GnuWords
     """All options that count."""
-    umask: int | None = None
-    """Of the job; None: as whoever submits has it."""
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """The reason, with the option that set what was found wrong."""
@@ -71,11 +71,23 @@ def read_qsub(
     mark = line.value("C", env.get("PBS_DPREFIX", "#PBS")).strip()
     of_script = _words_of(source.script, mark) if source.script is not None and mark else GnuWords()
     all_words = GnuWords((*of_script.given, *line.given))
-    attributes = read_attributes(_all(all_words, "W"), reading.element_of, reading.is_here)
-    resources = read_resources(_all(all_words, "l"))
-    return QsubSubmission(
-        _submission(all_words, source, resources, attributes, env, reading), all_words, attributes.umask
-    )
+    return QsubSubmission(_submission(all_words, source, env, reading), all_words)
+
+
+def read_pbs_script(
+    script: bytes, words: Sequence[str], env: Mapping[str, str], reading: QsubReading
+) -> ParsedSubmission:
+    """The submission of a script with #PBS lines that another command than qsub was given. `words`: its file and its
+    arguments, as far as they were named. Raises BadRequest.
+    """
+    name = posixpath.basename(words[0]) if words else _STDIN
+    source = _Source(name, _checked(script), "", from_stdin=not words)
+    asked = _submission(_words_of(script, "#PBS"), source, env, reading)
+    if not words[1:]:
+        return asked
+    for word in words[1:]:
+        check_text(word, "an argument of the script")
+    return replace(asked, spec=msgspec.structs.replace(asked.spec, script_words=tuple(words[1:])))
 
 
 def _all(words: GnuWords, name: str) -> list[GivenOption]:
@@ -149,11 +161,11 @@ def _words_of(script: bytes, mark: str) -> GnuWords:
 def _submission(
     words: GnuWords,
     source: _Source,
-    resources: AskedResources,
-    attributes: JobAttributes,
     env: Mapping[str, str],
     reading: QsubReading,
 ) -> ParsedSubmission:
+    attributes = read_attributes(_all(words, "W"), reading.element_of, reading.is_here)
+    resources = read_resources(_all(words, "l"))
     is_interactive = words.has("I") or attributes.is_interactive
     values = fields_of(words, source.name, resources, attributes, reading)
     script, command = source.script, source.command
@@ -179,6 +191,8 @@ def _submission(
         wait=attributes.waits,
         from_stdin=source.from_stdin,
         is_interactive=is_interactive,
+        umask=attributes.umask,
+        other_places={name: at for name, at in words.places(FIELDS).items() if name not in reading.over},
     )
 
 

@@ -9,7 +9,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.job_attributes import JobAttributes
@@ -72,6 +72,8 @@ class QsubReading:
     element_of: ElementOf
     max_priority: Callable[[], int | None]
     """The cluster's MAX_USER_PRIORITY."""
+    over: SpecValues = field(default_factory=dict)
+    """Fields that count before all options: those that another command than qsub was given."""
 
     def is_here(self, host: str) -> bool:
         """Is it the host where qsub was called?"""
@@ -95,8 +97,11 @@ def fields_of(
     sandbox = values.pop("sandbox", "HOME")
     values.setdefault("specified_cwd", reading.around.home if sandbox == "HOME" else "")
     values["front_end_words"] = resources.said
+    if reading.over:
+        values |= _counting(reading.over)
     places = file_places(reading, values["name"], bool(values.get("indices")), values.get("index_shift", 0))
-    return values | files_of(words, places)
+    files = files_of(words, places) if not values.get("interactive") else {}
+    return values | files | reading.over
 
 
 def plain_fields(words: GnuWords, reading: QsubReading) -> SpecValues:
@@ -123,6 +128,18 @@ def file_places(reading: QsubReading, name: str, is_array: bool, shift: int) -> 
         shift=shift,
         server=reading.server,
     )
+
+
+def _counting(over: SpecValues) -> SpecValues:
+    """Fields that another command was given, and what follows from them."""
+    found = dict(over)
+    if over.keys() & {"slots", "res_req", "gpu_req"}:
+        found["front_end_words"] = ()  # what the script asked for is not what it gets
+    if "slots" in over:
+        found["defaulted"] = ()
+    if over.get("indices"):
+        found |= {"index_shift": 0, "array_limit": over.get("array_limit", 0)}
+    return found
 
 
 def _tidy(name: str) -> str:

@@ -90,6 +90,13 @@ class GnuWords:
         """The one that counts when an option was repeated: its last."""
         return next((each for each in reversed(self.given) if each.name == name), None)
 
+    def places(self, options: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """Field -> the option that has set it last, by `options`: which ones set which field."""
+        last = {
+            name: next((each for each in reversed(self.given) if each.name in of), None) for name, of in options.items()
+        }
+        return {name: given.place for name, given in last.items() if given is not None}
+
     def value(self, name: str, default: str = "") -> str:
         """The value that counts."""
         found = self.last(name)

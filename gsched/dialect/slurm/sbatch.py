@@ -144,18 +144,12 @@ def _submission(
         script=script,
         environment=submitted_environment(words, env) | told_of_options(counting, spec.slots, reading),
         wait=words.has("wait"),
-        other_places=_places(counting),
+        other_places=counting.places(FIELDS),
     )
 
 
 def _is_replaced(option: str, reading: Reading) -> bool:
     return any(option in FIELDS.get(name, ()) for name in reading.over)
-
-
-def _places(words: GnuWords) -> dict[str, str]:
-    """Field -> the last option that has set it."""
-    found = ((name, [each for each in words.given if each.name in options]) for name, options in FIELDS.items())
-    return {name: given[-1].place for name, given in found if given}
 
 
 def submitted_environment(words: GnuWords, env: Mapping[str, str]) -> dict[str, str]:

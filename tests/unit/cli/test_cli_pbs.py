@@ -121,3 +121,19 @@ def test_what_waits_for_jobs_or_a_time() -> None:
 
 def reason(code: str) -> PendingReason:
     return PendingReason(coded(code))
+
+
+def test_gsub_reads_a_script_of_pbs(master: FakeMaster, call: NewCall) -> None:
+    options = b"#PBS -N theirs -q gpu -W umask=027\n#PBS -l select=1:ncpus=4:ngpus=1,walltime=1:00:00\n"
+    script = b"#!/bin/sh\n" + options + b"hostname\n"
+    gsub = call("gsub", "-W", "10", "job.sh", "an argument")
+    gsub.files["job.sh"] = script
+    assert gsub.run() == 0, gsub.err
+    (sent,) = master.submissions
+    assert (sent.spec.name, sent.spec.slots, sent.spec.run_limit_s, sent.spec.front_end) == ("theirs", 4, 600, "pbs")
+    assert (sent.spec.script_words, sent.spec.umask, sent.script) == (("an argument",), 0o27, script)
+    assert b"PBS_O_WORKDIR=/opt/DL/caffe-nv" in sent.environment and b"NCPUS=4" in sent.environment
+    gsub = call("gsub", "-n", "2")
+    gsub.stdin = script
+    assert gsub.run() == 0, gsub.err
+    assert (master.submissions[1].spec.slots, master.submissions[1].spec.front_end_words) == (2, ())

@@ -182,10 +182,3 @@ def test_gsub_reads_a_script_of_slurm(master: FakeMaster, call: NewCall) -> None
     assert (sent.spec.run_limit_s, sent.spec.dependency, sent.spec.front_end) == (600, "done(7[1])", "slurm")
     assert (sent.script, sent.spec.script_words) == (SCRIPT, ("an argument",))
     assert sent.spec.output_file == "slurm-%J.out" and b"SLURM_NTASKS=2" in sent.environment
-
-
-def test_a_script_of_pbs_is_refused_by_its_line(master: FakeMaster, call: NewCall) -> None:
-    gsub = call("gsub", "job.sh")
-    gsub.files["job.sh"] = b"#!/bin/sh\n#PBS -N x\nhostname\n"
-    assert gsub.run() == 255 and not master.submissions
-    assert gsub.err.startswith("line 2 of the script: #PBS lines are not read: ") and gsub.err.count("\n") == 1

@@ -239,7 +239,7 @@ def test_attributes() -> None:
     asked = submitted("-W", "depend=afterok:1.cluster:2,afterany:3[4],block=true,umask=027", "job.sh")
     job = asked.parsed.spec
     assert (job.dependency, job.end_orphan) == ("done(1) && done(2) && ended(3[5])", True)
-    assert (asked.parsed.wait, asked.umask) == (True, 0o27)
+    assert (asked.parsed.wait, asked.parsed.umask) == (True, 0o27)
     copied = spec("-W", "stagein=in@login1:/data/in", "-W", "stageout=out@localhost:/data/out", "job.sh")
     assert copied.file_copies == ("/data/in > in", "/data/out < out")
     assert spec("-W", "sandbox=O_WORKDIR", "job.sh").run_dir == "/home/ann/run"

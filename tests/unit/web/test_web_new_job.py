@@ -174,6 +174,16 @@ def test_a_script_of_slurm_is_read_as_sbatch_reads_it(master: FakeMaster, pages:
     assert submit(pages, command=script.replace("#!", "#BSUB\n#!"), is_script="1")[0] == 400
 
 
+def test_a_script_of_pbs_is_read_by_its_lines(master: FakeMaster, pages: Pages) -> None:
+    script = "#!/bin/sh\r\n#PBS -l select=1:ncpus=2:ngpus=1,walltime=2:00:00\r\n#PBS -N theirs\r\necho hi\r\n"
+    assert submit(pages, command=script, is_script="1", run_limit="0:10")[0] == 303
+    (sent,) = master.submissions
+    assert (sent.spec.slots, sent.spec.gpu_req, sent.spec.front_end) == (2, "num=1:j_exclusive=yes", "pbs")
+    assert (sent.spec.run_limit_s, sent.spec.name) == (600, "theirs")
+    status, _, text = submit(pages, command="#PBS -l ncpus=none\necho hi\n", is_script="1")
+    assert status == 400 and "illegal -l value" in text and len(master.submissions) == 1
+
+
 def test_what_the_master_refuses_leaves_the_form_as_it_was(master: FakeMaster, pages: Pages) -> None:
     master.refusal = "<b>no such queue</b>"
     status, _, text = submit(pages, command="train <it>", name="mine")
