@@ -116,14 +116,14 @@ def test_a_script_written_for_pbs_runs_as_it_is(pbs: Pbs, tmp_path: Path, cluste
 
 def test_gsub_submits_a_script_written_for_pbs(pbs: Pbs, tmp_path: Path, cluster: Cluster) -> None:
     script = tmp_path / "theirs.sh"
-    lines = "#PBS -l select=2:ncpus=3:mpiprocs=1\n#PBS -V -N theirs -j oe\n#PBS -o out.$PBS_JOBID\n"
-    script.write_text(f"#!/bin/sh\n{lines}echo $PBS_JOBNAME $NCPUS $(wc -l < $PBS_NODEFILE) $# $PBS_O_WORKDIR\n")
-    told = cluster.run("gsub", "-K", "-J", "mine", "-cwd", str(tmp_path), str(script), "an", "argument", cwd=tmp_path)
+    lines = f"#PBS -l select=2:ncpus=3:mpiprocs=1\n#PBS -V -N theirs -j oe\n#PBS -o '{tmp_path}/out.$PBS_JOBID'\n"
+    script.write_text(f"#!/bin/sh\n{lines}echo $PBS_JOBNAME $NCPUS $(wc -l < $PBS_NODEFILE) $# $(pwd)\n")
+    told = cluster.run("gsub", "-K", "-J", "mine", "-cwd", str(tmp_path), str(script), "an", "argument")
     number = told.stdout.partition("<")[2].partition(">")[0]
     (written,) = tmp_path.glob(f"out.{number}.*")
     assert written.read_text().split() == ["mine", "3", "2", "2", str(tmp_path)]
     script.write_text(script.read_text() + "#PBS -l walltime=0\n")  # behind the first command it is a comment
-    assert cluster.run("gsub", str(script), cwd=tmp_path).returncode == 0
+    assert cluster.run("gsub", "-K", str(script)).returncode == 0
     script.write_text("#!/bin/sh\n#PBS -l walltime=0\ntrue\n")
     refused = cluster.run("gsub", str(script), check=False)
     assert (refused.returncode, refused.stdout) == (255, "")
