@@ -125,7 +125,7 @@ test-hosts: $(DEV_STAMP)
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and Slurm and drive them (about 12 minutes, some GiB)
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 15 minutes, some GiB)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
 
 check: $(DEV_STAMP)  ## style, unused code, types, layers

@@ -46,17 +46,10 @@ class Checkpointed:
         return submitit.helpers.DelayedSubmission(Checkpointed(again=True), mark)
 
 
-def executor(**options: object) -> submitit.AutoExecutor:
+def executor(minutes: int = 5, **options: object) -> submitit.AutoExecutor:
     made = submitit.AutoExecutor(folder="logs/%j", cluster="slurm")
-    made.update_parameters(name="sub mit", timeout_min=5, slurm_partition=QUEUE, mem_gb=0.1, **options)
+    made.update_parameters(name="sub mit", timeout_min=minutes, slurm_partition=QUEUE, mem_gb=0.1, **options)
     return made
-
-
-def until_it_exists(path: Path) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < until, f"no {path} within {PATIENCE_S} s"
-        time.sleep(0.1)
 
 
 def one_and_its_failure() -> None:
@@ -102,10 +95,8 @@ def cancelled() -> None:
 
 def requeued() -> None:
     mark = Path("started").absolute()
-    job = executor().submit(Checkpointed(), str(mark))
-    until_it_exists(mark)
-    job._interrupt()
-    assert job.result() == "went on"
+    job = executor(minutes=2, slurm_signal_delay_s=60).submit(Checkpointed(), str(mark))
+    assert job.result() == "went on" and mark.exists()
     print("requeued", job.job_id, job.state)
 
 
