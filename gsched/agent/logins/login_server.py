@@ -2,7 +2,8 @@
 
 `gsched-pam` asks at the first, in the middle of a login: who else connects there is told nothing, whatever the mode of
 the file says. The process that is moved is the one that started `gsched-pam`, by the kernel's word, never one that a
-request names. At the second a process asks which job its session is in; the kernel says whose process it is.
+request names, and only as long as `gsched-pam` waits for the answer. At the second a process asks which job its session
+is in; the kernel says whose process it is.
 
 A request is a line of JSON, and so is the answer. Must never wait for a caller: it has a short time and few bytes.
 """
@@ -13,18 +14,18 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import pwd
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from gsched.agent.logins.login_askers import Asker, Opener, asker_of, opener_of
 from gsched.agent.logins.login_rules import LoginAnswer, LoginVerdict
 from gsched.agent.logins.login_sessions import HostLogins
 from gsched.agent.tasks.launch_socket import listen
-from gsched.run.processes import process_tree
-from gsched.wire.identity.socket_peer import Peer, peer_of
+from gsched.wire.identity.socket_peer import peer_of
 from gsched.wire.stream_end import end_stream
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,10 @@ MOST_BYTES = 4096
 REQUEST_S = 5.0
 MOST_CONNECTIONS = 64
 """At a time, on each of the sockets."""
+MOST_OF_USER = 8
+"""Of these at the socket for sessions: one user's do not keep others out."""
 
-Handle = Callable[[Peer, dict[str, Any]], Awaitable[dict[str, object]]]
+Handle = Callable[[Asker, dict[str, Any]], Awaitable[dict[str, object]]]
 
 
 class LoginServer:
@@ -47,6 +50,7 @@ class LoginServer:
         self._logins = logins
         self._servers: list[asyncio.Server] = []
         self._open = {LOGIN_SOCKET: 0, SESSION_SOCKET: 0}
+        self._of_users: Counter[int] = Counter()
 
     async def open(self) -> None:
         """Listen; another agent that serves this machine's logins keeps them. Never raises."""
@@ -77,7 +81,9 @@ class LoginServer:
             self._open[name] += 1
             try:
                 if self._open[name] <= MOST_CONNECTIONS:
-                    await _serve(reader, writer, handle)
+                    connection = writer.get_extra_info("socket")
+                    with asker_of(connection, peer_of(connection)) as asker:
+                        await self._answer(name, reader, writer, asker, handle)
             except (OSError, TimeoutError, ValueError) as problem:
                 log.debug("%s: %s", name, problem)
             except Exception:
@@ -88,29 +94,44 @@ class LoginServer:
 
         return accept
 
-    async def _login(self, peer: Peer, request: dict[str, Any]) -> dict[str, object]:
-        if peer.uid != 0:
+    async def _answer(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asker: Asker, handle: Handle
+    ) -> None:
+        """One question, unless its user has many open already. Raises OSError, TimeoutError, ValueError."""
+        if name == SESSION_SOCKET and self._of_users[asker.uid] >= MOST_OF_USER:
+            line = f"more than {MOST_OF_USER} sessions of yours ask for their jobs at once; log in again"
+            writer.write(json.dumps({"environment": {}, "line": line}).encode() + b"\n")
+            return
+        self._of_users[asker.uid] += 1
+        try:
+            await _serve(reader, writer, asker, handle)
+        finally:
+            self._of_users[asker.uid] -= 1
+            self._of_users += Counter()  # drops those that have none
+
+    async def _login(self, asker: Asker, request: dict[str, Any]) -> dict[str, object]:
+        if asker.uid != 0:
             return _told(LoginVerdict(LoginAnswer.REFUSED, line="only root asks for logins"))
         user, wanted = str(request.get("user", "")), str(request.get("job", ""))
         try:
             account = await asyncio.to_thread(pwd.getpwnam, user)
         except (KeyError, ValueError):
             return _told(LoginVerdict(LoginAnswer.REFUSED, line="this host does not know the user"))
-        opener = _opener(peer.pid) if request.get("type") == "open_session" else None
-        if request.get("type") == "open_session" and opener is None:
-            return _told(LoginVerdict(LoginAnswer.REFUSED, line="gsched-pam was not started by a process of root's"))
+        opener: Opener | str | None = opener_of(asker) if request.get("type") == "open_session" else None
+        if isinstance(opener, str):
+            log.warning("ssh: %s is refused: %s", user, opener)
+            return _told(LoginVerdict(LoginAnswer.REFUSED, line=opener))
         verdict = await self._logins.admit(user, account.pw_uid, wanted, opener)
         log.info("ssh: %s of %s: %s %s", request.get("type"), user, verdict.answer, verdict.line or verdict.key or "")
         return _told(verdict)
 
-    async def _session(self, peer: Peer, request: dict[str, Any]) -> dict[str, object]:
-        environment, line = self._logins.describe(peer.pid, peer.uid, str(request.get("job", "")))
+    async def _session(self, asker: Asker, request: dict[str, Any]) -> dict[str, object]:
+        environment, line = await self._logins.describe(asker, str(request.get("job", "")))
         return {"environment": environment, "line": line}
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handle) -> None:
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asker: Asker, handle: Handle) -> None:
     """One question. Raises OSError, TimeoutError, ValueError."""
-    peer = peer_of(writer.get_extra_info("socket"))
     async with asyncio.timeout(REQUEST_S):
         line = await reader.readline()
     if not line.endswith(b"\n") or len(line) > MOST_BYTES:
@@ -118,21 +139,13 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, han
     request = json.loads(line)
     if not isinstance(request, dict):
         raise ValueError("no object")
-    writer.write(json.dumps(await handle(peer, request)).encode() + b"\n")
+    writer.write(json.dumps(await handle(asker, request)).encode() + b"\n")
     async with asyncio.timeout(REQUEST_S):
         await writer.drain()
 
 
 def _told(verdict: LoginVerdict) -> dict[str, object]:
     return {"answer": str(verdict.answer), "line": verdict.line}
-
-
-def _opener(pid: int) -> int | None:
-    """The process that has started this one to open a session: root's, and neither init nor above this agent."""
-    process = process_tree.read_process(pid)
-    if process is None or process.ppid <= 1 or process_tree.owner_of(process.ppid) != 0:
-        return None
-    return None if any(each.pid == process.ppid for each in process_tree.ancestors(os.getpid())) else process.ppid
 
 
 def _is_served(path: Path) -> bool:

@@ -27,9 +27,9 @@ class TaskOrders:
 
     def proven(self, pid: int, uid: int) -> RunKey | None:
         """The attempt that the process belongs to by what it cannot forge, and that has not ended; `uid` must be its
-        user's, for a number may have become another process's.
+        user's, for a number may have become another process's. May run in another thread.
         """
-        name = attempt_processes.proven((held for held in self._held.values() if not held.ended.is_set()), pid)
+        name = attempt_processes.proven((held for held in [*self._held.values()] if not held.ended.is_set()), pid)
         held = self._held.get(name)
         if held is None or uid != (held.account.uid if held.account is not None else os.getuid()):
             return None

@@ -132,6 +132,15 @@ def _tops() -> dict[str, str]:
     return _known_tops
 
 
+def join(pid: int, other: int) -> None:
+    """Put a process into the groups that another one is in, of the hierarchies that we use. Raises OSError."""
+    mounts = hierarchies()
+    for line in read(f"/proc/{other}/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for mount, root in {mounts[name] for name in controllers.split(",") if name in mounts}:
+            write(f"{mount}{path.removeprefix(root.rstrip('/'))}/cgroup.procs", str(pid))
+
+
 def make(folder: str) -> None:
     """Make the group anew. Raises OSError, also for one that holds processes."""
     left = pids(folder)

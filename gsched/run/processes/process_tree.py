@@ -152,23 +152,29 @@ def descendants(root: int, table: dict[int, Process]) -> list[Process]:
     return [process for process in found if not process.is_dead]
 
 
-def family(root: int) -> list[Process]:
+def family(root: int, most: int | None = None) -> list[Process]:
     """Like `descendants`, but it reads nothing of other processes: for frequent looks at one job.
+
+    `most`: where more are found than that, so many and one are enough.
 
     A process that is handed to another parent at this very moment may be missed. Source: proc(5), task/TID/children;
     a kernel without those files has all its processes read.
     """
+    limit = None if most is None else most + 1
     if not _HAS_CHILDREN_FILES:
-        return descendants(root, scan())
+        return descendants(root, scan())[:limit]
     found: list[Process] = []
     frontier = [root]
-    while frontier:
+    while frontier and (limit is None or len(found) < limit):
         for pid in _children(frontier.pop(0)):
             process = read_process(pid)
             if process is not None:
                 frontier.append(pid)
-                found.append(process)
-    return [process for process in found if not process.is_dead]
+                if not process.is_dead:
+                    found.append(process)
+            if len(found) == limit:
+                break
+    return found
 
 
 def _children(pid: int) -> list[int]:

@@ -89,6 +89,15 @@ def limit_cpu(
             continue
 
 
+def inherit_limits(pid: int, parent: int) -> None:
+    """Give a process the limits of another, of those that a job may have set, as far as that can be done."""
+    for kind in (*_KERNEL_KIB.values(), resource.RLIMIT_CPU):
+        try:
+            resource.prlimit(pid, kind, resource.prlimit(parent, kind))
+        except (OSError, ValueError):  # gone, or without the right to raise limits: the others all the same
+            continue
+
+
 class RunLimitGuard:
     """Watches one job: times are seconds of its run time, which stands still while it is suspended.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gsched.agent.logins import login_server
+from gsched.agent.logins.login_askers import Asker, Opener
 from gsched.agent.logins.login_rules import LoginAnswer, LoginJob, LoginVerdict, judge_login
 from gsched.agent.logins.login_server import LoginServer
 from gsched.agent.logins.login_sessions import HostLogins
@@ -79,12 +80,12 @@ class Logins(HostLogins):
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, int | None]] = []
 
-    async def admit(self, user: str, uid: int, wanted: str, pid: int | None) -> LoginVerdict:
-        self.asked.append((user, wanted, pid))
+    async def admit(self, user: str, uid: int, wanted: str, opener: Opener | None) -> LoginVerdict:
+        self.asked.append((user, wanted, opener.process.pid if opener is not None else None))
         return LoginVerdict(LoginAnswer.FREE)
 
-    def describe(self, pid: int, uid: int, wanted: str) -> tuple[dict[str, str], str]:
-        return {"ASKED": f"{uid} {wanted}"}, ""
+    async def describe(self, asker: Asker, wanted: str) -> tuple[dict[str, str], str]:
+        return {"ASKED": f"{asker.uid} {wanted}"}, ""
 
 
 def asked(place: Path, name: str, *lines: bytes) -> list[dict[str, object]]:
