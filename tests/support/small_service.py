@@ -14,14 +14,22 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 PORT = int(os.environ["GSCHED_SERVICE_PORT"])
+SEEN: list[str] = []
+"""Queries that have come."""
 
 
 async def told(request: Request) -> Response:
     """Everything that has come."""
     headers = [[name.decode(), value.decode("latin-1")] for name, value in request.headers.raw]
     body = len(await request.body())
+    SEEN.append(request.scope["query_string"].decode())
     target = [request.scope["raw_path"].decode(), request.scope["query_string"].decode()]
     return JSONResponse({"method": request.method, "target": target, "headers": headers, "body": body})
+
+
+async def seen(request: Request) -> Response:
+    """Which queries have come so far."""
+    return JSONResponse(SEEN)
 
 
 async def cookies(request: Request) -> Response:
@@ -70,6 +78,7 @@ async def echo(socket: WebSocket) -> None:
 METHODS = ["GET", "POST", "PUT", "DELETE"]
 APPLICATION = Starlette(
     routes=[
+        Route("/seen", seen),
         Route("/cookies", cookies),
         Route("/redirect", redirect),
         Route("/huge", huge),

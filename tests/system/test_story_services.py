@@ -183,6 +183,7 @@ def test_nobody_else_gets_in(cluster: Cluster, browser: Browser, job: int) -> No
         with pytest.raises(InvalidStatus):
             browser.socket(job, origin=origin)
     assert browser.visit(job, "/told", "POST", b"x").status == 403, "no origin at all"
+    assert browser.visit(job, "/told", **{"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}).status == 403
     for name in (f"job-{job}.localhost.example", f"job-{job}.example", f"x.job-{job}.localhost", "job-0.localhost"):
         assert browser.visit(job, "/told", host=f"{name}:{browser.port}").status == 421
     assert browser.visit(job, "/told", host=browser.HOST).status == 401, "its cookie opens none of gsched's pages"
@@ -196,7 +197,9 @@ def test_nobody_else_gets_in(cluster: Cluster, browser: Browser, job: int) -> No
 def test_what_it_answers_does_not_reach_beyond_its_own_name(browser: Browser, job: int) -> None:
     answer = browser.visit(job, "/cookies")
     assert answer.headers.get_all("set-cookie") == ["own=1; Path=/", "wide=1; Path=/"]
-    assert "strict-transport-security" not in answer.headers and "content-security-policy" not in answer.headers
+    assert "strict-transport-security" not in answer.headers
+    assert answer.headers.get_all("content-security-policy") == ["frame-ancestors 'self'"]
+    assert answer.headers.get_all("cross-origin-resource-policy") == ["same-origin"]
     assert browser.visit(job, "/redirect").headers["location"] == "/after?x=1"
     assert browser.visit(job, f"/redirect?to={browser.place}/").headers["location"] == f"{browser.place}/"
     huge = browser.visit(job, "/huge")
@@ -232,6 +235,44 @@ FETCH = """
 return fetch(arguments[0], {credentials: "include", mode: arguments[1], method: arguments[2]}).then(
   (answer) => `${answer.type} ${answer.status}`, () => "refused")
 """
+SHOW = """
+return new Promise((found) => {
+  const made = document.createElement(arguments[0]);
+  made.onload = made.onerror = () => found("done");
+  made.src = arguments[1];
+  document.body.append(made);
+})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}")
+def test_in_a_real_browser_another_jobs_page_asks_a_service_for_nothing(cluster: Cluster, job: int) -> None:
+    """The names of both are of one site, so that the browser sends the cookie along."""
+    other = cluster.submit("--service", "auto", COMMAND)
+    for each in (job, other):
+        cluster.until(lambda each=each: "answers on" in cluster.run("gjobs", "-l", str(each)).stdout, "it is not there")
+    web = WebProcess(cluster, port=True)
+    with chromium() as window:
+        address = web.address()
+        window.open(web.place + address)
+        window.until(lambda: window.url == f"{web.place}/", "the page behind the address is not left")
+        names = [f"http://job-{each}.localhost:{web.place.rpartition(':')[2]}" for each in (job, other)]
+        for each, name in zip((job, other), names, strict=True):
+            window.open(f"{web.place}/jobs/{each}")
+            window.run("document.querySelector('#service a.button').target = '_self'")
+            window.click("#service a.button")
+            window.until(lambda name=name: window.url == f"{name}/", "the link does not lead to the service")
+        for what in ("iframe", "img", "script"):
+            assert window.run(SHOW, what, f"{names[0]}/x?foreign={what}") == "done"
+            assert window.run(SHOW, what, f"{names[1]}/x?own={what}") == "done"
+        window.run(FETCH, f"{names[0]}/x?foreign=fetch", "no-cors", "GET")
+        window.open(f"{names[1]}/seen")
+        assert all(f"own={what}" in window.text() for what in ("iframe", "img", "script"))
+        window.open(f"{names[0]}/seen")
+        assert "foreign" not in window.text() and window.text().startswith("[")
+    web.end()
+    cluster.run("gkill", str(other))
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """What stands before the services of jobs: requests under their names, from browsers to which they were opened.
 
 A service is opened from its job's page, which gives the browser a token that works once; it becomes a cookie of the
-service's name alone. It checks, in this order: the name, the origin, the cookie. All else goes to gsched's pages.
+service's name alone. It checks, in this order: the name, where the request comes from, the cookie. All else goes to
+gsched's pages.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gsched.web.access.gate import cookie_of
 from gsched.web.access.sessions import WebSession
 from gsched.web.pages.page_context import WebContext, status_of, words_of
 from gsched.web.services.service_names import OWN_PATH, ServicePlace
+from gsched.web.services.service_origins import refusal
 from gsched.web.services.service_pool import ServicePool
 from gsched.web.services.service_requests import ServiceRequest
 from gsched.web.services.service_sessions import ServiceSessions
@@ -73,13 +75,9 @@ class ServiceGate:
             await self._websocket(job_id, hosts[0], scope, receive, send)
 
     async def _http(self, job_id: int, host: str, scope: Scope, receive: Receive, send: Send) -> None:
-        request, origins = Request(scope), Headers(scope=scope).getlist("origin")
-        is_reading = scope["method"] in ("GET", "HEAD")
-        origin = f"{self._place.scheme}://{host}"
-        if origins != [origin] and (origins or not is_reading):
-            await PlainTextResponse("The request does not come from a page of this service.\n", 403)(
-                scope, receive, send
-            )
+        request, origin = Request(scope), f"{self._place.scheme}://{host}"
+        if why := refusal(scope, self._place.scheme):
+            await PlainTextResponse(why, 403)(scope, receive, send)
             return
         if scope["path"] == OWN_PATH:
             await self._enter(job_id, request)(scope, receive, send)

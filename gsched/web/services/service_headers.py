@@ -19,8 +19,14 @@ _OF_CONNECTION = frozenset(
 """What is between two neighbours alone (RFC 9110, 7.6.1)."""
 _NOT_SENT = frozenset(b"host origin referer cookie forwarded".split())
 """What is written anew, or of whom it is said that they stand between."""
-_NOT_TAKEN = frozenset(b"strict-transport-security alt-svc set-cookie location".split())
+_NOT_TAKEN = frozenset(b"strict-transport-security alt-svc set-cookie location cross-origin-resource-policy".split())
 """What would bind the browser beyond this answer, or is written anew."""
+_ADDED = (
+    (b"cross-origin-resource-policy", b"same-origin"),
+    # Beside what the service says itself: browsers obey every one of these headers.
+    (b"content-security-policy", b"frame-ancestors 'self'"),
+)
+"""Pages of other jobs, which are of the same site, neither show an answer nor have it in a frame."""
 _OWN = b"gsched-"
 """With this all headers of gsched's own begin."""
 _OF_SOCKET = b"sec-websocket-"
@@ -63,7 +69,7 @@ def from_service(headers: Iterable[RawHeader], port: int) -> list[RawHeader]:
             found.append((name, _from_here(value, port)))
         elif name == b"set-cookie" and not value.lstrip(b" \t=").lower().startswith(COOKIES):
             found.append((name, _DOMAIN.sub(b"", value)))
-    return found
+    return [*found, *_ADDED]
 
 
 def _end_to_end(headers: Iterable[RawHeader]) -> Iterator[RawHeader]:
