@@ -40,7 +40,7 @@ from gsched.web.pages.live_stream import live_stream
 from gsched.web.pages.login_pages import LoginPages
 from gsched.web.pages.page_context import WebContext, WebPage, show_error
 from gsched.web.pages.queues_page import queues_page
-from gsched.web.services.service_gate import ServiceGate, open_service
+from gsched.web.services.service_gate import AliasOf, ServiceGate, open_service
 from gsched.web.services.service_names import ServicePlace
 from gsched.web.services.service_sessions import ServiceSessions
 
@@ -88,7 +88,7 @@ def new_application(
         routes.append(Route("/leave", _leaving(context, login), methods=["POST"]))
     services = ServiceSessions()
     if context.has_services:
-        routes.append(_service_route(context, services, OWN_SERVICES))
+        routes.append(_service_route(context, open_service(services, OWN_SERVICES)))
     pages = Gate(
         _inner(context, routes),
         by_cookie(sessions, cookie),
@@ -102,13 +102,19 @@ def new_application(
 
 
 def application_behind_front(
-    context: WebContext, place: WebPlace, find: FindSession, services_at: ServicePlace, cookie: str
+    context: WebContext,
+    place: WebPlace,
+    find: FindSession,
+    services_at: ServicePlace,
+    cookie: str,
+    alias_of: AliasOf,
 ) -> ASGIApp:
     """The same behind the front of a shared cluster, which lets people in and out and has found the session. `cookie`:
-    the name of the services'.
+    the name of the services'; `alias_of`: what the front wants in it.
     """
     services = ServiceSessions()
-    routes = [_service_route(context, services, services_at)] if context.has_services else []
+    opening = open_service(services, services_at, alias_of)
+    routes = [_service_route(context, opening)] if context.has_services else []
     pages = Gate(
         _inner(context, routes),
         find,
@@ -118,11 +124,11 @@ def application_behind_front(
     )
     if context.services is None:
         return pages
-    return ServiceGate(pages, context, context.services, services, cookie, services_at)
+    return ServiceGate(pages, context, context.services, services, cookie, services_at, alias_of)
 
 
-def _service_route(context: WebContext, services: ServiceSessions, services_at: ServicePlace) -> Route:
-    return Route("/jobs/{job}/service", _reading(context, open_service(services, services_at)), methods=["GET"])
+def _service_route(context: WebContext, opening: WebPage) -> Route:
+    return Route("/jobs/{job}/service", _reading(context, opening), methods=["GET"])
 
 
 def _inner(context: WebContext, routes: list[Route]) -> Starlette:

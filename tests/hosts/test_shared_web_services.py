@@ -91,11 +91,13 @@ def opened(browser: LabBrowser, job: int) -> ServiceVisit:
     assert (address.scheme, address.netloc) == ("https", f"job-{job}.h1:{PORT}")
     visit = ServiceVisit(browser, job)
     path = f"{address.path}?{address.query}"
-    entered = visit.ask("GET", path)
+    assert visit.ask("GET", path, ("sec-fetch-dest", "empty")).status == 403, "a script does not come in by it"
+    entered = visit.ask("GET", path, ("sec-fetch-dest", "document"))
     cookie = entered.header("set-cookie")
     assert entered.status == 200 and cookie.startswith(f"{COOKIE}="), entered
     assert "Secure" in cookie and "HttpOnly" in cookie and "Domain" not in cookie
     visit.cookie = cookie.partition(";")[0].partition("=")[2]
+    assert visit.cookie.partition(".")[0] not in address.query, "the token's alias is not the cookie's"
     again = ServiceVisit(browser, job).ask("GET", path)
     assert again.status == 401 and not again.header("set-cookie"), "the token works once"
     return visit
@@ -110,11 +112,13 @@ def test_its_owner_uses_it(shared: SharedCluster, browser: NewBrowser, job: int)
     sent = dict(told["headers"])
     assert sent["host"].startswith("localhost:") and sent["x-forwarded-host"] == visit.host
     assert sent["x-forwarded-proto"] == "https" and sent["authorization"].startswith("Bearer ")
-    assert not {"cookie", "gsched-csrf", "gsched-session", "x-forwarded-for"} & sent.keys()
+    assert not {"cookie", "gsched-csrf", "gsched-service-alias", "x-forwarded-for"} & sent.keys()
     posted = visit.ask("POST", "/save", ("origin", f"https://{visit.host}"), body="x" * 100_000)
     assert json.loads(posted.text)["body"] == 100_000
     for origin in (alice.origin, f"http://{visit.host}", "null"):
         assert visit.ask("POST", "/save", ("origin", origin), body="x").status == 403
+    foreign = [("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]
+    assert visit.ask("GET", "/x", *foreign).status == 403, "another job's page has made its browser ask"
     said = visit.say("hello")
     assert (said.status, said.text) == (101, "hello")
     assert visit.say("hello", origin=alice.origin).status == 403
@@ -137,8 +141,8 @@ def test_without_the_session_that_opened_it_there_is_nothing(
 ) -> None:
     alice, bob = browser().entered("alice"), browser().entered("bob")
     visit, his = opened(alice, job), opened(bob, job)
-    handle, _, secret = visit.cookie.partition(".")
-    for cookie in ("", "x", secret, f"{handle}.x", f"{his.cookie.partition('.')[0]}.{secret}", alice.cookie):
+    alias, _, secret = visit.cookie.partition(".")
+    for cookie in ("", "x", secret, f"{alias}.x", f"{his.cookie.partition('.')[0]}.{secret}", alice.cookie):
         stranger = ServiceVisit(bob, job, cookie)
         assert stranger.ask("GET", "/x").status == 401, cookie
         assert stranger.say("x").status in (401, 403), cookie

@@ -9,12 +9,10 @@ import hashlib
 import hmac
 import secrets
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 
 BYTES = 32
-HANDLE_BYTES = 16
 MOST_SESSIONS = 64
 """Of a user; the session that was used the longest ago is ended for a new one."""
 IDLE_S = 24 * 3600.0
@@ -25,12 +23,11 @@ LIFETIME_S = 7 * 24 * 3600.0
 
 class WebSession:
     """What a browser that was let in has: `csrf` stands in every form that it may send; `user`: whose it is, where one
-    server has several; `handle`: names it among others, and opens nothing.
+    server has several.
     """
 
-    def __init__(self, now: float, user: str = "", csrf: str = "", handle: str = "") -> None:
+    def __init__(self, now: float, user: str = "", csrf: str = "") -> None:
         self.csrf = csrf or secrets.token_urlsafe(BYTES)
-        self.handle = handle or secrets.token_urlsafe(HANDLE_BYTES)
         self.user = user
         self.begun_at = self.used_at = now
         self.is_over = False
@@ -56,7 +53,6 @@ class WebSessions:
         self._token = b""
         self._sessions: OrderedDict[bytes, WebSession] = OrderedDict()
         self._of_users: dict[str, WebSession] = {}
-        self._handles: weakref.WeakValueDictionary[str, WebSession] = weakref.WeakValueDictionary()
 
     def new_token(self) -> str:
         """A token that opens one session; the one before it counts no longer."""
@@ -74,7 +70,7 @@ class WebSessions:
     def begin(self, user: str = "") -> str:
         """The cookie of a new session of a user who has been proven."""
         cookie = secrets.token_urlsafe(BYTES)
-        self._sessions[_digest(cookie)] = self._new(user)
+        self._sessions[_digest(cookie)] = WebSession(self._now(), user)
         own = [key for key, session in self._sessions.items() if session.user == user]
         for key in own[: max(0, len(own) - MOST_SESSIONS)]:
             self._sessions.pop(key).end()
@@ -84,24 +80,18 @@ class WebSessions:
         """The one session of a user whom somebody else proves anew with each request."""
         found = self._of_users.get(user)
         if found is None:
-            found = self._of_users[user] = self._new(user)
+            found = self._of_users[user] = WebSession(self._now(), user)
         return found
 
-    def _new(self, user: str) -> WebSession:
-        made = WebSession(self._now(), user)
-        self._handles[made.handle] = made
-        return made
-
-    def named(self, handle: str) -> WebSession | None:
-        """The session of that handle, which proves nothing; None when there is none, or none any more."""
-        session = self._handles.get(handle)
-        if session is None or session.is_over:
-            return None
-        if self._is_late(session) and session not in self._of_users.values():
+    def goes_on(self, session: WebSession) -> bool:
+        """Whether it is not over, and not too old; to ask is no use of it."""
+        if not session.is_over and self._is_late(session) and self._of_users.get(session.user) is not session:
             session.end()
-            return None
+        return not session.is_over
+
+    def use(self, session: WebSession) -> None:
+        """Somebody has shown that it is theirs, by something else than its cookie."""
         session.used_at = self._now()
-        return session
 
     def _is_late(self, session: WebSession) -> bool:
         now = self._now()

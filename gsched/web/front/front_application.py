@@ -17,19 +17,20 @@ from collections.abc import AsyncIterator
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.web.access.form_reading import read_fields
 from gsched.web.access.gate import cookie_of, with_headers
+from gsched.web.access.service_aliases import ServiceAliases
 from gsched.web.access.sessions import WebSession, WebSessions
 from gsched.web.access.web_place import WebPlace
 from gsched.web.front.connection_shares import plain_address
 from gsched.web.front.front_pages import FrontPages
 from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.keeper_messages import (
+    ALIAS_HEADER,
     CSRF_HEADER,
-    HANDLE_HEADER,
     LONGEST_PASSWORD,
     SERVICE_COOKIE,
     KeeperAnswer,
@@ -39,7 +40,8 @@ from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
 from gsched.web.front.request_carrier import Carried, Header
 from gsched.web.front.socket_carrier import carry_bytes, refused_socket, socket_head
-from gsched.web.services.service_names import OWN_PATH, ServicePlace
+from gsched.web.services.service_names import OPENING, OWN_PATH, ServicePlace
+from gsched.web.services.service_origins import refusal as service_refusal
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ STILL_S = 330.0
 FORM_S = 20.0
 LONGEST_FORM = 16 * 1024
 LONGEST_USER = 255
+BAD_REQUEST = 400
 NOT_OPENED = "Open this service from the page of its job.\n"
 
 
@@ -75,6 +78,7 @@ class FrontApplication:
         self._pages = pages
         self._limits = limits
         self._services = services
+        self._aliases = ServiceAliases()
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +120,10 @@ class FrontApplication:
             if found is None:
                 return self._pages.login(Request(scope), 401)
             session = found
-        await self._carry(session, scope, receive, send)
+        own_headers = [(CSRF_HEADER.encode(), session.csrf.encode())]
+        if self._services.domains and OPENING.fullmatch(path):
+            own_headers.append(_alias(self._aliases.for_token(session)))
+        await self._carry(session, scope, receive, send, own_headers)
         return None
 
     def _session(self, headers: Headers) -> WebSession | None:
@@ -125,13 +132,18 @@ class FrontApplication:
     # -- pages of the user --------------------------------------------------------------------------------------------
 
     async def _carry(
-        self, session: WebSession, scope: Scope, receive: Receive, send: Send, *, takes_time: bool = False
+        self,
+        session: WebSession,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        own: list[Header],
+        *,
+        takes_time: bool = False,
     ) -> None:
-        """Raises PermissionDenied, Unavailable."""
+        """`own`: what the user's process is told. Raises PermissionDenied, Unavailable."""
         async with self._opened(session, scope) as (path, over):
-            carried = Carried(scope, receive, send, COOKIE, takes_time=takes_time)
-            # A service is told nothing of the session.
-            await carried.carry(path, [] if takes_time else _own_headers(session), over)
+            await Carried(scope, receive, send, COOKIE, takes_time=takes_time).carry(path, own, over)
 
     @contextlib.asynccontextmanager
     async def _opened(self, session: WebSession, scope: Scope) -> AsyncIterator[tuple[str, asyncio.Event]]:
@@ -162,10 +174,21 @@ class FrontApplication:
         """A request to a job's service: the process of whoever has opened it decides. Raises PermissionDenied,
         Unavailable.
         """
+        if why := service_refusal(scope, self._services.scheme):
+            return PlainTextResponse(why, 403)
         session = self._service_session(scope)
         if session is None:
             return PlainTextResponse(NOT_OPENED, 401)
-        await self._carry(session, scope, receive, send, takes_time=True)
+        # A service is told nothing of the session; the user's process alone hears of the alias.
+        own = [_alias(self._aliases.for_cookie(session))] if scope["path"] == OWN_PATH else []
+
+        async def noting_use(message: Message) -> None:
+            # The alias has proven nothing; an answer says that the secret behind it is right.
+            if message["type"] == "http.response.start" and message["status"] < BAD_REQUEST:
+                self._sessions.use(session)
+            await send(message)
+
+        await self._carry(session, scope, receive, noting_use, own, takes_time=True)
         return None
 
     async def carry_socket(self, scope: Scope, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -190,11 +213,13 @@ class FrontApplication:
         looks whether it is true. Raises PermissionDenied, BadRequest.
         """
         user = self._proxied.user_of(scope)
-        shown = cookie_of(Headers(scope=scope).getlist("cookie"), SERVICE_COOKIE)
         if scope["path"] == OWN_PATH:
-            shown = QueryParams(scope["query_string"]).get("token", "")
-        session = self._sessions.named(shown.partition(".")[0])
-        if session is None or (self._proxied.is_on and session.user != user):
+            token = QueryParams(scope["query_string"]).get("token", "")
+            session = self._aliases.of_token(token.partition(".")[0])
+        else:
+            shown = cookie_of(Headers(scope=scope).getlist("cookie"), SERVICE_COOKIE)
+            session = self._aliases.of_cookie(shown.partition(".")[0])
+        if session is None or not self._sessions.goes_on(session) or (self._proxied.is_on and session.user != user):
             return None
         return session
 
@@ -273,9 +298,8 @@ def _has_gone(scope: Scope) -> bool:
     return scope["scheme"] == "https" and scope["client"] is None
 
 
-def _own_headers(session: WebSession) -> list[Header]:
-    """What the user's process is told of the session."""
-    return [(CSRF_HEADER.encode(), session.csrf.encode()), (HANDLE_HEADER.encode(), session.handle.encode())]
+def _alias(alias: str) -> Header:
+    return ALIAS_HEADER.encode(), alias.encode()
 
 
 def _address_of(scope: Scope) -> str:

@@ -17,10 +17,10 @@ CSRF_HEADER = "gsched-csrf"
 """By which the front tells a user's process the token of the session's forms."""
 PAM_SAYS_YES, PAM_SAYS_NO, PAM_IS_UNSURE = 0, 1, 2
 """Exit codes of a process that asks PAM; any other one is that of one that has failed."""
-HANDLE_HEADER = "gsched-session"
-"""By which it tells the handle of the session."""
+ALIAS_HEADER = "gsched-service-alias"
+"""By which it tells what the token or the cookie of a service that is being opened is to begin with."""
 SERVICE_COOKIE = "__Host-gsched_service"
-"""Of a service's name; its value begins with the handle of the session that has opened it."""
+"""Of a service's name; its value begins with an alias of the session that has opened it."""
 OWN_HEADERS = b"gsched-"
 """No header that begins so is passed on from a browser."""
 

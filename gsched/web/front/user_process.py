@@ -24,7 +24,7 @@ from gsched.config.configuration import load
 from gsched.web.access.sessions import WebSession
 from gsched.web.access.web_place import WebPlace
 from gsched.web.application import application_behind_front
-from gsched.web.front.keeper_messages import CSRF_HEADER, HANDLE_HEADER, READY, SERVICE_COOKIE, UserProcessWords
+from gsched.web.front.keeper_messages import ALIAS_HEADER, CSRF_HEADER, READY, SERVICE_COOKIE, UserProcessWords
 from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.services.service_names import ServicePlace
 from gsched.web.serving import WebOptions, WebServer, open_pages, step_back
@@ -67,7 +67,7 @@ def _serve(words: UserProcessWords, line: socket.socket, listening: socket.socke
     with open_pages(options, may_leave=words.may_leave, has_services=has_services) as context:
         place = WebPlace(frozenset(words.names), words.scheme)
         services = ServicePlace(words.scheme, words.service_domains)
-        application = application_behind_front(context, place, handed_session, services, SERVICE_COOKIE)
+        application = application_behind_front(context, place, handed_session, services, SERVICE_COOKIE, handed_alias)
         server = UserServer(application, context.hub, line)
         threading.Thread(target=server.end_with_keeper, name="keeper", daemon=True).start()
         server.run([listening])
@@ -75,10 +75,15 @@ def _serve(words: UserProcessWords, line: socket.socket, listening: socket.socke
 
 def handed_session(headers: Headers) -> WebSession | None:
     """The session of a request that the front has handed on; nobody else can send one here."""
-    tokens, handles = headers.getlist(CSRF_HEADER), headers.getlist(HANDLE_HEADER)
-    if len(tokens) != 1 or len(handles) != 1 or not tokens[0]:
+    tokens = headers.getlist(CSRF_HEADER)
+    if len(tokens) != 1 or not tokens[0]:
         return None
-    return WebSession(time.monotonic(), csrf=tokens[0], handle=handles[0])
+    return WebSession(time.monotonic(), csrf=tokens[0])
+
+
+def handed_alias(headers: Headers) -> str:
+    """What the front wants a service's new token or cookie to begin with."""
+    return headers.get(ALIAS_HEADER, "")
 
 
 class UserServer(WebServer):

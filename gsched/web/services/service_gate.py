@@ -36,6 +36,15 @@ LOOK_S = 2.0
 NOTE_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 
+AliasOf = Callable[[Headers], str]
+"""What a new token or cookie is to begin with, by the request for it."""
+
+
+def no_alias(_: Headers) -> str:
+    """Where there is no front that has to find the user's process."""
+    return ""
+
+
 class ServiceGate:
     """An ASGI application in front of `inner`, gsched's own pages. `client`: for services alone; `cookie`: the name of
     the services' own.
@@ -49,6 +58,7 @@ class ServiceGate:
         sessions: ServiceSessions,
         cookie: str,
         place: ServicePlace,
+        alias_of: AliasOf = no_alias,
     ) -> None:
         self._inner = inner
         self._context = context
@@ -56,6 +66,7 @@ class ServiceGate:
         self._sessions = sessions
         self._cookie = cookie
         self._place = place
+        self._alias_of = alias_of
         self._pool = ServicePool()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +123,8 @@ class ServiceGate:
 
     def _enter(self, job_id: int, request: Request) -> Response:
         """A page that leads on, no redirection: browsers would not send the cookie along (see LoginPages.enter)."""
-        opened = self._sessions.open(job_id, request.query_params.get("token", ""))
+        token = request.query_params.get("token", "")
+        opened = self._sessions.open(job_id, token, self._alias_of(request.headers))
         if not opened:
             return self._note(request, job_id, status=401)
         answer = self._note(request, job_id, leads_to="/")
@@ -149,12 +161,14 @@ class ServiceGate:
         return Response(page, status, headers, "text/html")
 
 
-def open_service(sessions: ServiceSessions, place: ServicePlace) -> Callable[[WebContext, Request], Response]:
+def open_service(
+    sessions: ServiceSessions, place: ServicePlace, alias_of: AliasOf = no_alias
+) -> Callable[[WebContext, Request], Response]:
     """What answers `/jobs/JOB/service`: leads to the service, with a token for this browser."""
 
     def opened(context: WebContext, request: Request) -> Response:
         job_id = read_job(request.path_params["job"])
-        token = sessions.new_token(job_id, request.state.session)
+        token = sessions.new_token(job_id, request.state.session, alias_of(request.headers))
         return RedirectResponse(f"{place.origin(job_id, request.headers['host'])}{OWN_PATH}?token={token}", 303)
 
     return opened

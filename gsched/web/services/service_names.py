@@ -17,6 +17,8 @@ from gsched.web.shown.job_address import read_job
 LOCALHOST = "localhost"
 OWN_PATH = "/.gsched/enter"
 """The only path under a service's name that is not the service's."""
+OPENING = re.compile(r"/jobs/[^/]+/service")
+"""The page of gsched's own that leads to a service."""
 _NAME = re.compile(
     r"job-([0-9]{1,11})(?:-([0-9]{1,11}))?\.([a-z0-9_.-]{1,255})(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE
 )

@@ -37,16 +37,20 @@ class ServiceSessions:
         self._tokens: OrderedDict[bytes, _Opened] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Opened] = OrderedDict()
 
-    def new_token(self, job_id: int, session: WebSession) -> str:
-        """A token that opens that job's service once, in the browser to which it is given."""
-        return self._keep(self._tokens, _Opened(job_id, session, self._now() + TOKEN_S), MOST_TOKENS)
+    def new_token(self, job_id: int, session: WebSession, alias: str = "") -> str:
+        """A token that opens that job's service once, in the browser to which it is given. It begins with `alias`, by
+        which the front of a shared cluster finds whose it is.
+        """
+        return _keep(self._tokens, _Opened(job_id, session, self._now() + TOKEN_S), MOST_TOKENS, alias)
 
-    def open(self, job_id: int, token: str) -> str:
-        """The cookie of a new session; empty for a token that does not count for that job (any more)."""
+    def open(self, job_id: int, token: str, alias: str = "") -> str:
+        """The cookie of a new session, which begins with `alias`; empty for a token that does not count for that job
+        (any more).
+        """
         found = self._tokens.pop(_digest(token), None)
         if found is None or found.job_id != job_id or found.session.is_over or self._now() > found.until:
             return ""
-        return self._keep(self._sessions, _Opened(job_id, found.session), MOST_SESSIONS)
+        return _keep(self._sessions, _Opened(job_id, found.session), MOST_SESSIONS, alias)
 
     def find(self, job_id: int, cookie: str) -> WebSession | None:
         """The session of the pages by which this one came to be; None when there is none, or that is over."""
@@ -60,13 +64,14 @@ class ServiceSessions:
         found.session.used_at = self._now()
         return found.session
 
-    def _keep(self, kept: OrderedDict[bytes, _Opened], opened: _Opened, most: int) -> str:
-        # The front of a shared cluster reads in it which of its sessions it is of.
-        word = f"{opened.session.handle}.{secrets.token_urlsafe(BYTES)}"
-        kept[_digest(word)] = opened
-        while len(kept) > most:
-            kept.popitem(last=False)
-        return word
+
+def _keep(kept: OrderedDict[bytes, _Opened], opened: _Opened, most: int, alias: str) -> str:
+    secret = secrets.token_urlsafe(BYTES)
+    word = f"{alias}.{secret}" if alias else secret
+    kept[_digest(word)] = opened
+    while len(kept) > most:
+        kept.popitem(last=False)
+    return word
 
 
 def _digest(text: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gsched.base.ids import element_id
+from gsched.web.access.service_aliases import MOST_COOKIES, ServiceAliases
 from gsched.web.access.sessions import IDLE_S, WebSession, WebSessions
 from gsched.web.services import service_sessions
 from gsched.web.services.service_headers import from_service, to_service
@@ -82,6 +83,16 @@ def sent(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     return to_service(headers, ORIGIN, 20_001, "secret")
 
 
+def told_browser(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """What comes of the answer's own headers."""
+    found = from_service(headers, 20_001)
+    assert found[-2:] == [
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"content-security-policy", b"frame-ancestors 'self'"),
+    ]
+    return found[:-2]
+
+
 ALWAYS = [
     (b"host", b"localhost:20001"),
     (b"x-forwarded-host", b"job-7.localhost:8080"),
@@ -118,8 +129,8 @@ def test_headers_that_are_named_as_the_connections_stay_here() -> None:
 
 def test_a_length_does_not_count_beside_a_transfer_coding() -> None:
     both = ((b"Content-Length", b"4"), (b"Transfer-Encoding", b"chunked"))
-    assert from_service(both, 20_001) == []
-    assert from_service(both[:1], 20_001) == [(b"content-length", b"4")]
+    assert told_browser(*both) == []
+    assert told_browser(*both[:1]) == [(b"content-length", b"4")]
     lower = tuple((name.lower(), value) for name, value in both)
     assert sorted(sent(*lower)) == sorted(ALWAYS)
     assert (b"content-length", b"4") in sent(*lower[:1])
@@ -143,6 +154,8 @@ def test_a_browsers_own_word_of_who_it_is_stays() -> None:
         ((b"Connection", b"keep-alive"), []),
         ((b"Alt-Svc", b'h2="evil:443"'), []),
         ((b"Strict-Transport-Security", b"max-age=1"), []),
+        ((b"Cross-Origin-Resource-Policy", b"cross-origin"), []),
+        ((b"Content-Security-Policy", b"frame-ancestors *"), [(b"content-security-policy", b"frame-ancestors*")]),
         ((b"Location", b"/a"), [(b"location", b"/a")]),
         ((b"Location", b"http://localhost:20001/a?b"), [(b"location", b"/a?b")]),
         ((b"Location", b"http://127.0.0.1:20001"), [(b"location", b"/")]),
@@ -152,7 +165,7 @@ def test_a_browsers_own_word_of_who_it_is_stays() -> None:
     ],
 )
 def test_what_a_browser_gets_of_an_answer(header: tuple[bytes, bytes], told: list[tuple[bytes, bytes]]) -> None:
-    found = from_service([header], 20_001)
+    found = told_browser(header)
     assert [(name, b"".join(value.split())) for name, value in found] == [
         (name, b"".join(value.split())) for name, value in told
     ]
@@ -171,26 +184,58 @@ def test_in_a_shared_cluster_services_are_below_names_of_the_site() -> None:
 
 def test_a_service_never_sets_a_cookie_of_gscheds() -> None:
     for line in (b"__Host-gsched_service=x", b"__host-GSCHED=x", b"gsched_a=x", b" =gsched_a=x", b"=__Host-gsched=x"):
-        assert from_service([(b"set-cookie", line)], 80) == []
+        assert told_browser((b"set-cookie", line)) == []
     sent = to_service([(b"cookie", b"__Host-gsched_service=s; own=1")], b"https://job-1.gpu", 80, "secret")
     assert (b"cookie", b"own=1") in sent
 
 
 def test_a_service_is_told_nothing_of_the_session() -> None:
-    sent = to_service([(b"gsched-csrf", b"x"), (b"gsched-session", b"y")], b"https://job-1.gpu", 80, "secret")
+    sent = to_service([(b"gsched-csrf", b"x"), (b"gsched-service-alias", b"y")], b"https://job-1.gpu", 80, "secret")
     assert not [name for name, _ in sent if name.startswith(b"gsched-")]
 
 
-def test_a_handle_names_a_session_as_long_as_it_lasts() -> None:
+def test_a_session_goes_on_as_long_as_it_is_used() -> None:
     now = [0.0]
     sessions = WebSessions(lambda: now[0])
-    cookie = sessions.begin("ann")
-    session = sessions.find(cookie)
-    assert session is not None and sessions.named(session.handle) is session
-    assert sessions.named("") is None and sessions.named(cookie) is None
-    proven = sessions.of("bob")
-    now[0] += IDLE_S + 1
-    assert sessions.named(session.handle) is None and session.is_over
-    assert sessions.named(proven.handle) is proven, "a proxy proves anew each time"
+    session, used, proven = (
+        sessions.find(sessions.begin("ann")),
+        sessions.find(sessions.begin("ann")),
+        sessions.of("bob"),
+    )
+    assert session is not None and used is not None
+    now[0] += IDLE_S - 1
+    assert sessions.goes_on(session) and sessions.goes_on(used) and session.used_at == 0, "to ask is no use of it"
+    sessions.use(used)
+    now[0] += 2
+    assert not sessions.goes_on(session) and session.is_over
+    assert sessions.goes_on(used)
+    assert sessions.goes_on(proven), "a proxy proves anew each time"
     sessions.end_all("bob")
-    assert sessions.named(proven.handle) is None
+    assert not sessions.goes_on(proven)
+
+
+def test_an_alias_is_for_one_token_or_one_cookie() -> None:
+    aliases, session = ServiceAliases(), WebSession(0.0, "ann")
+    token, cookie = aliases.for_token(session), aliases.for_cookie(session)
+    assert aliases.of_token(cookie) is aliases.of_cookie(token) is aliases.of_cookie("") is None
+    assert aliases.of_cookie(cookie) is aliases.of_cookie(cookie) is session
+    assert aliases.of_token(token) is session and aliases.of_token(token) is None, "it works once"
+
+
+def test_a_session_has_so_many_aliases_at_most() -> None:
+    aliases, session, others = ServiceAliases(), WebSession(0.0, "ann"), WebSession(0.0, "bob")
+    his, used, unused = aliases.for_cookie(others), aliases.for_cookie(session), aliases.for_cookie(session)
+    for _ in range(MOST_COOKIES - 1):
+        assert aliases.of_cookie(used) is session
+        aliases.for_cookie(session)
+    assert aliases.of_cookie(unused) is None, "the one that was used the longest ago"
+    assert aliases.of_cookie(used) is session and aliases.of_cookie(his) is others
+
+
+def test_a_cookie_begins_with_what_the_front_wants() -> None:
+    sessions, pages = ServiceSessions(), WebSession(0.0)
+    token = sessions.new_token(7, pages, "one")
+    cookie = sessions.open(7, token, "two")
+    assert token.startswith("one.") and cookie.startswith("two.") and sessions.find(7, cookie) is pages
+    assert sessions.find(7, cookie.partition(".")[2]) is None
+    assert "." not in sessions.new_token(7, pages)
