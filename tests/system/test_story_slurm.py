@@ -184,6 +184,9 @@ def test_a_job_is_changed_held_and_run_again(slurm: Slurm, tmp_path: Path) -> No
     told = slurm("sacct", "-nXPj", number, "-o", "State,JobName,Comment").stdout
     assert told == "COMPLETED|other|so it is\n"
     assert "Restarts=1" in slurm("scontrol", "show", "job", number).stdout
+    # As Slurm has it, its output is what it prints alone, and begins anew.
+    (name,) = slurm("sinfo", "-h", "-N", "-p", "normal", "-o", "%N").stdout.split()
+    assert (tmp_path / f"slurm-{number}.out").read_text() == f"{name}\n"
 
 
 def test_nodes_and_partitions_are_closed_and_opened(slurm: Slurm) -> None:

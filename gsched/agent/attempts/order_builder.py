@@ -253,7 +253,7 @@ class OrderBuilder:
             memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
             affinity_hostfile=affinity_lines(allocation),
             job_files=_files_for(spec, allocation),
-            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
+            attempt_line=self._attempt_line(message, spec),
             gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
             mail=self._mail(start) if message.mail_to else None,
             report=self._report_facts(start) if message.report and spec.output_file and not spec.front_end else None,
@@ -351,6 +351,14 @@ class OrderBuilder:
             gpufile=self._executor.job_file(job_id, attempt, attempt_files.GPUFILE),
             submitted=environment,
         )
+
+    def _attempt_line(self, message: agent_pb2.StartAttempt, spec: JobSpec) -> str:
+        """What tells attempts apart in a file of output: of Slurm's and PBS's jobs nothing, whose files are the job's
+        alone and begin anew.
+        """
+        if spec.front_end:
+            return ""
+        return attempt_line(message.job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs)
 
     def _mail(self, start: Start) -> Mail:
         message, spec = start.message, start.spec
