@@ -247,8 +247,10 @@ return new Promise((found) => {
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}")
-def test_in_a_real_browser_another_jobs_page_asks_a_service_for_nothing(cluster: Cluster, job: int) -> None:
-    """The names of both are of one site, so that the browser sends the cookie along."""
+def test_in_a_real_browser_links_and_own_frames_work_and_no_others(cluster: Cluster, job: int) -> None:
+    """Below localhost each name is a site of its own, so no cookie is sent from another job's page. Where names
+    are of one site test_a_page_of_another_job_asks_for_nothing says what is refused.
+    """
     other = cluster.submit("--service", "auto", COMMAND)
     for each in (job, other):
         cluster.until(lambda each=each: "answers on" in cluster.run("gjobs", "-l", str(each)).stdout, "it is not there")

@@ -1,8 +1,8 @@
 """Which requests to a job's service come from its own pages, or from its user: all others are refused.
 
-Names of services are of one site, so browsers send the cookie of a service (SameSite=Strict) with requests that a page
-of another job, or of gsched, makes. Browsers say where a request comes from: in Origin, and in Sec-Fetch-Site, -Mode
-and -Dest (Fetch Metadata, W3C), which no script can write. One that does not send these is judged by Origin alone.
+In a shared cluster names of services are of one site, so browsers send the cookie of a service (SameSite=Strict) with
+requests that a page of another job makes. Browsers say where a request comes from: in Origin, and in Sec-Fetch-Site,
+-Mode and -Dest (Fetch Metadata, W3C), which no script can write. One that does not is judged by Origin alone.
 """
 
 from __future__ import annotations
