@@ -5,24 +5,39 @@ Source: scontrol(1) of Slurm 22.05, show hostnames and hostlist.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gsched.base.errors import BadRequest
 
 MOST_NODES = 10_000
-"""Names that one list may stand for."""
+"""Names that the lists of one call may stand for."""
+MOST_CHARACTERS = 1 << 20
+"""Characters that these names may have together."""
+MOST_BRACKETS = 8
+"""Pairs of brackets in one part of a list."""
+MOST_DIGITS = 9
 _LIST = re.compile(r"[^,\[\]]*(?:\[[0-9,\-]*\][^,\[\]]*)*", re.ASCII)
+_PIECE = re.compile(rf"([0-9]{{1,{MOST_DIGITS}}})(?:-([0-9]{{1,{MOST_DIGITS}}}))?", re.ASCII)
+_NUMBERED = re.compile(rf"(.*?)([0-9]{{1,{MOST_DIGITS}}})", re.ASCII)
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Names of a list such as `n[1-3,07],gpu01`, in order. Raises BadRequest, also where it never ends."""
+    """Names of a list such as `n[1-3,07],gpu01`, in order. Raises BadRequest, also where it would not end."""
+    return expand_lists((text,))
+
+
+def expand_lists(texts: Iterable[str]) -> list[str]:
+    """Names of several lists, in order: all of them together are bounded. Raises BadRequest."""
     found: list[str] = []
-    for part in list_parts(text):
-        for name in _expanded(part):
-            found.append(name)
-            if len(found) > MOST_NODES:
-                raise BadRequest(f"Invalid node list '{text[:40]}': it stands for more than {MOST_NODES} nodes")
+    characters = 0
+    for text in texts:
+        for part in list_parts(text):
+            for name in _expanded(part, MOST_NODES - len(found), MOST_CHARACTERS - characters):
+                characters += len(name)
+                found.append(name)
     return found
 
 
@@ -39,45 +54,78 @@ def list_parts(text: str) -> Iterator[str]:
         position = end + 1
 
 
-def _expanded(part: str) -> Iterator[str]:
-    head, bracket, rest = part.partition("[")
-    if not bracket:
-        yield head
-        return
-    inside, _, tail = rest.partition("]")
-    for piece in inside.split(","):
-        first, dash, last = piece.partition("-")
-        if not first or "-" in last or (dash and (not last or int(last) < int(first))):
-            raise BadRequest(f"Invalid node list '{part[:40]}'")
-        for number in range(int(first), int(last or first) + 1):
-            for end in _expanded(tail) if tail else ("",):
-                yield f"{head}{number:0{len(first)}}{end}"
+def _expanded(part: str, most: int, most_characters: int) -> list[str]:
+    """The names of one part. How many they are, and how long, is checked before the first of them is made."""
+    head, *rest = part.split("[")
+    if len(rest) > MOST_BRACKETS:
+        raise BadRequest(f"Invalid node list '{part[:40]}': it has more than {MOST_BRACKETS} pairs of brackets")
+    bracketed = [each.partition("]") for each in rest]
+    numbers = [[_numbers(piece, part) for piece in inside.split(",")] for inside, _, _ in bracketed]
+    count = math.prod(sum(len(each) for each, _ in pieces) for pieces in numbers)
+    if count > most:
+        raise BadRequest(f"Invalid node list '{part[:40]}': more than {MOST_NODES} nodes are named")
+    tails = sum(len(tail) for _, _, tail in bracketed)
+    digits = sum(max(max(width, len(str(each[-1]))) for each, width in pieces) for pieces in numbers)
+    if count * (len(head) + tails + digits) > most_characters:
+        raise BadRequest(f"Invalid node list '{part[:40]}': the names have more than {MOST_CHARACTERS} characters")
+    names = [head]
+    for (_, _, tail), pieces in zip(bracketed, numbers, strict=True):
+        texts = [f"{number:0{width}}{tail}" for each, width in pieces for number in each]
+        names = [name + text for name in names for text in texts]
+    return names
+
+
+def _numbers(piece: str, part: str) -> tuple[range, int]:
+    """The numbers of `7` or `08-10`, and how many digits they have at least. Raises BadRequest."""
+    found = _PIECE.fullmatch(piece)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found is not None else (1, 0)
+    if found is None or last < first:
+        raise BadRequest(f"Invalid node list '{part[:40]}': '{piece[:20]}' is not a number or FIRST-LAST")
+    return range(first, last + 1), len(found[1])
 
 
 def fold_in_order(names: Iterable[str]) -> str:
     """`n3,n[1-2]`: neighbours that count up are folded, and each name keeps its place."""
-    runs: list[list[str]] = []
+    shown: list[str] = []
+    run = _OpenRun("", "", 0, 0)
     for name in names:
-        if runs and fold_nodes([*runs[-1], name]) == _run(runs[-1][0], name):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ",".join(fold_nodes(run) for run in runs)
+        found = _NUMBERED.fullmatch(name)
+        head, digits = (found[1], found[2]) if found is not None else (name, "")
+        if run.goes_on(head, digits):
+            run = replace(run, last=run.last + 1, count=run.count + 1)
+            continue
+        shown += run.shown()
+        run = _OpenRun(head, digits, int(digits or 0), 1)
+    return ",".join([*shown, *run.shown()])
 
 
-def _run(first: str, last: str) -> str:
-    """The list from one name to the other; empty where they have no numbers of one form."""
-    ends = [re.fullmatch(r"(.*?)([0-9]{1,9})", each, re.ASCII) for each in (first, last)]
-    if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1] or int(ends[0][2]) >= int(ends[1][2]):
-        return ""
-    return f"{ends[0][1]}[{ends[0][2]}-{ends[1][2]}]"
+@dataclass(frozen=True, slots=True)
+class _OpenRun:
+    """Names that count up so far. `first`: digits of the first of them, which say how wide the others are."""
+
+    head: str
+    first: str
+    last: int
+    count: int
+
+    def _written(self, number: int) -> str:
+        width = len(self.first) if self.first.startswith("0") else 1
+        return f"{number:0{width}}"
+
+    def goes_on(self, head: str, digits: str) -> bool:
+        return bool(self.count and self.first and head == self.head and digits == self._written(self.last + 1))
+
+    def shown(self) -> list[str]:
+        if self.count > 1:
+            return [f"{self.head}[{self.first}-{self._written(self.last)}]"]
+        return [self.head + self.first] if self.count else []
 
 
 def fold_nodes(names: Iterable[str]) -> str:
     """`n[1-3,7],gpu01`: the names with their last numbers folded, in order of names."""
     groups: dict[tuple[str, int], list[int]] = {}
     for name in sorted(set(names)):
-        found = re.fullmatch(r"(.*?)([0-9]{1,9})", name, re.ASCII)
+        found = _NUMBERED.fullmatch(name)
         head, digits = (found[1], found[2]) if found is not None else (name, "")
         # n01 to n10 are one list with two digits each, n9 and n10 one without a width.
         is_padded = len(digits) > 1 and (digits.startswith("0") or (head, len(digits)) in groups)

@@ -96,6 +96,11 @@ SystemCallFilter=~@privileged @resources
 SystemCallFilter=setpriority
 {{writes}}"""
 
+_OF_DOOR = """\
+# What one user asks for does not fill the host: the door is started anew, launchers run commands meanwhile.
+MemoryMax=50%
+"""
+
 _OF_AGENT = """\
 # Jobs outlive their agent: its end, also that of an upgrade, is the end of one process.
 KillMode=process
@@ -207,7 +212,7 @@ def _door(made_for: Installation) -> tuple[str, str]:
         after="network-online.target nss-user-lookup.target",
         what="commands are slow or refused without it",
         who=_WHO,
-        body=_SHUT_OFF.format(writes=_writes(writes), proc="pid"),
+        body=f"{_OF_DOOR}{_SHUT_OFF.format(writes=_writes(writes), proc='pid')}",
     )
 
 

@@ -160,6 +160,7 @@ def test_what_units_promise(tmp_path: Path, daemon: str) -> None:
     assert "UMask=0077" in lines
     wanted, others = (of_agent, of_others) if daemon == "agent" else (of_others, of_agent)
     assert wanted <= lines and not others & lines
+    assert ("MemoryMax=50%" in lines) == (daemon == "door")
 
 
 def test_pages_have_a_unit_where_they_are_configured(tmp_path: Path) -> None:

@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.base.node_lists import expand_nodes, fold_in_order, fold_nodes
+from gsched.base.node_lists import MOST_NODES, expand_lists, expand_nodes, fold_in_order, fold_nodes
+
+HOSTILE = [
+    "n" + "[1]" * 2000,
+    "n" + "[1-2]" * 9,
+    f"n[{'1' * 5000}]",
+    f"n[{'0' * 3900}1-9]",
+    f"n[1-{'9' * 10}]",
+    f"n[{','.join(['1'] * 100_000)}]",
+    f"{'n' * 2000}[1-10000]",
+    ",".join(["n[1-1000]"] * 11),
+]
+"""Lists that would fill the memory, or the stack, of who reads them."""
 
 
 @pytest.mark.parametrize(
@@ -25,11 +37,43 @@ def test_expanded(text: str, names: list[str]) -> None:
     assert expand_nodes(text) == names
 
 
-@pytest.mark.parametrize("text", ["n[1-", "n[]", "n[3-1]", "n[1-2-3]", "n]", "n[1-2]]", "n[0-99999999]", "n[a]"])
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "n[1-", "n[]", "n[3-1]", "n[1-2-3]", "n]", "n[1-2]]", "n[0-99999999]", "n[a]"]
+)
 def test_refused_in_time(text: str) -> None:
     begun = time.process_time()
     with pytest.raises(BadRequest, match=r"Invalid (node )?list"):
         expand_nodes(text)
+    assert time.process_time() - begun < 5
+
+
+def test_names_of_all_lists_of_a_call_are_counted_together() -> None:
+    assert len(expand_lists(["n[1-5000]", "g[1-5000]"])) == MOST_NODES
+    with pytest.raises(BadRequest, match=f"more than {MOST_NODES} nodes"):
+        expand_lists(["n[1-5000]", "g[1-5001]"])
+    with pytest.raises(BadRequest, match="more than 1048576 characters"):
+        expand_lists(["n" * 100_000 for _ in range(11)])
+
+
+_HOSTILE_PIECES = st.sampled_from(
+    ["n", "[", "]", ",", "-", "[1-9]", "[01,2]", "0" * 50, "9" * 12, "[1]" * 9, "[1-10000]"]
+)
+
+
+@given(st.lists(_HOSTILE_PIECES, max_size=60).map("".join))
+def test_any_text_is_a_bounded_list_or_refused(text: str) -> None:
+    try:
+        names = expand_nodes(text)
+    except BadRequest:
+        return
+    assert len(names) <= MOST_NODES
+    assert expand_nodes(fold_in_order(names)) == [name for name in names if name]
+
+
+def test_many_names_are_folded_in_one_pass() -> None:
+    names = [f"n{number}" for number in range(MOST_NODES)]
+    begun = time.process_time()
+    assert fold_in_order(names) == f"n[0-{MOST_NODES - 1}]"
     assert time.process_time() - begun < 5
 
 

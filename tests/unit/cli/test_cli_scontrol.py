@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
@@ -15,7 +17,8 @@ from gsched.base.ids import element_id
 from gsched.model.hosts.host import Gpu
 from gsched.model.jobs.job import SLURM
 from gsched.model.views.room_view import ReservationView
-from gsched.model.views.view import GpuView, HostView, QueueView
+from gsched.model.views.view import GpuView, HostView, JobTexts, QueueView
+from gsched.wire.calls.client import Client
 from gsched.wire.v1 import scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
@@ -129,7 +132,9 @@ def test_update_of_a_job(master: FakeMaster, call: NewCall) -> None:
     request = next(each for each in master.requests if isinstance(each, scheduler_pb2.ModifyRequest))
     assert request.spec.run_limit_s == 5400 and request.spec.name == "x" and request.spec.queue == "short"
     assert request.spec.res_req == "rusage[mem=2048MB] span[hosts=1]"
-    assert {"run_limit_s", "name", "description", "res_req", "queue", "rerunnable", "priority"} == set(request.fields)
+    assert set(request.fields) == {
+        *("run_limit_s", "name", "description", "res_req", "queue", "queue_named", "rerunnable", "priority"),
+    }
     assert call("scontrol", "update", "job", "8", "Priority=0").run() == 0
     held = master.requests[-1]
     assert isinstance(held, scheduler_pb2.ControlRequest) and held.action == "stop"
@@ -158,6 +163,9 @@ def test_update_of_nodes_and_partitions(master: FakeMaster, call: NewCall) -> No
         (("show", "node", "n9"), "Node n9 not found"),
         (("show", "partition", "gone"), "Partition gone not found"),
         (("show", "hostnames"), "show hostnames: give a list"),
+        (("show", "node", "n[1-6000]", "m[1-6000]"), "Invalid node list 'm[1-6000]'"),
+        (("show", "node", "n" + "[1]" * 2000), "Invalid node list"),
+        (("show", "hostnames", f"n[{'1' * 5000}]"), "Invalid node list"),
         (("show", "hostnames", "n[0-99999999]"), "Invalid node list 'n[0-99999999]'"),
         (("hold", "7"), "Job is no longer pending execution for job 7"),
         (("suspend", "8"), "Job is pending execution for job 8"),
@@ -186,6 +194,46 @@ def test_what_is_wrong_is_one_line(call: NewCall, words: tuple[str, ...], said: 
     asked = call("scontrol", *words)
     assert asked.run() == 1
     assert asked.err.startswith(f"scontrol: error: {said}") and asked.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("entity", ["hostnames", "hostlist", "hostlistsorted"])
+def test_lists_of_names_are_bounded_for_the_whole_call_and_answered_by_the_caller(call: NewCall, entity: str) -> None:
+    asked = call("scontrol", "show", entity, *(["n[1-5000]"] * 3))
+    taken: list[str] = []
+    asked.take_over = lambda: taken.append(asked.out)  # type: ignore[method-assign]
+    assert asked.run() == 1 and taken == [""]
+    assert "more than 10000 nodes" in asked.err and asked.err.count("\n") == 1
+
+
+def test_a_file_of_names_is_bounded(call: NewCall) -> None:
+    asked = call("scontrol", "show", "hostlist", "/names")
+    asked.files["/names"] = b"n1,n2\nn3\n"
+    assert asked.run() == 0 and asked.out == "n[1-3]\n"
+    asked = call("scontrol", "show", "hostlist", "/names")
+    asked.files["/names"] = b"," * (3 << 20)
+    assert asked.run() == 1 and "/names: the file has more than" in asked.err
+
+
+def test_a_script_is_written_for_its_user_alone_and_through_no_link(
+    call: NewCall, master: FakeMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master.views = [done(9)]
+    script = b"#!/bin/sh\nTOKEN=x\n"
+    monkeypatch.setattr(Client, "texts", lambda self, job_id: JobTexts(script=script))
+
+    def write(name: str) -> FakeCall:
+        asked = call("scontrol", "write", "batch_script", "9", str(tmp_path / name))
+        asked.own_streams = True
+        asked.run()
+        return asked
+
+    assert write("script").err == ""
+    assert (tmp_path / "script").read_bytes() == script
+    assert stat.S_IMODE((tmp_path / "script").stat().st_mode) == 0o600
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "link").symlink_to(victim)
+    assert "failed to open file" in write("link").err and victim.read_text() == "precious"
 
 
 @pytest.mark.usefixtures("told")

@@ -141,7 +141,9 @@ def _write(asked: ScontrolCall) -> int:
     if not asked.call.own_streams:
         raise BadRequest("write batch_script: files are written by the command itself: say - for standard output")
     try:
-        with open(os.path.join(asked.call.cwd, name), "wb") as file:
+        # A script may hold secrets of the job's owner; and in a folder of others, a link may lie there already.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(os.path.join(asked.call.cwd, name), flags, 0o600), "wb") as file:
             file.write(script)
     except OSError as problem:
         raise BadRequest(f"failed to open file {name[:200]}: {problem.strerror}") from None

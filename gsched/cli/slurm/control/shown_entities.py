@@ -9,17 +9,20 @@ from collections.abc import Callable, Mapping
 
 from gsched import __version__
 from gsched.base.errors import BadRequest
-from gsched.base.node_lists import expand_nodes, fold_in_order, fold_nodes
+from gsched.base.node_lists import MOST_CHARACTERS, expand_lists, fold_in_order, fold_nodes
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall
 from gsched.cli.slurm.control.shown_jobs import show_jobs, show_steps
 from gsched.cli.slurm.control.shown_nodes import show_licenses, show_nodes, show_partitions, show_reservations
 from gsched.cli.slurm.facts.slurm_clock import clock_of
 
+_MOST_BYTES = 2 * MOST_CHARACTERS
+"""Of a file with names: commas and ends of lines stand between them."""
+
 
 def _hostnames(asked: ScontrolCall) -> int:
     """A name in each line, of a list, or of the job that it is called in."""
     words = asked.words or (asked.call.env.get("SLURM_JOB_NODELIST") or asked.call.env.get("SLURM_NODELIST", ""),)
-    names = [name for word in words for name in expand_nodes(word)]
+    names = expand_lists(words)
     if not names:
         raise BadRequest("show hostnames: give a list of nodes; there is no SLURM_JOB_NODELIST")
     asked.call.write("".join(f"{name}\n" for name in names))
@@ -32,11 +35,13 @@ def _names(asked: ScontrolCall) -> list[str]:
     text = asked.words[0]
     if text.startswith("/") and len(asked.words) == 1:
         try:
-            text = ",".join(asked.call.read_file(text).decode("utf-8", "replace").split())
+            content = asked.call.read_file(text)
         except OSError as problem:
-            raise BadRequest(f"show hostlist: {asked.words[0][:200]}: {problem.strerror}") from None
-        return expand_nodes(text)
-    return [name for word in asked.words for name in expand_nodes(word)]
+            raise BadRequest(f"show hostlist: {text[:200]}: {problem.strerror}") from None
+        if len(content) > _MOST_BYTES:
+            raise BadRequest(f"show hostlist: {text[:200]}: the file has more than {_MOST_BYTES} bytes")
+        return expand_lists(content.decode("utf-8", "replace").split())
+    return expand_lists(asked.words)
 
 
 def _hostlist(asked: ScontrolCall) -> int:

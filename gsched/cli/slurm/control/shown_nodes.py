@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gsched import __version__
 from gsched.base.errors import NotFound
-from gsched.base.node_lists import expand_nodes, fold_nodes
+from gsched.base.node_lists import expand_lists, fold_nodes
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall, record
 from gsched.cli.slurm.facts.node_facts import (
     CLOSED,
@@ -29,8 +29,8 @@ def show_nodes(asked: ScontrolCall) -> int:
     """All nodes, or those of the lists that are given."""
     hosts = [host for host in asked.session.client.hosts() if host.server]
     queues = asked.session.client.queues()
-    named = [name for word in asked.words for name in expand_nodes(word)]
-    unknown = set(named) - {host.name for host in hosts} - {"ALL"}
+    named = set(expand_lists(asked.words))
+    unknown = named - {host.name for host in hosts} - {"ALL"}
     if unknown:
         raise NotFound(f"Node {min(unknown)[:60]} not found")
     for host in hosts:
