@@ -26,6 +26,8 @@ def format_of(words: GnuWords) -> str:
         raise BadRequest(f"-F {name[:40]}: {', '.join(FORMATS)} are formats")
     if words.has("D") and name != "dsv":
         raise BadRequest("-D is for -F dsv")
+    if words.has("D") and not words.value("D"):
+        raise BadRequest("-D: characters are expected")
     return name
 
 
@@ -40,14 +42,14 @@ def as_lines(attributes: Attributes, *, wide: bool, indent: str = "    ") -> Ite
 
 def as_dsv(title: str, attributes: Attributes, delimiter: str) -> str:
     """`Job Id: 12.server|name=value|...`; a delimiter within a value has a backslash before it."""
-    fields = [f"{name}={_escaped(one_line(value), delimiter)}" for name, value in _flat(attributes)]
+    fields = [f"{name}={dsv_value(value, delimiter)}" for name, value in _flat(attributes)]
     return delimiter.join([title, *fields]) + "\n"
 
 
 def as_json(kind: str, objects: Mapping[str, object], server: str, version: str) -> str:
-    """All of them, as PBS lays it out."""
+    """All of them, as PBS lays it out, in ASCII: nothing in it moves a terminal."""
     whole = {"timestamp": int(time.time()), "pbs_version": version, "pbs_server": server, kind: objects}
-    return json.dumps(whole, indent=4, ensure_ascii=False) + "\n"
+    return json.dumps(whole, indent=4) + "\n"
 
 
 def json_values(attributes: Attributes) -> dict[str, object]:
@@ -84,8 +86,9 @@ def _flat(attributes: Attributes) -> Iterator[tuple[str, str]]:
                 yield f"{name}.{resource}", text
 
 
-def _escaped(text: str, delimiter: str) -> str:
-    return text.replace("\\", "\\\\").replace(delimiter, f"\\{delimiter}")
+def dsv_value(text: str, delimiter: str) -> str:
+    """One line, with a backslash before each backslash and delimiter."""
+    return one_line(text).replace("\\", "\\\\").replace(delimiter, f"\\{delimiter}")
 
 
 def _folded(name: str, value: str, indent: str) -> str:

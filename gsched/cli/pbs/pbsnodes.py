@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.attribute_text import as_dsv, as_json, as_lines, format_of, json_values
+from gsched.cli.pbs.attribute_text import as_dsv, as_json, as_lines, dsv_value, format_of, json_values, one_line
 from gsched.cli.pbs.pbs_call import UNKNOWN_NODE, PbsRefusal, fails_as_pbs, read_words, server_of, shown_id
 from gsched.cli.pbs.pbs_job_facts import Attributes
 from gsched.cli.session.call import Call
@@ -122,7 +122,7 @@ def _shown(nodes: Sequence[PbsNode], words: GnuWords, form: str, server: str) ->
     if words.has("l"):
         for node in nodes:
             if node.state not in ("free", "job-busy", "job-exclusive"):
-                yield f"{node.host.name:<20} {node.state:<20} {node.host.comment}".rstrip() + "\n"
+                yield f"{node.host.name:<20} {node.state:<20} {one_line(node.host.comment)}".rstrip() + "\n"
         return
     if form == "json":
         short = words.has("S", "j")
@@ -234,7 +234,7 @@ def _summary(nodes: Iterable[PbsNode], words: GnuWords, form: str) -> Iterator[s
         facts = _summary_json(node, with_jobs)
         if form == "dsv":
             shown = {name: ",".join(value) if isinstance(value, list) else value for name, value in facts.items()}
-            fields = [f"{_DSV.get(name, name)}={value}" for name, value in shown.items()]
+            fields = [f"{_DSV.get(name, name)}={dsv_value(str(value), delimiter)}" for name, value in shown.items()]
             yield delimiter.join([f"vnode={node.host.name}", *fields]) + "\n"
             continue
         name = node.host.name if is_long else node.host.name[:15]
@@ -246,7 +246,9 @@ def _summary(nodes: Iterable[PbsNode], words: GnuWords, form: str) -> Iterator[s
             yield f"{name:<15} {state:<15} {numbers} {rest}\n"
         else:
             place = f"{'--':<8} {'--':<8} {node.host.name:<15} {'--':<10}"
-            rest = f"{facts['Memory']:>8} {facts['ncpus']:>7} {0:>7} {facts['ngpus']:>7} {facts['comment']}"
+            rest = (
+                f"{facts['Memory']:>8} {facts['ncpus']:>7} {0:>7} {facts['ngpus']:>7} {one_line(str(facts['comment']))}"
+            )
             yield f"{name:<15} {state:<15} {place} {rest}\n"
 
 

@@ -17,6 +17,7 @@ from gsched.cli.pbs.pbs_call import UNKNOWN_JOB, fails_as_pbs, ids_of, read_jobs
 from gsched.cli.pbs.pbs_job_actions import known_jobs
 from gsched.cli.render.jobs.history import HistoryRecord
 from gsched.cli.render.jobs.job_lines import submission
+from gsched.cli.render.text.text_columns import printable
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import connected
@@ -74,7 +75,7 @@ def _lines(record: HistoryRecord, server: str, since: float, zone: tzinfo) -> It
     job = record.job
 
     def stamped(at: float, text: str) -> str:
-        return f"{datetime.fromtimestamp(at, zone).strftime('%m/%d/%Y %H:%M:%S')}  S    {text.rstrip(';')}\n"
+        return f"{datetime.fromtimestamp(at, zone).strftime('%m/%d/%Y %H:%M:%S')}  S    {printable(text.rstrip(';'))}\n"
 
     yield f"\nJob: {shown_id(job.view.job_id, job.spec, server)}\n\n"
     if job.view.submitted_at >= since:

@@ -1,6 +1,8 @@
 """Formats of squeue, sinfo and sprio: `%.18i %.9P %j` of --format, `JobID:.18,State:10` of --Format.
 
 A dot aligns to the right, a number is the width that values are cut to. Source: squeue(1) and sinfo(1) of Slurm 22.05.
+
+Values are texts of others: none of them may reach a terminal with control characters, or look like another field.
 """
 
 from __future__ import annotations
@@ -11,12 +13,34 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gsched.base.errors import BadRequest
+from gsched.cli.render.text.text_columns import printable
 
 FormatRow = TypeVar("FormatRow")
 _FIELD = re.compile(r"%(?P<right>\.)?(?P<width>[0-9]{1,4})?(?P<letter>[A-Za-z%])(?P<after>[^%]*)", re.ASCII)
 _NAMED = re.compile(r"(?P<name>[^:]*)(?::(?P<right>\.)?(?P<width>[0-9]{1,4})?(?P<after>.*))?", re.ASCII | re.DOTALL)
 MOST_FIELDS = 200
 _NAMED_WIDTH = 20
+_IN_WORDS = frozenset("/._- ")
+"""What stands in names and paths: where a format has it between fields, nobody can split the line at it anyway."""
+
+
+def separators(text: str) -> frozenset[str]:
+    """What may not stand in a field: the characters of what parts fields; letters and digits only where it has no
+    others.
+    """
+    return frozenset(char for char in text if not char.isalnum()) or frozenset({text} - {""})
+
+
+def shielded(text: str, between: frozenset[str], *, is_free: bool) -> str:
+    """A value as one printable line in which nothing of `between` stands.
+
+    `is_free`: users choose this text; in others, such as times and lists of nodes, only the bar is replaced.
+    """
+    text = printable(text)
+    for each in between:
+        if each in text and (is_free or each == "|"):
+            text = text.replace(each, "_" if "?" in between else "?")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +49,8 @@ class FormatColumn(Generic[FormatRow]):
 
     heading: str
     value: Callable[[FormatRow], str]
+    is_free: bool = False
+    """Users choose the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +59,9 @@ class _Part(Generic[FormatRow]):
     width: int
     is_right: bool
     after: str
+
+    def value(self, row: FormatRow, between: frozenset[str]) -> str:
+        return shielded(self.column.value(row), between, is_free=self.column.is_free)
 
     def shown(self, text: str) -> str:
         if self.width:
@@ -46,13 +75,14 @@ class Layout(Generic[FormatRow]):
     def __init__(self, parts: Sequence[_Part[FormatRow]], before: str = "") -> None:
         self._parts = parts
         self._before = before
+        self._between = separators("".join([before, *(part.after for part in parts)])) - _IN_WORDS
 
     def lines(self, rows: Iterable[FormatRow], *, header: bool) -> Iterator[str]:
         """A line for each row, and the headings before them."""
         if header:
             yield self._line([part.column.heading for part in self._parts])
         for row in rows:
-            yield self._line([part.column.value(row) for part in self._parts])
+            yield self._line([part.value(row, self._between) for part in self._parts])
 
     def _line(self, texts: Sequence[str]) -> str:
         shown = "".join(part.shown(text) for part, text in zip(self._parts, texts, strict=True))

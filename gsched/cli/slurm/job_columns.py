@@ -211,5 +211,16 @@ _FIELDS: tuple[tuple[str, str, str, _Value], ...] = (
     ("WorkDir", "Z", "WORK_DIR", lambda job: job.spec.run_dir),
     ("", "x", "EXC_NODES", lambda job: ",".join(excluded_nodes(job))),
 )
-BY_NAME: JobColumns = {name.lower(): FormatColumn(heading, value) for name, _, heading, value in _FIELDS if name}
-BY_LETTER: JobColumns = {letter: FormatColumn(heading, value) for _, letter, heading, value in _FIELDS if letter}
+_FREE = frozenset(
+    {
+        *("Account", "AllocNodes", "Command", "Comment", "Dependency", "Name", "Reservation", "STDERR", "STDIN"),
+        *("STDOUT", "WorkDir"),
+    }
+)
+"""Whose texts users choose."""
+BY_NAME: JobColumns = {
+    name.lower(): FormatColumn(heading, value, name in _FREE) for name, _, heading, value in _FIELDS if name
+}
+BY_LETTER: JobColumns = {
+    letter: FormatColumn(heading, value, name in _FREE) for name, letter, heading, value in _FIELDS if letter
+}

@@ -127,7 +127,11 @@ _FIELDS: tuple[tuple[str, str, str, _Value], ...] = (
     ("Weight", "w", "WEIGHT", _fixed("1")),
 )
 SinfoColumns = Mapping[str, FormatColumn[NodeGroup]]
-NODE_BY_NAME: SinfoColumns = {name.lower(): FormatColumn(heading, value) for name, _, heading, value in _FIELDS} | {
-    "priority": FormatColumn("PRIO_TIER", lambda row: str(row.queue.priority))
+_FREE = frozenset({"Reason"})
+"""Whose texts administrators choose."""
+NODE_BY_NAME: SinfoColumns = {
+    name.lower(): FormatColumn(heading, value, name in _FREE) for name, _, heading, value in _FIELDS
+} | {"priority": FormatColumn("PRIO_TIER", lambda row: str(row.queue.priority))}
+NODE_BY_LETTER: SinfoColumns = {
+    letter: FormatColumn(heading, value, name in _FREE) for name, letter, heading, value in _FIELDS if letter
 }
-NODE_BY_LETTER: SinfoColumns = {letter: FormatColumn(heading, value) for _, letter, heading, value in _FIELDS if letter}

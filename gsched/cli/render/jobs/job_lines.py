@@ -53,7 +53,7 @@ def header(job: ShownJob, *, with_state: bool) -> str:
 
 def submission(job: ShownJob, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     """`Submitted from host <h>, CWD <d>, …;`, times in the zone."""
-    parts = [f"Submitted from host <{job.spec.submit_host}>" + (" on hold" if job.spec.hold else "")]
+    parts = [f"Submitted from host <{printable(job.spec.submit_host)}>" + (" on hold" if job.spec.hold else "")]
     if with_queue:
         parts.append(f"to Queue <{job.spec.queue}>")
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_options(job) if value]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gsched.base.errors import BadRequest
+from gsched.cli.slurm.formats import separators, shielded
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuWords
 
 AccountingRow = TypeVar("AccountingRow")
@@ -31,6 +32,8 @@ class TableField(Generic[AccountingRow]):
     name: str
     width: int
     value: Callable[[AccountingRow], str]
+    is_free: bool = False
+    """Users choose the text."""
 
 
 AccountingFields = Mapping[str, TableField[AccountingRow]]
@@ -70,6 +73,7 @@ class AccountingTable(Generic[AccountingRow]):
         between = words.value("delimiter", "|")
         is_parsable = words.has("parsable", "parsable2")
         end = between if words.has("parsable") and not words.has("parsable2") else ""
+        apart = separators(between) if is_parsable else frozenset[str]()
         if not words.has("noheader"):
             names = [field.name for field, _ in self._fields]
             if is_parsable:
@@ -78,7 +82,7 @@ class AccountingTable(Generic[AccountingRow]):
                 yield self._line([name[: abs(width)] for name, (_, width) in zip(names, self._fields, strict=True)])
                 yield " ".join("-" * abs(width) for _, width in self._fields) + " \n"
         for row in rows:
-            texts = [field.value(row) for field, _ in self._fields]
+            texts = [shielded(field.value(row), apart, is_free=field.is_free) for field, _ in self._fields]
             if not any(texts):  # nothing to say
                 continue
             yield between.join(texts) + end + "\n" if is_parsable else self._line(texts)

@@ -276,4 +276,6 @@ def _limit(job: SlurmJob, shown: Callable[[float], str]) -> str:
     return "UNLIMITED" if job.spec.run_limit_s is None else shown(job.spec.run_limit_s)
 
 
-SACCT_FIELDS: AccountingFields[AccountRow] = by_name(TableField(*each) for each in _VALUES)
+_FREE = frozenset({"Account", "Comment", "Constraints", "JobName", "Reason", "Reservation", "SubmitLine", "WorkDir"})
+"""Whose texts users choose."""
+SACCT_FIELDS: AccountingFields[AccountRow] = by_name(TableField(*each, is_free=each[0] in _FREE) for each in _VALUES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gsched.base.errors import BadRequest, NotFound
 from gsched.base.ids import array_of, element_id
 from gsched.base.node_lists import list_parts
+from gsched.cli.render.text.text_columns import printable
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session
 from gsched.cli.slurm.slurm_call import elements_of
@@ -16,6 +18,8 @@ from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.views.view import JobFilter, JobView
 
 _OF_NAMES = ("hostnames", "hostlist", "hostlistsorted")
+_KEYWORD = re.compile(r"(QOS|TRES|MCS_label|[A-Z][A-Za-z]*[a-z][A-Za-z:/]*)=", re.ASCII)
+"""As records have them; variables such as LR=3 are none."""
 UNKNOWN = "Invalid job id specified"
 
 
@@ -72,8 +76,11 @@ def job_words(words: Iterable[str]) -> list[str]:
 
 
 def record(asked: ScontrolCall, lines: Sequence[str]) -> None:
-    """Write a record of several lines, with --oneliner as one."""
-    if asked.options.has("oneliner"):
-        asked.call.write(" ".join(" ".join(lines).split("\n")) + "\n")
-    else:
-        asked.call.write("\n   ".join(lines) + "\n\n")
+    """Write a record of several lines, with --oneliner as one. What cannot be printed in them is replaced."""
+    shown = map(printable, lines)
+    asked.call.write(" ".join(shown) + "\n" if asked.options.has("oneliner") else "\n   ".join(shown) + "\n\n")
+
+
+def free_text(text: str) -> str:
+    """A text that users choose, as the value of a record: without what reads as another `KeyWord=` of it."""
+    return _KEYWORD.sub(r"\1?", text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gsched.base.ids import index_of
 from gsched.base.node_lists import fold_nodes
-from gsched.cli.slurm.control.scontrol_call import ScontrolCall, record
+from gsched.cli.slurm.control.scontrol_call import ScontrolCall, free_text, record
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
 from gsched.cli.slurm.facts.job_records import gpu_detail, job_pieces
 from gsched.cli.slurm.facts.slurm_clock import clock_of, long_duration
@@ -68,7 +68,7 @@ def _identity(job: SlurmJob) -> str:
     array = f" ArrayJobId={job.array_id} ArrayTaskId={job.index}" if index_of(job.view.job_id) else ""
     if array and job.spec.array_limit:
         array += f" ArrayTaskThrottle={job.spec.array_limit}"
-    return f"JobId={job.raw_id}{array} JobName={job.name}"
+    return f"JobId={job.raw_id}{array} JobName={free_text(job.name)}"
 
 
 def _state(job: SlurmJob, *, details: bool) -> Iterator[str]:
@@ -76,8 +76,8 @@ def _state(job: SlurmJob, *, details: bool) -> Iterator[str]:
     uid = "" if job.uid is None else job.uid
     group = f"{job.group[1]}({job.group[0]})" if job.group else "()"
     yield f"UserId={spec.user}({uid}) GroupId={group} MCS_label=N/A"
-    yield f"Priority={spec.priority or 0} Nice=0 Account={spec.project} QOS=normal"
-    yield f"JobState={job.state} Reason={job.reason} Dependency={spec.dependency or '(null)'}"
+    yield f"Priority={spec.priority or 0} Nice=0 Account={free_text(spec.project)} QOS=normal"
+    yield f"JobState={job.state} Reason={job.reason} Dependency={free_text(spec.dependency) or '(null)'}"
     is_batch = int(not spec.interactive)
     code = "{}:{}".format(*job.job_exit_code)
     yield (
@@ -104,7 +104,7 @@ def _times(job: SlurmJob) -> Iterator[str]:
 
 def _places(job: SlurmJob) -> Iterator[str]:
     spec = job.spec
-    yield f"Partition={spec.queue} AllocNode:Sid={spec.submit_host}:0"
+    yield f"Partition={spec.queue} AllocNode:Sid={free_text(spec.submit_host)}:0"
     yield f"ReqNodeList={fold_nodes(spec.hosts) or '(null)'} ExcNodeList={fold_nodes(excluded_nodes(job)) or '(null)'}"
     yield f"NodeList={job.node_list}"
     if job.hosts:
@@ -126,15 +126,15 @@ def _resources(job: SlurmJob, *, details: bool) -> Iterator[str]:
 
 
 def _files(job: SlurmJob) -> Iterator[str]:
-    yield f"Command={job.spec.command}"
-    yield f"WorkDir={job.spec.run_dir}"
+    yield f"Command={free_text(job.spec.command)}"
+    yield f"WorkDir={free_text(job.spec.run_dir)}"
     if job.spec.description:
-        yield f"Comment={job.spec.description}"
+        yield f"Comment={free_text(job.spec.description)}"
     if job.spec.reservation:
-        yield f"Reservation={job.spec.reservation}"
-    yield f"StdErr={standard_error(job)}"
-    yield f"StdIn={standard_input(job)}"
-    yield f"StdOut={standard_output(job)}"
+        yield f"Reservation={free_text(job.spec.reservation)}"
+    yield f"StdErr={free_text(standard_error(job))}"
+    yield f"StdIn={free_text(standard_input(job))}"
+    yield f"StdOut={free_text(standard_output(job))}"
     yield "Power="
     if job.gpus_per_node:
         yield f"TresPerNode=gres:gpu:{job.gpus_per_node}"

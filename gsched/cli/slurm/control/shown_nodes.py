@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gsched import __version__
 from gsched.base.errors import NotFound
 from gsched.base.node_lists import expand_lists, fold_nodes
-from gsched.cli.slurm.control.scontrol_call import ScontrolCall, record
+from gsched.cli.slurm.control.scontrol_call import ScontrolCall, free_text, record
 from gsched.cli.slurm.facts.node_facts import (
     CLOSED,
     all_cpus,
@@ -64,7 +64,7 @@ def _node(host: HostView, partitions: Sequence[str]) -> Iterator[str]:
     yield f"CfgTRES={_tres(cpus, memory, gpus)}"
     yield f"AllocTRES={_tres(host.njobs, held, used_gpus) if host.njobs else ''}"
     if node_state(host) in CLOSED:
-        yield f"Reason={reason_of_node(host)}" + (f" [{host.closed_by}]" if host.closed_by else "")
+        yield f"Reason={free_text(reason_of_node(host))}" + (f" [{host.closed_by}]" if host.closed_by else "")
 
 
 def _tres(cpus: int, memory_mib: float, gpus: int) -> str:

@@ -39,11 +39,14 @@ def _signal_name(signal: int) -> str:
 
 
 def json_answer(name: str, records: Iterable[JsonRecord], cluster: str, plugin: str) -> Iterator[str]:
-    """`{"jobs": [...], "meta": ..., "errors": [], "warnings": []}`, piece by piece."""
+    """`{"jobs": [...], "meta": ..., "errors": [], "warnings": []}`, piece by piece.
+
+    In ASCII: nothing in it moves a terminal.
+    """
     yield f'{{\n"{name}": [\n'
     first = True
     for record in records:
-        yield ("" if first else ",\n") + json.dumps(record, ensure_ascii=False)
+        yield ("" if first else ",\n") + json.dumps(record)
         first = False
     meta = {
         "plugin": {"type": plugin, "name": "gsched", "data_parser": "data_parser/v0.0.40", "accounting_storage": ""},

@@ -66,7 +66,7 @@ SPRIO_COLUMNS = {
     "i": _column("JOBID", lambda job: job.shown_id),
     "r": _column("PARTITION", lambda job: job.spec.queue),
     "u": _column("USER", lambda job: job.spec.user),
-    "o": _column("ACCOUNT", lambda job: job.spec.project),
+    "o": FormatColumn("ACCOUNT", lambda job: job.spec.project, is_free=True),
     "Y": _column("PRIORITY", lambda job: str(_own(job))),
     "y": _column("PRIORITY", lambda job: f"{_own(job) / _MOST:.8f}"),
     "P": _column("PARTITION", lambda job: str(job.view.queue_priority)),
