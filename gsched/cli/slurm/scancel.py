@@ -81,8 +81,9 @@ def _cancel(session: Session, word: str, what: ControlAction, wanted: JobFilter,
     if indices is not None:
         numbers = [element_id(number, index) for index in elements_of(session, number, indices)]
     if words.has(*_FILTERS):
-        jobs = list(session.client.jobs(wanted))
-        numbers = [job.job_id for job in jobs if job.job_id in numbers or shown_id(job).partition("_")[0] == word]
+        meant = set(numbers)
+        jobs = session.client.jobs(wanted)
+        numbers = [job.job_id for job in jobs if job.job_id in meant or shown_id(job).partition("_")[0] == word]
     results = session.client.control(what, numbers) if numbers else []
     failed = next((each.error for each in results if each.error), "")
     if not failed:
@@ -91,7 +92,7 @@ def _cancel(session: Session, word: str, what: ControlAction, wanted: JobFilter,
     if all(job.state in FINISHED for job in known) and not words.has(*_FILTERS, "signal"):
         return ""  # as Slurm: who cancels a job that has ended meanwhile, or is forgotten, has what he wants
     reason = failed if known else "Invalid job id specified"
-    return f"Kill job error on job id {word}: {reason}"
+    return f"Kill job error on job id {word[:60]}: {reason}"
 
 
 def _filter(call: Call, words: GnuWords) -> JobFilter:

@@ -29,6 +29,7 @@ from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import JobFilter
 
 TABLE = SQUEUE
+_MOST_NAMED = 100_000
 _NUMBERS = "iAFKDCQp"
 _RUNNING = ("RUNNING", "SUSPENDED")
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
@@ -151,6 +152,8 @@ def _named(session: Session, words: GnuWords) -> tuple[int, ...]:
                 if indices is None
                 else [element_id(number, index) for index in elements_of(session, number, indices)]
             )
+            if len(numbers) > _MOST_NAMED:
+                raise BadRequest(f"--jobs: more than {_MOST_NAMED} jobs are named")
     return tuple(numbers)
 
 

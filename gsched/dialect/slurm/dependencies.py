@@ -6,13 +6,14 @@ Source: sbatch(1) of Slurm 22.05.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.slurm.slurm_values import parse_job
 
 CONDITIONS = {"after": "started", "afterany": "ended", "afterok": "done", "afternotok": "exit"}
 """Kind of dependency -> gsched's condition; PBS has the same kinds."""
+_MOST_CHARACTERS = 1 << 20
 _REFUSED = {
     "singleton": "say afterany:JOB of the job before",
     "aftercorr": "gsub -w 'done(JOB[*])' makes elements wait for those of another array",
@@ -29,10 +30,19 @@ def condition_of(text: str, element_of: ElementOf) -> str:
     if "," in text and "?" in text:
         raise BadRequest(f"Invalid dependency '{text[:60]}': either , or ? stands between all of them")
     joined = " || " if "?" in text else " && "
-    return joined.join(_one(part, element_of) for part in re.split("[,?]", text))
+    parts, length = list[str](), 0
+    for part in re.split("[,?]", text):
+        terms: list[str] = []
+        for term in _terms(part, element_of):
+            terms.append(term)
+            length += len(term)
+            if length > _MOST_CHARACTERS:  # an array's few characters may stand for many elements
+                raise BadRequest(f"Invalid dependency '{text[:60]}': it names too many jobs")
+        parts.append(" && ".join(terms))
+    return joined.join(parts)
 
 
-def _one(text: str, element_of: ElementOf) -> str:
+def _terms(text: str, element_of: ElementOf) -> Iterator[str]:
     kind, *jobs = text.split(":")
     if kind[:1].isdigit() and not jobs:
         kind, jobs = "afterany", [kind]
@@ -40,7 +50,8 @@ def _one(text: str, element_of: ElementOf) -> str:
         raise BadRequest(f"dependency {kind} is not supported: {_REFUSED[kind]}")
     if kind not in CONDITIONS or not jobs:
         raise BadRequest(f"Invalid dependency '{text[:60]}': {', '.join(CONDITIONS)} take :JOB behind them")
-    return " && ".join(f"{CONDITIONS[kind]}({_job(job, element_of)})" for job in jobs)
+    for job in jobs:
+        yield f"{CONDITIONS[kind]}({_job(job, element_of)})"
 
 
 def _job(text: str, element_of: ElementOf) -> str:

@@ -98,5 +98,5 @@ def _running(session: Session, text: str, clock: SlurmClock) -> list[SlurmJob]:
     ]
     running = [job for job in found if not job.is_pending]
     if not running:
-        raise NotFound(f"couldn't get steps for job {name}")
+        raise NotFound(f"couldn't get steps for job {name[:60]}")
     return running

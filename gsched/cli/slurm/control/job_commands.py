@@ -47,7 +47,7 @@ def _each(
         if wrong:
             code = 1
             if not asked.options.has("quiet"):
-                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word}\n")
+                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word[:60]}\n")
     return code
 
 

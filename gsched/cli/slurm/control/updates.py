@@ -91,7 +91,7 @@ def _update_jobs(asked: ScontrolCall, pairs: Mapping[str, str]) -> int:
         if wrong:
             code = 1
             if not asked.options.has("quiet"):
-                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word}\n")
+                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word[:60]}\n")
     return code
 
 
