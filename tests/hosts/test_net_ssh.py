@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -149,6 +150,11 @@ def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh
     assert of_older.splitlines()[0] == str(older) and group_of(of_older) == f"{older}.1"
     unknown = ssh.run("sh -lc 'echo $LSB_JOBID'", "alice", options=chosen, env={"GSCHED_JOB": "4711"})
     assert unknown.stdout.split() == [str(newer)] and "GSCHED_JOB=4711: no job of yours" in unknown.stderr
+
+    many = "for each in $(seq 510); do sleep 1000 & done >/dev/null 2>&1; sh -lc 'echo $LSB_JOBID'; kill $(jobs -p)"
+    large = ssh.run(f"bash -c {shlex.quote(many)}", "alice", options=chosen, env={"GSCHED_JOB": f"{older}"})
+    assert large.stdout.split() == [str(newer)]
+    assert f"gsched: GSCHED_JOB={older}: this session has more than 500 processes" in large.stderr
 
     assert "has no job running on h2" in ssh.run("true", "bob").stderr
     assert group_of(ssh.run("cat /proc/self/cgroup", SERVICE_USER, check=True).stdout) == ""
