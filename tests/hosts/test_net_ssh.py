@@ -111,6 +111,14 @@ def ready(cluster: SharedCluster, ssh: SshHost) -> None:
     )
 
 
+def begins(cluster: SharedCluster, ssh: SshHost, job_id: int) -> None:
+    """Wait until the job has begun on its host, so that sessions of alice join it: RUN is told a little earlier."""
+    cluster.until(
+        lambda: group_of(ssh.run("cat /proc/self/cgroup", "alice").stdout) == f"{job_id}.1",
+        f"nobody joins job {job_id}",
+    )
+
+
 def make_device(host: Host) -> None:
     """A node of a GPU that no job has, which everybody may open but for the fence."""
     host.run(["mknod", "/var/lib/gpu", "c", "195", str(MINOR)], check=True)
@@ -137,6 +145,7 @@ def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh
     cluster.becomes(older, "RUN")
     newer = cluster.submit("-m", "h2", "-gpu", "num=1", "-C", "7", "sleep 1000")
     cluster.becomes(newer, "RUN")
+    begins(cluster, ssh, newer)
     assert group_of(ssh.run("cat /proc/self/cgroup", "alice", start=first, check=True).stdout) == f"{newer}.1"
     assert ssh.run("bash -c 'ulimit -c'", "alice").stdout.strip() == "7168"  # KiB, of -C 7
     assert "Operation not permitted" in opening(ssh, "alice")
@@ -182,6 +191,7 @@ def test_a_session_joins_the_job_of_its_user_and_ends_with_it(lab: Lab, open_ssh
 
     short = cluster.submit("-m", "h2", "while [ ! -e go ]; do sleep 0.1; done")
     cluster.becomes(short, "RUN")
+    begins(cluster, ssh, short)
     session = host.popen(ssh.words("h2", "echo in; sleep 1000"), user="alice", stdout=subprocess.PIPE, text=True)
     assert session.stdout is not None and session.stdout.readline() == "in\n"
     host.run(["touch", "go"], user="alice", check=True)
