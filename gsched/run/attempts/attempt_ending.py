@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from gsched.base.coded_text import AnyText
 from gsched.run.attempts.attempt import Attempt
@@ -81,15 +81,22 @@ class AttemptEndings:
         """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
 
         A process that was forked while we looked, or had not become its program yet, is signalled a moment later: a
-        shell puts an interrupt off until the command that it has started ends.
+        shell puts an interrupt off until the command that it has started ends. What a process that catches the signal
+        starts is left alone: it saves something, or tidies up.
         """
         seen: set[tuple[int, int, str]] = set()
+        spared: set[tuple[int, int]] = set()
         looked_s = 0.0
         for at_s in (*_LOOKS_S, interval_s):
             if not ends_steps and self._spool.is_past_job(held.name):
                 return True
             tree = attempt_processes.now(held)
-            fresh = [each for each in tree if (each.pid, each.start, each.name) not in seen]
+            spared |= _started_by_handlers(tree, seen, spared, signum)
+            fresh = [
+                each
+                for each in tree
+                if (each.pid, each.start, each.name) not in seen and (each.pid, each.start) not in spared
+            ]
             seen.update((each.pid, each.start, each.name) for each in fresh)
             process_tree.send_all(fresh, signum)
             if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
@@ -133,6 +140,30 @@ class AttemptEndings:
         if fresh and not held.ended.is_set():
             held.unkillable.update(fresh)
             self._on_unkillable(*held.key, tuple(fresh))
+
+
+def _started_by_handlers(
+    tree: Iterable[process_tree.Process],
+    seen: Collection[tuple[int, int, str]],
+    spared: Collection[tuple[int, int]],
+    signum: int,
+) -> set[tuple[int, int]]:
+    """(pid, start) of processes that came after the signal, below one that was sent it and has a handler for it.
+
+    `seen`: those that were sent it; `spared`: those found before. Of an interrupt nobody can say: a shell without a trap
+    has a handler for it as well.
+    """
+    if signum == signal.SIGINT:
+        return set()
+    sent = {pid: start for pid, start, _ in seen}
+    handled = {pid for pid, _ in spared}
+    found: set[tuple[int, int]] = set()
+    for each in sorted(tree, key=lambda process: (process.start, process.pid)):
+        is_sent = sent.get(each.pid) == each.start
+        if not is_sent and (each.ppid in handled or (each.ppid in sent and process_tree.catches(each.ppid, signum))):
+            handled.add(each.pid)
+            found.add((each.pid, each.start))
+    return found
 
 
 def named(processes: Iterable[process_tree.Process]) -> list[Unkillable]:

@@ -131,6 +131,14 @@ def group_of(pid: int) -> int | None:
     return _real_id(pid, b"Gid:")
 
 
+def catches(pid: int, signum: int) -> bool:
+    """Whether the process has a handler of its own for the signal."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
+    return False
+
+
 def _real_id(pid: int, which: bytes) -> int | None:
     for line in _read(f"/proc/{pid}/status").splitlines():
         if line.startswith(which):

@@ -110,6 +110,21 @@ def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_ho
     on_host(scenario)
 
 
+def test_what_a_handler_starts_is_not_ended(on_host):
+    """A trap that saves something has the time for it that lies between the signals."""
+
+    async def scenario(host):
+        script = "trap 'sleep 1; echo $? >saved; (sleep 0.2; true); echo $? >>saved; exit 7' TERM\ntouch ready\n"
+        waits = "while :; do sleep 0.01; done\n"
+        await host.executor.start(host.order(script=script + waits, ends_by_term=True))
+        await appears((host.root / "ready").exists)
+        await host.executor.terminate(1, 1, 30)
+        assert (await host.end_of(1)).exit_code == 7
+        assert (host.root / "saved").read_text() == "0\n0\n"
+
+    on_host(scenario)
+
+
 def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
     async def scenario(host):
         ignore = "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]"
