@@ -18,7 +18,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
-from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm, read_words
 from gsched.cli.submit.job_wait import exit_code
 from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.option_table import SBATCH
@@ -54,7 +54,7 @@ def main(call: Call) -> int:
         _announce(call, asked, job)
         if not asked.words.has("wait"):
             return 0
-        return _exit_code(session, job.job_id, is_array=bool(asked.parsed.spec.indices))
+        return _exit_code(session, job.job_id)
 
 
 def _nice(session: Session, asked: BatchSubmission) -> tuple[BatchSubmission, list[str]]:
@@ -110,13 +110,14 @@ def _refusals(asked: BatchSubmission, failure: str) -> Iterator[None]:
         raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
 
 
-def _exit_code(session: Session, job_id: int, *, is_array: bool) -> int:
-    """Of an array the highest of its elements. Source: sbatch(1), --wait."""
+def _exit_code(session: Session, job_id: int) -> int:
+    """Of an array the highest of its elements; 1 of what a signal ended. Source: sbatch(1), --wait."""
     end = session.end_of(job_id)
-    if not is_array or end.succeeded:
+    if end.succeeded:
         return end.exit_code
     wanted = JobFilter(ids=(job_id,), user="all", states=(JobState.EXIT,), finished=True)
-    codes = [exit_code(job.result) for job in session.client.jobs(wanted) if job.result is not None]
+    results = [job.result for job in session.client.jobs(wanted) if job.result is not None]
+    codes = [FAILURE if result.signal else exit_code(result) for result in results]
     return max(codes, default=end.exit_code) or end.exit_code
 
 

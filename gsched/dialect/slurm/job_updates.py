@@ -116,6 +116,7 @@ def read_job_change(given: Mapping[str, str], spec: JobSpec, reading: Reading) -
                 values |= _own(name, text, spec, values)
         except BadRequest as error:
             raise BadRequest(f"{name}: {error.text}") from None
+    values.pop("queue_named", None)  # how a job came to its queue does not change
     return JobChange(values, hold)
 
 
