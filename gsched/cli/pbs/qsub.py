@@ -37,6 +37,8 @@ def main(call: Call) -> int:
         asked = _asked(call, session, server)
         if asked.parsed.is_interactive:
             call.take_over()
+        if asked.parsed.is_interactive and not (call.stdin_is_tty and call.stdout_is_tty):
+            raise PbsRefusal("standard input and output must be a terminal for interactive job submission", 1)
         job = _submit(call, session, asked)
         shown = show_job(job.job_id, None, server, is_array=bool(asked.parsed.spec.indices))
         for text in job.warnings:

@@ -14,6 +14,7 @@ from gsched.base.ids import element_id
 from gsched.cli.pbs.pbs_job_facts import STATES, collected, exit_status, letter_of
 from gsched.model.jobs.job import PBS, AttemptResult
 from gsched.model.jobs.reason import PendingReason
+from gsched.wire.v1 import scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
 
@@ -81,6 +82,13 @@ def test_what_is_wrong_is_one_line_and_pbss_exit_code(
     listing = call("qstat", *words)
     assert listing.run() == code
     assert listing.err.startswith(said) and listing.err.count("\n") == 1
+
+
+def test_an_interactive_job_needs_a_terminal(master: FakeMaster, call: NewCall) -> None:
+    asked = call("qsub", "-I")
+    assert asked.run() == 1
+    assert asked.err.endswith("standard input and output must be a terminal for interactive job submission\n")
+    assert not any(isinstance(each, scheduler_pb2.SubmitRequest) for each in master.requests)
 
 
 def test_a_job_that_has_ended_is_history(master: FakeMaster, call: NewCall) -> None:

@@ -133,7 +133,7 @@ def test_update_of_a_job(master: FakeMaster, call: NewCall) -> None:
     assert request.spec.run_limit_s == 5400 and request.spec.name == "x" and request.spec.queue == "short"
     assert request.spec.res_req == "rusage[mem=2048MB] span[hosts=1]"
     assert set(request.fields) == {
-        *("run_limit_s", "name", "description", "res_req", "queue", "queue_named", "rerunnable", "priority"),
+        *("run_limit_s", "name", "description", "res_req", "queue", "rerunnable", "priority"),
     }
     assert call("scontrol", "update", "job", "8", "Priority=0").run() == 0
     held = master.requests[-1]
