@@ -136,8 +136,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Whom it is sent to: `main`, the job's main process; `steps`, each srun, which passes it on to its tasks; empty:
     all of its processes."""
     ends_by_term: bool = False
-    """It is ended as Slurm and PBS do it, by SIGTERM and KILL_WAIT_S later SIGKILL; and one that was told to end has been
-    ended, whatever its exit code."""
+    """It is ended as Slurm and PBS do it, by SIGTERM and KILL_WAIT_S later SIGKILL; and one that was told to end has
+    been ended, whatever its exit code."""
     terminate_at: float | None = None
     attempt_line: str = ""
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""

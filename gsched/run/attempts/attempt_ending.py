@@ -150,8 +150,8 @@ def _started_by_handlers(
 ) -> set[tuple[int, int]]:
     """(pid, start) of processes that came after the signal, below one that was sent it and has a handler for it.
 
-    `seen`: those that were sent it; `spared`: those found before. Of an interrupt nobody can say: a shell without a trap
-    has a handler for it as well.
+    `seen`: those that were sent it; `spared`: those found before. Of an interrupt nobody can say: a shell without a
+    trap has a handler for it as well.
     """
     if signum == signal.SIGINT:
         return set()
