@@ -84,6 +84,11 @@ def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser
     )
     assert window.text("#liveness") == "kept up to date"
     keep(window, "cluster")
+    gpu = window.run("return document.querySelector('.tile.mine b a').getAttribute('href')")
+    for name, path in (("queues", "/queues"), ("gpu", gpu)):
+        window.open(web.place + path)
+        window.until(lambda: window.text("#liveness") == "kept up to date", "nobody keeps it up to date")
+        keep(window, name)
     window.open(f"{web.place}/jobs")
     window.until(lambda: "<img src=x" in window.text("#jobs"), "the job is not listed")
     keep(window, "jobs")

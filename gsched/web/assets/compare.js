@@ -40,7 +40,7 @@
     for (const [index, text] of cells.entries()) {
       const cell = document.createElement(index ? "td" : "th");
       if (!index) cell.scope = "row";
-      if (index > 1) cell.className = "number";
+      if (index > 1) cell.className = index > 4 ? "number wide" : "number";
       cell.textContent = text;
       line.append(cell);
     }
