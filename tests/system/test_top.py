@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import pty
 import re
-import select
 import shutil
-import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from live_cluster import PATIENCE_S, Cluster
+from live_cluster import Cluster
+
+from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.system
 OTHER_SCREEN, OWN_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -27,43 +24,17 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
     return module_cluster("--sim-gpus", "2:exclusive_process")
 
 
-class Terminal:
-    """A terminal of 80 x 24 with `gsched top` in it. `text`: all that came."""
-
-    def __init__(self, cluster: Cluster, *words: str, **env: str) -> None:
-        self.ours, self.theirs = pty.openpty()
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.before = termios.tcgetattr(self.theirs)
-        self.text = b""
-        self.process = subprocess.Popen(
-            ["gsched", "top", *words],
-            stdin=self.theirs,
-            stdout=self.theirs,
-            stderr=self.theirs,
-            env={**cluster.env, "TERM": "xterm-256color", **env},
-            cwd=cluster.folder,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-
-    def until(self, wanted: bytes) -> None:
-        """Wait until it has come, since what was waited for last."""
-        deadline = time.monotonic() + PATIENCE_S
-        begin = len(self.text)
-        while not re.search(wanted, self.text[max(0, begin - 4096) :]):
-            assert time.monotonic() < deadline, self.text[-4000:]
-            if select.select([self.ours], [], [], 0.2)[0]:
-                self.text += os.read(self.ours, 65536)
-
-    def type(self, text: bytes) -> None:
-        os.write(self.ours, text)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(PATIENCE_S)
-        os.close(self.ours)
-        os.close(self.theirs)
+def top_in(cluster: Cluster, words: tuple[str, ...], env: dict[str, str], end: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["gsched", "top", *words],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        env={**cluster.env, "TERM": "xterm-256color", **env},
+        cwd=cluster.folder,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
 
 
 @pytest.fixture
@@ -71,7 +42,7 @@ def terminal(cluster: Cluster) -> Iterator[Callable[..., Terminal]]:
     made: list[Terminal] = []
 
     def start(*words: str, **env: str) -> Terminal:
-        made.append(Terminal(cluster, *words, **env))
+        made.append(Terminal(lambda end: top_in(cluster, words, env, end)))
         return made[-1]
 
     yield start
@@ -94,7 +65,7 @@ def test_a_job_is_seen_and_killed_by_keys(cluster: Cluster, terminal: Callable[.
     top.type(b"y")
     cluster.becomes(job_id, "EXIT")
     top.type(b"q")
-    assert top.process.wait(PATIENCE_S) == 0
+    assert top.ends() == 0
     top.until(re.escape(OWN_SCREEN))
     assert termios.tcgetattr(top.theirs) == top.before
     styles = re.findall(rb"\x1b\[[0-9;]*m", top.text)
@@ -107,10 +78,10 @@ def test_colours_and_an_error_before_the_screen(cluster: Cluster, terminal: Call
     top.until(b"GPUs: ")
     top.until(rb"\x1b\[(?:[0-9;]*;)?32m")
     top.type(b"\x03")
-    assert top.process.wait(PATIENCE_S) == 0
+    assert top.ends() == 0
     refused = terminal("--replay", "nowhere")
     refused.until(b"--replay nowhere: No such file or directory\r\n")
-    assert refused.process.wait(PATIENCE_S) != 0 and OTHER_SCREEN not in refused.text
+    assert refused.ends() != 0 and OTHER_SCREEN not in refused.text
 
 
 @pytest.mark.parametrize("door", ["", "off"])
@@ -136,7 +107,7 @@ def test_it_outlives_a_master(cluster: Cluster, terminal: Callable[..., Terminal
     top.until(b"afterwards")
     cluster.run("gkill", str(job_id))
     top.type(b"q")
-    assert top.process.wait(PATIENCE_S) == 0
+    assert top.ends() == 0
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux (Debian's tmux)")
