@@ -66,10 +66,10 @@ def job(shared: SharedCluster) -> int:
 
 
 class ServiceVisit:
-    """A browser that looks at a job's service; `cookie`: of the service's name."""
+    """A browser that looks at a job's service; `cookie`: of the service's name; `name`: of the pages."""
 
-    def __init__(self, browser: LabBrowser, job: int, cookie: str = "") -> None:
-        self.host = f"job-{job}.h1:{PORT}"
+    def __init__(self, browser: LabBrowser, job: int, cookie: str = "", name: str = "h1") -> None:
+        self.host = f"job-{job}.{name}:{PORT}"
         self.cookie = cookie
         self._browser = browser
 
@@ -83,13 +83,13 @@ class ServiceVisit:
         return self._browser.say(f"wss://{self.host}/echo", text, origin or f"https://{self.host}", headers)
 
 
-def opened(browser: LabBrowser, job: int) -> ServiceVisit:
+def opened(browser: LabBrowser, job: int, name: str = "h1") -> ServiceVisit:
     """As the button on the job's page does it."""
     led = browser.ask("GET", f"/jobs/{job}/service")
     assert led.status == 303, led
     address = urllib.parse.urlsplit(led.header("location"))
-    assert (address.scheme, address.netloc) == ("https", f"job-{job}.h1:{PORT}")
-    visit = ServiceVisit(browser, job)
+    assert (address.scheme, address.netloc) == ("https", f"job-{job}.{name}:{PORT}")
+    visit = ServiceVisit(browser, job, name=name)
     path = f"{address.path}?{address.query}"
     assert visit.ask("GET", path, ("sec-fetch-dest", "empty")).status == 403, "a script does not come in by it"
     entered = visit.ask("GET", path, ("sec-fetch-dest", "document"))
@@ -98,7 +98,7 @@ def opened(browser: LabBrowser, job: int) -> ServiceVisit:
     assert "Secure" in cookie and "HttpOnly" in cookie and "Domain" not in cookie
     visit.cookie = cookie.partition(";")[0].partition("=")[2]
     assert visit.cookie.partition(".")[0] not in address.query, "the token's alias is not the cookie's"
-    again = ServiceVisit(browser, job).ask("GET", path)
+    again = ServiceVisit(browser, job, name=name).ask("GET", path)
     assert again.status == 401 and not again.header("set-cookie"), "the token works once"
     return visit
 

@@ -151,6 +151,7 @@ class FrontApplication:
         Unavailable.
         """
         user = session.user
+        scope["headers"] = self._proxied.without_name(scope["headers"])
         if self._open[user] >= MOST_OPEN:
             raise Unavailable(f"{MOST_OPEN} requests of yours are open")
         self._open[user] += 1

@@ -6,7 +6,7 @@ The address is that of the connection, never what a header such as X-Forwarded-F
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from gsched.base.errors import BadRequest, PermissionDenied
@@ -44,6 +44,10 @@ class ProxiedUser:
             return str(named[0].decode("ascii"))
         except UnicodeDecodeError:
             raise BadRequest(f"the header {self._header} is no user's name") from None
+
+    def without_name(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """These without the proxy's word, which nobody behind the front is told."""
+        return [(name, value) for name, value in headers if not self._is_meant(name)]
 
     def is_believed(self, scope: Scope) -> bool:
         """Whether the connection is a proxy's."""
