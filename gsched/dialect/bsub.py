@@ -147,6 +147,13 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
         raise BadRequest(rejected(error.text)) from None
 
 
+def read_bsub_script(script: bytes, around: ValueContext) -> ParsedSubmission:
+    """What a script's own #BSUB lines ask for; no file that they name is read. Raises BadRequest."""
+    reading = _Reading(lambda: script, lambda path: b"", lambda word: True, {}, _nobody_reads)
+    source = _script_source(script, "No command is specified")
+    return _submission(_merged(Parsed(), source.directives), source, reading, {}, around)
+
+
 def _pack(line: Parsed) -> str:
     if len(line.given) > 1 or line.rest:
         raise BadRequest("option -pack stands alone: the options and the command of each job are in its file")
