@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def convert(script: str, target: str) -> None:
 def _read(script: str) -> bytes:
     try:
         if script == "-":
-            return click.get_binary_stream("stdin").read(SCRIPT_LIMIT + 1)
+            return sys.stdin.buffer.read(SCRIPT_LIMIT + 1)
         with Path(script).open("rb") as file:
             return file.read(SCRIPT_LIMIT + 1)
     except (OSError, ValueError) as error:

@@ -84,12 +84,25 @@ def _read_sections(shape: AskedShape, text: str) -> None:
         elif name == "rusage":
             _read_amounts(shape, body)
         elif name == "select":
-            for condition in body.split("&&"):
-                _read_condition(shape, condition.strip())
+            for condition in _conditions(body):
+                _read_condition(shape, condition)
         else:
             shape.left.append(found[0])
     if rest := _SECTION.sub("", text).strip():
         shape.left.append(rest)
+
+
+def _conditions(text: str) -> list[str]:
+    """Those that && joins; the parentheses of merged requirements are taken off where they hold nothing together."""
+    found: list[str] = []
+    for part in re.split(r"&&(?![^()]*\))", text):  # outside of parentheses; deeper ones stay text to be told of
+        bare = part.strip()
+        inner = bare[1:-1] if bare.startswith("(") and bare.endswith(")") else bare
+        if inner != bare and not re.search(r"[()]", inner):
+            found += [inner.strip()] if "||" in inner and "&&" in inner else _conditions(inner)
+        else:
+            found.append(bare)
+    return found
 
 
 def _read_span(shape: AskedShape, body: str) -> None:
