@@ -19,7 +19,7 @@ _OF_GSCHED = {
     "web": "private_cluster_words:web",
     "top": "private_cluster_words:top",
     "names": "help_words:names",
-    "convert": "script_words:convert",
+    "convert": "scripts.script_words:convert",
     "man": "help_words:man",
     "completion": "help_words:completion",
     "master": "daemon_words:master",

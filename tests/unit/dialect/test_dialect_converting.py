@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.app.commands.script_words import convert as convert_word
+from gsched.app.commands.scripts.script_words import convert as convert_word
 from gsched.base.errors import BadRequest
 from gsched.dialect.converting.asked_scripts import read_script
 from gsched.dialect.converting.conversion import MARK_OF, PRINTERS, ConvertedScript, convert
