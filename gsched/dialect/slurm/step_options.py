@@ -172,6 +172,10 @@ def _gpus(line: GnuWords, env: Mapping[str, str]) -> dict[str, int]:
     return {name: count}
 
 
+_JOB_PREFIXES = ("SLURM", "GSCHED_", "LSB_", "CUDA_")
+"""Of variables that tell a step of its job."""
+
+
 def exported(given: GnuWords, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that --export admits, beside those of the job. Raises BadRequest."""
     option = given.last("export")
@@ -181,7 +185,7 @@ def exported(given: GnuWords, env: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in env.items()
-        if "ALL" in items or name.startswith(("SLURM", "GSCHED_", "LSB_", "CUDA_")) or name in ("HOME", "PATH", "USER")
+        if "ALL" in items or name.startswith(_JOB_PREFIXES) or name in ("HOME", "PATH", "USER")
     }
     for item in items:
         name, equals, value = item.partition("=")

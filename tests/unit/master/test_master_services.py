@@ -56,15 +56,15 @@ class Master:
         self.services = JobServicesServicer(board, self, auth)  # type: ignore[arg-type]
 
     @asynccontextmanager
-    async def opened(self, job: JobView) -> AsyncIterator[End]:
+    async def opened(self, job: JobView, *, steps: bool) -> AsyncIterator[End]:
         self.open += 1
         try:
             yield End()
         finally:
             self.open -= 1
 
-    async def requests(self) -> AsyncIterator[Any]:
-        yield job_service_pb2.ServiceBytes(job_id=7, attempt=1)
+    async def requests(self, *, steps: bool = False) -> AsyncIterator[Any]:
+        yield job_service_pb2.ServiceBytes(job_id=7, attempt=1, steps=steps)
         await asyncio.Event().wait()
 
     async def connected(self, then: Callable[[], None]) -> None:
@@ -111,5 +111,30 @@ def test_the_owner_stays_connected() -> None:
             async with asyncio.timeout(0.2):
                 await master.connected(lambda: setattr(master, "job", _without_bob()))
         assert master.open == 0, "it is tidied up when he goes"
+
+    asyncio.run(main())
+
+
+class Refused(Exception):
+    """What gRPC tells the caller."""
+
+
+async def _abort(code: Any, text: str) -> None:
+    raise Refused(text)
+
+
+def test_steps_are_started_by_the_owner_alone() -> None:
+    """Whom the owner has named may look at the service, and runs nothing in the job."""
+
+    async def main() -> None:
+        context = SimpleNamespace(abort=_abort, set_trailing_metadata=lambda _: None)
+        bob, ann = Master("bob"), Master("ann")
+        with pytest.raises(Refused, match="owner"):
+            await anext(bob.services.Connect(bob.requests(steps=True), context))  # type: ignore[arg-type]
+        assert bob.open == 0
+        answers: Any = ann.services.Connect(ann.requests(steps=True), context)
+        async with asyncio.timeout(20):
+            assert (await anext(answers)).data == b"" and ann.open == 1
+        await answers.aclose()
 
     asyncio.run(main())
