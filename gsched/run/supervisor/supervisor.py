@@ -95,11 +95,11 @@ class Supervisor:
         try:
             self._begin()
         except FinalFailure as failure:
-            self._leave_group()
+            self._remove_group()
             self.folder.write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
         except Exception as error:
             unexpected = coded("attempt.unexpected", type(error).__name__, str(error))
-            self._leave_group()
+            self._remove_group()
             self.folder.write_status({"started": False}, error.problem if isinstance(error, NotStarted) else unexpected)
         else:
             self._watch()
@@ -211,6 +211,11 @@ class Supervisor:
             self.group.add(self.pid)
         except ProcessLookupError:  # killed already; its status will tell
             pass
+
+    def _remove_group(self) -> None:
+        """Of a job that has not started: what runs there is an earlier job's or nobody's, and not ours to end."""
+        if self.group is not None:
+            self.group.remove()
 
     def _leave_group(self) -> None:
         if self.group is not None and not self.group.remove():
