@@ -40,7 +40,7 @@ const gschedOutputCurves = (() => {
       const told = await answer.json(), before = this.attempt;
       if (told.attempt > before) {
         this.attempt = told.attempt;
-        if (before) { this.startedAt = told.started; throw new Error("anew"); }
+        if (before || this.next.stdout || this.next.stderr) { this.startedAt = told.started; throw new Error("anew"); }
       }
       return told;
     }
@@ -58,8 +58,9 @@ const gschedOutputCurves = (() => {
         }
         const told = await this.piece(stream, "&from=" + this.next[stream] + (this.inFile[stream] ? "&file=1" : ""));
         if (told.over && !this.inFile[stream]) { // it is in the job's file now, from its beginning
-          if (this.next[stream] === 0) { this.inFile[stream] = true; continue; }
-          return;
+          if (this.next[stream] || !(await this.piece(stream, "&from=0&file=1")).text) return; // or it has not begun
+          this.inFile[stream] = true;
+          continue;
         }
         if (stream === "stdout") this.why = told.why;
         if (!told.text) return;
