@@ -22,7 +22,7 @@ from gsched.dialect.slurm.gnu_options import GnuWords
 from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of, named_nodes
 from gsched.dialect.slurm.job_shape import shape_of
 from gsched.dialect.slurm.option_table import SBATCH
-from gsched.dialect.slurm.slurm_values import parse_size_mib
+from gsched.dialect.slurm.slurm_values import named_variables, parse_size_mib
 from gsched.dialect.spec_values import ValueContext, check_text
 from gsched.model.jobs.job import SLURM, JobSpec
 
@@ -160,18 +160,7 @@ def submitted_environment(words: GnuWords, env: Mapping[str, str]) -> dict[str, 
         return mine
     items = given.value.split(",")
     kept = mine if "ALL" in items else {name: mine[name] for name in ("HOME", "PATH", "USER", "SHELL") if name in mine}
-    kept = dict(kept)
-    for item in items:
-        name, equals, value = item.partition("=")
-        if item in ("ALL", "NONE", "NIL"):
-            continue
-        if not name or any(char.isspace() for char in name):
-            raise BadRequest(f"{given.place}: '{item[:40]}' is not NAME or NAME=VALUE")
-        if equals:
-            kept[name] = value
-        elif name in mine:
-            kept[name] = mine[name]
-    return kept
+    return kept | named_variables(given.place, items, mine)
 
 
 _TOLD = {

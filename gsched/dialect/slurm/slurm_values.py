@@ -1,4 +1,4 @@
-"""Values as Slurm's manuals write them: durations, sizes, counts, job ids.
+"""Values as Slurm's manuals write them: durations, sizes, counts, job ids, variables.
 
 Source: sbatch(1), squeue(1), scontrol(1) of Slurm 22.05.
 """
@@ -6,6 +6,7 @@ Source: sbatch(1), squeue(1), scontrol(1) of Slurm 22.05.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import index_of
@@ -69,3 +70,22 @@ def parse_job(text: str) -> tuple[int, str | None]:
     if found is None or not 0 < int(found[1]) < 1 << 63 or (found[0] != found[1] and index_of(int(found[1]))):
         raise BadRequest(f"Invalid job id {text[:60]}")
     return int(found[1]), found[2] or found[3]
+
+
+def named_variables(place: str, items: Iterable[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the items of --export name: NAME=VALUE, or NAME for that of `env`.
+
+    Raises BadRequest that begins with `place`, where the option was given.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if item in ("ALL", "NONE", "NIL"):
+            continue
+        if not name or any(char.isspace() for char in name):
+            raise BadRequest(f"{place}: '{item[:40]}' is not NAME or NAME=VALUE")
+        if equals:
+            found[name] = value
+        elif name in env:
+            found[name] = env[name]
+    return found

@@ -15,7 +15,7 @@ from gsched.base.node_lists import expand_nodes
 from gsched.dialect.directives import split_words
 from gsched.dialect.slurm.gnu_options import GnuWords
 from gsched.dialect.slurm.job_shape import parse_gpus
-from gsched.dialect.slurm.slurm_values import parse_count, parse_job
+from gsched.dialect.slurm.slurm_values import named_variables, parse_count, parse_job
 from gsched.dialect.slurm.srun_table import SRUN
 from gsched.model.jobs.job_step import MOST_PROGRAMS, StepProgram, StepRequest
 from gsched.model.jobs.step_layout import BLOCK, CYCLIC, StepShape
@@ -187,17 +187,7 @@ def exported(given: GnuWords, env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if "ALL" in items or name.startswith(_JOB_PREFIXES) or name in ("HOME", "PATH", "USER")
     }
-    for item in items:
-        name, equals, value = item.partition("=")
-        if item in ("ALL", "NONE", "NIL"):
-            continue
-        if not name or any(char.isspace() for char in name):
-            raise BadRequest(f"{option.place}: '{item[:40]}' is not NAME or NAME=VALUE")
-        if equals:
-            kept[name] = value
-        elif name in env:
-            kept[name] = env[name]
-    return kept
+    return kept | named_variables(option.place, items, env)
 
 
 def read_programs(text: str, tasks: int, arguments: Sequence[str] = ()) -> tuple[StepProgram, ...]:
