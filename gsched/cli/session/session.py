@@ -184,7 +184,10 @@ def _raise_lost(_silent: str) -> None:
 
 
 class _Breakable(grpc.Channel):
-    """A shared channel as one call sees it: what this call has under way can be cancelled, the channel lives on."""
+    """A shared channel as one call sees it: what this call has under way can be cancelled, the channel lives on.
+
+    A method of the channel is made when it is called: a Client names all of them, and a command calls two or three.
+    """
 
     def __init__(self, channel: grpc.Channel, call: Call) -> None:
         self._channel = channel
@@ -202,10 +205,9 @@ class _Breakable(grpc.Channel):
             callback(grpc.ChannelConnectivity.READY)
 
     def unary_unary(self, *args: Any, **options: Any) -> Any:
-        method = self._channel.unary_unary(*args, **options)
-
         def answer(request: Any, timeout: float | None = None, wait_for_ready: bool | None = None) -> Any:
             self._call.raise_if_cancelled()
+            method = self._channel.unary_unary(*args, **options)
             future = method.future(request, timeout=timeout, wait_for_ready=wait_for_ready)
             self._track(future)
             try:
@@ -216,17 +218,17 @@ class _Breakable(grpc.Channel):
         return answer
 
     def unary_stream(self, *args: Any, **options: Any) -> Any:
-        return self._answering(self._channel.unary_stream(*args, **options))
+        return self._answering(self._channel.unary_stream, *args, **options)
 
     def stream_stream(self, *args: Any, **options: Any) -> Any:
-        return self._answering(self._channel.stream_stream(*args, **options))
+        return self._answering(self._channel.stream_stream, *args, **options)
 
-    def _answering(self, method: Any) -> Any:
-        """The method, whose streams of answers are cancelled with the call."""
+    def _answering(self, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """The method that `make` makes, whose streams of answers are cancelled with the call."""
 
         def answers(request: Any, timeout: float | None = None, wait_for_ready: bool | None = None) -> Any:
             self._call.raise_if_cancelled()
-            stream = method(request, timeout=timeout, wait_for_ready=wait_for_ready)
+            stream = make(*args, **options)(request, timeout=timeout, wait_for_ready=wait_for_ready)
             self._track(stream)
             return stream
 

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any, cast
 
+import grpc
 import pytest
 from fake_master import FakeCall, FakeMaster, record, serve
 
@@ -123,6 +125,39 @@ def test_connections_are_shared_and_few() -> None:
         channel_to(MasterWay(f"unix:/nowhere/{number}"))
     assert channel_to(MasterWay("unix:/nowhere/1")) is not one
     assert len(master_links._channels) <= master_links.MAX_CHANNELS
+
+
+def test_a_command_makes_the_methods_that_it_calls_alone(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Client names some eighty; to make them all was most of what a command cost the command server."""
+    made: list[str] = []
+    link_of = session.link_of
+    monkeypatch.setattr(session, "link_of", lambda of: counted(link_of(of), made))
+    assert call("gid").run() == 0
+    assert 0 < len(made) < 5, made
+
+
+def counted(link: master_links.Link, made: list[str]) -> master_links.Link:
+    return link._replace(channel=cast("grpc.Channel", CountedChannel(link.channel, made)))
+
+
+class CountedChannel:
+    """A channel that writes down which methods are made."""
+
+    def __init__(self, channel: grpc.Channel, made: list[str]) -> None:
+        self._channel, self._made = channel, made
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._channel, name)
+        if not name.startswith(("unary_", "stream_")):
+            return found
+
+        def make(path: str, *args: Any, **options: Any) -> Any:
+            self._made.append(path)
+            return found(path, *args, **options)
+
+        return make
 
 
 @pytest.mark.parametrize(
