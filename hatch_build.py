@@ -52,7 +52,7 @@ def write_scripts(root: Path) -> dict[str, str]:
     folder = root / "build" / "scripts"
     folder.mkdir(parents=True, exist_ok=True)
     mapping = {}
-    for name, _, _ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]:
+    for name, *_ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]:
         path = folder / name
         path.write_text(launcher, encoding="utf8")
         path.chmod(0o755)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Main = Callable[[Call], int]
 
 COMMANDS: dict[str, str] = {
-    name: "gsched.probe.elim_gpu:main" if mode == command_table.IS_ELIM else f"gsched.cli.commands.{name}:main"
-    for name, _, mode in command_table.COMMANDS
+    name: "gsched.probe.elim_gpu:main" if mode == command_table.IS_ELIM else f"gsched.cli.commands.{topic}.{name}:main"
+    for name, _, mode, topic in command_table.COMMANDS
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 
@@ -40,10 +40,10 @@ SLURM_COMMANDS: dict[str, str] = {
 PBS_COMMANDS: dict[str, str] = {name: f"gsched.cli.pbs.{module}:main" for name, _, module in command_table.PBS_COMMANDS}
 """The same of PBS's names."""
 
-ALIASES: dict[str, str] = {theirs: ours for ours, theirs, _ in command_table.COMMANDS if theirs}
+ALIASES: dict[str, str] = {theirs: ours for ours, theirs, *_ in command_table.COMMANDS if theirs}
 """LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
 
-LOCAL_ONLY = frozenset(name for name, _, mode in command_table.COMMANDS if mode == command_table.IS_ELIM)
+LOCAL_ONLY = frozenset(name for name, _, mode, _ in command_table.COMMANDS if mode == command_table.IS_ELIM)
 """Programs that are started by a daemon and run for ever: never through the door, and not imported when it warms up."""
 
 

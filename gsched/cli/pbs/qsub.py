@@ -10,7 +10,7 @@ import contextlib
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
-from gsched.cli.commands.gsub import submission_of
+from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.pbs.pbs_call import PbsRefusal, code_of, fails_as_pbs, max_priority, read_words, server_of
 from gsched.cli.session.call import Call

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
-from gsched.cli.commands.gsub import submission_of
+from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program

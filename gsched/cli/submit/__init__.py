@@ -1,4 +1,4 @@
 """What only submission has: esubs, packs, waiting for the job, being its terminal.
 
-Start with `job_wait` (gsub -K) and `interactive` (gsub -I); gsched.cli.commands.gsub calls them.
+Start with `job_wait` (gsub -K) and `interactive` (gsub -I); gsched.cli.commands.submission.gsub calls them.
 """

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import new_token
-from gsched.cli.commands.gsub import read_words, submission_of
+from gsched.cli.commands.submission.gsub import read_words, submission_of
 from gsched.cli.session.call import INPUT_LIMIT, Call
 from gsched.dialect.bsub import ParsedSubmission
 from gsched.model.jobs.notice import EVENTS

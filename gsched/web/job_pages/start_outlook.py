@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gsched.base.errors import GschedError
-from gsched.cli.commands.gsub import submission_of
+from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, planned_text, reason_texts
 from gsched.web.job_pages.new_job import read_form_words
 from gsched.web.pages.page_context import WebContext, packed, words_of

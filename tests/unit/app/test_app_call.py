@@ -233,14 +233,15 @@ def test_the_build_writes_a_script_for_each_command(tmp_path: Path, monkeypatch:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     written = build["write_scripts"](tmp_path)
-    assert sorted(written.values()) == sorted(["gsched-pam", *(name for name, _, _ in command_table.COMMANDS)])
+    assert sorted(written.values()) == sorted(["gsched-pam", *(name for name, *_ in command_table.COMMANDS)])
     assert all(os.access(path, os.X_OK) for path in written)
 
 
 def test_each_row_of_the_command_table_names_a_command_that_there_is() -> None:
-    names = [name for ours, theirs, _ in command_table.COMMANDS for name in (ours, theirs) if name]
+    names = [name for ours, theirs, *_ in command_table.COMMANDS for name in (ours, theirs) if name]
     assert len(set(names)) == len(names)
-    modules = {path.stem for path in (ROOT / "gsched" / "cli" / "commands").glob("*.py")} - {"__init__"}
-    assert {name for name, _, _ in command_table.COMMANDS} == modules | {"elim.gpu"}
+    found = (ROOT / "gsched" / "cli" / "commands").glob("*/*.py")
+    modules = {(path.stem, path.parent.name) for path in found if path.stem != "__init__"}
+    assert {(name, topic) for name, _, _, topic in command_table.COMMANDS} == modules | {("elim.gpu", "")}
     assert all(callable(registry.load(name)) for name in names)
     assert {"elim.gpu"} == registry.LOCAL_ONLY

@@ -10,7 +10,7 @@ from fake_master import FakeCall, FakeMaster, spec
 from test_cli_gjobs import done, pending, running
 
 from gsched.base.ids import element_id
-from gsched.cli.commands.gjdepinfo import parents_of_spec
+from gsched.cli.commands.job_views.gjdepinfo import parents_of_spec
 
 NewCall = Callable[..., FakeCall]
 PARENTS = "JOBID          PARENT         PARENT_STATUS  PARENT_NAME  LEVEL\n"

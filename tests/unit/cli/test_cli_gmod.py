@@ -41,7 +41,7 @@ class Modifiable(FakeMaster):
 
 @pytest.fixture
 def jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modifiable]:
-    monkeypatch.setitem(registry.COMMANDS, "gmod", "gsched.cli.commands.gmod:main")
+    monkeypatch.setitem(registry.COMMANDS, "gmod", "gsched.cli.commands.job_control.gmod:main")
     with serve(Modifiable(), folder) as served:
         assert isinstance(served, Modifiable)
         yield served

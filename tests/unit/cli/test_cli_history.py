@@ -14,7 +14,7 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from gsched.base.errors import GschedError
 from gsched.base.ids import element_id
 from gsched.cli.answers.history_view import history_record, signal_name
-from gsched.cli.commands.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
+from gsched.cli.commands.job_views.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
 from gsched.cli.render.jobs.history import render_history, state_seconds
 from gsched.model import event as events
 from gsched.model.gpus.gpu_curve import CurvePoint, GpuCurve, pack

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from gsched.base.errors import PermissionDenied, Unavailable
-from gsched.cli.commands import gsub
+from gsched.cli.commands.submission import gsub
 from gsched.cli.options.size_units import configured_unit
 from gsched.cli.session import master_links
 from gsched.cli.session.call import Call, HandedBack

@@ -11,7 +11,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from test_cli_gjobs import pending, running
 
-from gsched.cli.commands import gjobs
+from gsched.cli.commands.job_views import gjobs
 from gsched.cli.options.job_filters import reserved_names
 from gsched.cli.session.watch import _cut
 from gsched.model import event as events

@@ -12,7 +12,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
 from gsched.base.coded_text import coded
-from gsched.cli.commands.gacct import MANY
+from gsched.cli.commands.job_views.gacct import MANY
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.jobs.job import AttemptResult, Usage

@@ -7,9 +7,9 @@ import os
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.job_actions import FILTER_OPTIONS
-from gsched.cli.commands.gpost import box_number
 from gsched.cli.options.job_filters import asked_jobs
 from gsched.cli.options.job_selection import not_found, parse_job_ids
+from gsched.cli.options.message_box import box_number
 from gsched.cli.render.jobs.jobs_long import message_table
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.cli.answers.job_actions import Said, do_to_jobs
+from gsched.cli.options.message_box import box_number
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.dialect.options import Option, OptionTable, unsupported
@@ -49,10 +50,3 @@ def _content(call: Call, path: str) -> bytes:
         return call.read_file(path)
     except OSError as problem:
         raise BadRequest(f"{program(call)}: -a {path}: {problem.strerror}") from None
-
-
-def box_number(name: str, text: str) -> int:
-    """The number of a message box. Raises BadRequest."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadRequest(f"{name}: -i {text[:60]}: not the number of a message box")
-    return int(text)
