@@ -12,7 +12,7 @@ from functools import wraps
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session
 from gsched.cli.slurm.slurm_call import elements_of
 from gsched.dialect.pbs.letter_options import LetterOptions
@@ -65,25 +65,10 @@ def fails_as_pbs(command: Callable[[Call], int]) -> Callable[[Call], int]:
         try:
             return command(call)
         except GschedError as problem:
-            call.error(f"{program(call)}: {problem.text}\n")
+            complain(call, problem.text)
             return USAGE if type(problem) is BadRequest else code_of(problem)
 
     return main
-
-
-def read_words(call: Call, table: LetterOptions) -> GnuWords:
-    """The command's options. --help and --version are answered here and end the command (SystemExit 0).
-
-    Raises BadRequest that names the option that is wrong.
-    """
-    words = table.read(call.argv[1:])
-    if words.has("help"):
-        call.write(table.help(program(call)))
-        raise SystemExit(0)
-    if words.has("version"):
-        call.write(version_line())
-        raise SystemExit(0)
-    return words
 
 
 def read_jobs(call: Call, table: LetterOptions) -> GnuWords:
@@ -115,7 +100,7 @@ def shown_id(job_id: int, spec: JobSpec, server: str) -> str:
 def check_server(named: PbsJobId, server: str) -> None:
     """Raises PbsRefusal for a job of another server."""
     if named.server and named.server not in (server, server.partition(".")[0]):
-        raise PbsRefusal(f"Unknown Job Id {named.number}.{named.server}", UNKNOWN_JOB)
+        raise PbsRefusal(f"Unknown Job Id {named.number}.{named.server[:60]}", UNKNOWN_JOB)
 
 
 def ids_of(session: Session, text: str, server: str) -> Sequence[int]:
@@ -130,5 +115,5 @@ def ids_of(session: Session, text: str, server: str) -> Sequence[int]:
 def unknown_job(text: str, server: str) -> PbsRefusal:
     """PBS's words for a job that nobody knows."""
     named = parse_job(text)
-    brackets = f"[{named.indices}]" if named.indices is not None else ""
-    return PbsRefusal(f"Unknown Job Id {named.number}{brackets}.{named.server or server}", UNKNOWN_JOB)
+    brackets = f"[{named.indices[:60]}]" if named.indices is not None else ""
+    return PbsRefusal(f"Unknown Job Id {named.number}{brackets}.{named.server[:60] or server}", UNKNOWN_JOB)

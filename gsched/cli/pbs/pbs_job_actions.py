@@ -16,7 +16,7 @@ from gsched.cli.pbs.pbs_call import (
     unknown_job,
 )
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain
 from gsched.cli.session.session import Session
 from gsched.dialect.pbs.pbs_values import parse_job
 from gsched.dialect.pbs.pbs_values import show_job as named
@@ -36,7 +36,7 @@ def do_to_all(call: Call, session: Session, words: Sequence[str], action: Action
         try:
             _do(session, word, server, action, ended_too)
         except GschedError as problem:
-            call.error(f"{program(call)}: {problem.text}\n")
+            complain(call, problem.text)
             code = code_of(problem)
     return code
 
@@ -80,5 +80,5 @@ def known_jobs(session: Session, ids: Sequence[int]) -> list[JobView]:
 
 def _shown(word: str, server: str) -> str:
     found = parse_job(word)
-    brackets = f"[{found.indices}]" if found.indices is not None else ""
+    brackets = f"[{found.indices[:60]}]" if found.indices is not None else ""
     return named(found.number, None, server).replace(".", f"{brackets}.", 1)

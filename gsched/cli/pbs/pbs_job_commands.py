@@ -18,13 +18,12 @@ from gsched.cli.pbs.pbs_call import (
     PbsRefusal,
     fails_as_pbs,
     read_jobs,
-    read_words,
     server_of,
 )
 from gsched.cli.pbs.pbs_job_actions import Action, controlled, do_to_all
 from gsched.cli.pbs.qdel import elements_named
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
 from gsched.model.jobs.job import PENDING, STARTED, JobSpec

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.cli.pbs.attribute_text import as_dsv, as_json, as_lines, dsv_value, format_of, json_values, one_line
-from gsched.cli.pbs.pbs_call import UNKNOWN_NODE, PbsRefusal, fails_as_pbs, read_words, server_of, shown_id
+from gsched.cli.pbs.pbs_call import UNKNOWN_NODE, PbsRefusal, fails_as_pbs, server_of, shown_id
 from gsched.cli.pbs.pbs_job_facts import Attributes
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.command_line import complain, read_words, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
 from gsched.dialect.pbs.pbs_values import show_size
@@ -111,7 +111,7 @@ def main(call: Call) -> int:
             if name not in known:
                 code = FAILURE
                 if not words.has("q"):
-                    call.error(f"{program(call)}: Unknown node {name[:60]}\n")
+                    complain(call, f"Unknown node {name[:60]}")
         nodes = [node for node in nodes if node.host.name in words.rest]
     for text in _shown(nodes, words, form, server):
         call.write(text)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.pbs_call import fails_as_pbs, read_words, server_of
+from gsched.cli.pbs.pbs_call import fails_as_pbs, server_of
 from gsched.cli.pbs.pbs_job_facts import STATES, PbsJob, collected, hold_of, resources_asked
 from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters

@@ -18,7 +18,6 @@ from gsched.cli.pbs.pbs_call import (
     code_of,
     fails_as_pbs,
     ids_of,
-    read_words,
     server_of,
     unknown_job,
 )
@@ -34,7 +33,7 @@ from gsched.cli.pbs.qstat_tables import (
     short_queue_table,
 )
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.command_line import complain, read_words, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
@@ -130,7 +129,7 @@ class _Jobs:
             try:
                 found += self._of_operand(word)
             except GschedError as problem:
-                self._call.error(f"{program(self._call)}: {problem.text}\n")
+                complain(self._call, problem.text)
                 self._code = code_of(problem)
         return found
 
@@ -225,7 +224,7 @@ def _show_queues(call: Call, session: Session, words: GnuWords, server: str, for
     code = 0
     for name in names:
         if name and all(queue.name != name for queue in queues) and not words.has("B"):
-            call.error(f"{program(call)}: Unknown queue {name[:60]}\n")
+            complain(call, f"Unknown queue {name[:60]}")
             code = UNKNOWN_QUEUE
     jobs = collected(session.client.jobs(JobFilter(user="all")), one_by_one=False)
     wanted = [queue for queue in queues if not any(names) or queue.name in names or words.has("B")]

@@ -12,9 +12,9 @@ from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied,
 from gsched.base.ids import new_token
 from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
-from gsched.cli.pbs.pbs_call import PbsRefusal, code_of, fails_as_pbs, max_priority, read_words, server_of
+from gsched.cli.pbs.pbs_call import PbsRefusal, code_of, fails_as_pbs, max_priority, server_of
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.slurm_call import elements_of
 from gsched.cli.submit.interactive import TerminalSession
@@ -42,7 +42,7 @@ def main(call: Call) -> int:
         job = _submit(call, session, asked)
         shown = show_job(job.job_id, None, server, is_array=bool(asked.parsed.spec.indices))
         for text in job.warnings:
-            call.error(f"{program(call)}: warning: {sentence(text)}\n")
+            complain(call, f"warning: {sentence(text)}")
         if asked.parsed.is_interactive:
             return _sit_at(call, session, job.job_id, shown)
         if not asked.words.has("z"):

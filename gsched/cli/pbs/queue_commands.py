@@ -6,9 +6,9 @@ Source: the manual pages of these commands of OpenPBS 23.
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest, GschedError, NotFound
-from gsched.cli.pbs.pbs_call import UNKNOWN_QUEUE, code_of, fails_as_pbs, read_words, server_of
+from gsched.cli.pbs.pbs_call import UNKNOWN_QUEUE, code_of, fails_as_pbs, server_of
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.pbs.letter_options import LetterOptions
 
@@ -36,10 +36,10 @@ def main(call: Call) -> int:
             try:
                 _control(session, action, word, server)
             except NotFound:
-                call.error(f"{name}: Unknown queue {word[:60]}\n")
+                complain(call, f"Unknown queue {word[:60]}")
                 code = UNKNOWN_QUEUE
             except GschedError as problem:
-                call.error(f"{name}: {problem.text}\n")
+                complain(call, problem.text)
                 code = code_of(problem)
     return code
 

@@ -19,7 +19,7 @@ from gsched.cli.render.jobs.history import HistoryRecord
 from gsched.cli.render.jobs.job_lines import submission
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain
 from gsched.cli.session.session import connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
@@ -63,7 +63,7 @@ def main(call: Call) -> int:
                 if isinstance(each, JobHistory)
             ]
             if not told and not known_jobs(session, ids):
-                call.error(f"{program(call)}: {unknown_job(word, server).text}\n")
+                complain(call, unknown_job(word, server).text)
                 code = UNKNOWN_JOB
             for each in sorted(told, key=lambda each: job_order(each.job_id)):
                 call.write("".join(_lines(history_record(each, unit, None), server, since, zone)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gsched import __version__
 from gsched.base.errors import BadRequest
@@ -21,10 +21,12 @@ from gsched.cli.render.text.output_formats import (
     render_json,
     render_text,
 )
+from gsched.cli.render.text.text_columns import printable
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import setting
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed
+from gsched.dialect.slurm.gnu_options import GnuWords
 
 R = TypeVar("R")
 
@@ -68,6 +70,35 @@ def read_options(call: Call, table: OptionTable) -> Parsed:
         call.write(version_line())
         raise SystemExit(0)
     return parsed
+
+
+class WordTable(Protocol):
+    """The options of a command of another batch system."""
+
+    def read(self, words: Sequence[str]) -> GnuWords: ...
+    def help(self, program: str) -> str: ...
+
+
+def read_words(call: Call, table: WordTable) -> GnuWords:
+    """The options of a command of Slurm or PBS. Help and version are answered here and end it (SystemExit 0).
+
+    Raises BadRequest that names the option that is wrong.
+    """
+    words = table.read(call.argv[1:])
+    if words.has("help", "usage"):
+        call.write(table.help(program(call)))
+        raise SystemExit(0)
+    if words.has("version"):
+        call.write(version_line())
+        raise SystemExit(0)
+    return words
+
+
+def complain(call: Call, text: str) -> None:
+    """Say on standard error what is wrong, as one line that begins with the command's name. What moves a terminal or
+    ends a line, in words that somebody typed say, is replaced.
+    """
+    call.error(f"{program(call)}: {printable(text)}\n")
 
 
 def version_line() -> str:

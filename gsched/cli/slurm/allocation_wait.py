@@ -14,7 +14,7 @@ from gsched.base.ids import new_token
 from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, program
 from gsched.cli.session.session import Session
 from gsched.cli.slurm.slurm_call import elements_of
 from gsched.cli.submit.interactive import TerminalSession
@@ -52,7 +52,7 @@ def submit(call: Call, session: Session, asked: AllocationRequest) -> Submitted:
         reason = asked.refused(problem.about, problem.text)
         raise type(problem)(f"Unable to allocate resources: {reason.rstrip('.')}") from None
     for text in job.warnings:
-        call.error(f"{program(call)}: warning: {sentence(text)}\n")
+        complain(call, f"warning: {sentence(text)}")
     return job
 
 
@@ -82,13 +82,13 @@ class AllocationSession(TerminalSession):
 
     def _give_up(self) -> None:
         self._timer.cancel()
-        self.call.error(f"{program(self.call)}: error: Unable to allocate resources: Requested nodes are busy\n")
+        complain(self.call, "error: Unable to allocate resources: Requested nodes are busy")
         self.call.cancel()
 
     def is_ended(self) -> None:
         """The command goes away."""
         self._timer.cancel()
-        self.call.error(f"{program(self.call)}: Force Terminated JobId={self.job_id}\n")
+        complain(self.call, f"Force Terminated JobId={self.job_id}")
 
     def _say_waiting(self) -> None:
         self._has_waited = True
@@ -121,12 +121,12 @@ class AllocationSession(TerminalSession):
     def finished(self, event: JobFinished) -> int:
         """It is over."""
         if not (event.result.started or self.host):
-            self.call.error(f"{program(self.call)}: error: Job allocation {self.job_id} has been revoked\n")
+            complain(self.call, f"error: Job allocation {self.job_id} has been revoked")
             return FAILURE
         if event.result.term_reason:
             cause = CAUSES.get(event.result.term_reason, "")
             text = f"*** JOB {self.job_id} ON {self.host} CANCELLED {cause}".rstrip()
-            self.call.error(f"{program(self.call)}: error: {text} ***\n")
+            complain(self.call, f"error: {text} ***")
         return self.code_of(event)
 
 

@@ -17,10 +17,10 @@ from types import FrameType
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.cli.session.call import Call, Cancelled
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, read_words
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.allocation_wait import FAILURE, AllocationSession, reading_of, submit
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.cli.submit.time_left import TimeLeft
 from gsched.dialect.slurm.allocation import read_salloc
 from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
@@ -91,7 +91,7 @@ class CommandSession(AllocationSession):
             self._child = subprocess.Popen(command, env=self._environment(), cwd=self._folder())
             code = self._child.wait()
         except OSError as error:
-            self.call.error(f"{program(self.call)}: error: Unable to run {command[0]}: {error.strerror}\n")
+            complain(self.call, f"error: Unable to run {command[0]}: {error.strerror}")
             return FAILURE
         finally:
             for number, action in before.items():
@@ -133,7 +133,7 @@ class CommandSession(AllocationSession):
             over.set()
             if not self._is_released and self._child is not None:
                 del end
-                self.call.error(f"{program(self.call)}: Job allocation {self.job_id} has been revoked.\n")
+                complain(self.call, f"Job allocation {self.job_id} has been revoked.")
                 with contextlib.suppress(ProcessLookupError):
                     self._child.send_signal(_kill_signal(self.asked.words.value("kill-command")))
 

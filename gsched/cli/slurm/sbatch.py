@@ -15,10 +15,10 @@ from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, reason_texts
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
-from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm
 from gsched.cli.submit.job_wait import exit_code
 from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.option_table import SBATCH
@@ -46,7 +46,7 @@ def main(call: Call) -> int:
         )
         nice, notes = _nice(session, asked)
         for note in [*TABLE.notes(asked.words), *notes]:
-            call.error(f"{program(call)}: warning: {note}\n")
+            complain(call, f"warning: {note}")
         if asked.words.has("test-only"):
             _tell_start(call, session, nice)
             return 0
@@ -127,4 +127,4 @@ def _announce(call: Call, asked: BatchSubmission, job: Submitted) -> None:
     elif not asked.words.has("quiet"):
         call.write(f"Submitted batch job {job.job_id}\n")
     for text in job.warnings:
-        call.error(f"{program(call)}: warning: {sentence(text)}\n")
+        complain(call, f"warning: {sentence(text)}")

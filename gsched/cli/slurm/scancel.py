@@ -10,10 +10,10 @@ import signal as signals
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.job_columns import shown_id
-from gsched.cli.slurm.slurm_call import FAILURE, GENERAL, elements_of, fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import FAILURE, GENERAL, elements_of, fails_as_slurm
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import FINISHED
@@ -70,7 +70,7 @@ def main(call: Call) -> int:
             wrong = [text for word in words.rest if (text := _cancel(session, word, what, wanted, words))]
     if not words.has("quiet"):
         for text in wrong:
-            call.error(f"{program(call)}: error: {text}\n")
+            complain(call, f"error: {text}")
     return FAILURE if wrong else 0
 
 

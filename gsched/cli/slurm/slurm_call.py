@@ -9,7 +9,7 @@ from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import array_of
 from gsched.base.indices import parse_indices
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.command_line import complain, read_words
 from gsched.cli.session.session import Session
 from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
@@ -31,25 +31,10 @@ def fails_as_slurm(command: Callable[[Call], int]) -> Callable[[Call], int]:
         try:
             return command(call)
         except GschedError as problem:
-            call.error(f"{program(call)}: error: {problem.text}\n")
+            complain(call, f"error: {problem.text}")
             return FAILURE
 
     return main
-
-
-def read_words(call: Call, table: GnuOptions) -> GnuWords:
-    """The command's options. --help and --version are answered here and end the command (SystemExit 0).
-
-    Raises BadRequest that names the option that is wrong.
-    """
-    words = table.read(call.argv[1:])
-    if words.has("help", "usage"):
-        call.write(table.help(program(call)))
-        raise SystemExit(0)
-    if words.has("version"):
-        call.write(version_line())
-        raise SystemExit(0)
-    return words
 
 
 def read_listing(call: Call, table: GnuOptions) -> GnuWords:

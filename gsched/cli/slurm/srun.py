@@ -13,9 +13,10 @@ from types import FrameType
 
 from gsched.base.errors import GschedError
 from gsched.cli.session.call import Call, Cancelled
+from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.allocation_wait import AllocationSession, reading_of, shown_name, submit
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.dialect.slurm.allocation import read_srun
 from gsched.dialect.slurm.srun_table import SRUN
 from gsched.dialect.slurm.step_options import MPI_TYPES

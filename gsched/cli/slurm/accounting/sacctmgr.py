@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.accounting.field_tables import AccountingTable, TableField, by_name
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
 
 TABLE = GnuOptions(

@@ -9,7 +9,7 @@ from gsched.base.errors import BadRequest, NotFound
 from gsched.base.ids import array_of
 from gsched.base.node_lists import list_parts
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.accounting.field_tables import PARSABLE, AccountingTable, TableField, field_names
 from gsched.cli.slurm.accounting.sacct_fields import BATCH, SACCT_FIELDS, AccountRow
@@ -80,7 +80,7 @@ def main(call: Call) -> int:
             try:
                 rows += [AccountRow(job, cluster, BATCH, unit) for job in _running(session, part, clock_of(call))]
             except NotFound as problem:
-                call.error(f"{program(call)}: error: {problem.text}\n")
+                complain(call, f"error: {problem.text}")
                 code = FAILURE
     for line in table.lines(rows, words):
         call.write(line)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall, job_words
 from gsched.cli.slurm.facts.job_facts import SlurmJob
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock
@@ -47,7 +47,7 @@ def _each(
         if wrong:
             code = 1
             if not asked.options.has("quiet"):
-                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word[:60]}\n")
+                complain(asked.call, f"error: {wrong.rstrip('.')} for job {word[:60]}")
     return code
 
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.command_line import program, read_words, version_line
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.control.job_commands import JOB_COMMANDS
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall
 from gsched.cli.slurm.control.shown_entities import SHOWN
 from gsched.cli.slurm.control.updates import update
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
 
 TABLE = GnuOptions(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.node_lists import expand_nodes
 from gsched.cli.options.submission_context import value_context
-from gsched.cli.session.command_line import program
+from gsched.cli.session.command_line import complain
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall, job_words
 from gsched.cli.slurm.slurm_call import elements_of
 from gsched.dialect.slurm.job_fields import Reading
@@ -91,7 +91,7 @@ def _update_jobs(asked: ScontrolCall, pairs: Mapping[str, str]) -> int:
         if wrong:
             code = 1
             if not asked.options.has("quiet"):
-                asked.call.error(f"{program(asked.call)}: error: {wrong.rstrip('.')} for job {word[:60]}\n")
+                complain(asked.call, f"error: {wrong.rstrip('.')} for job {word[:60]}")
     return code
 
 

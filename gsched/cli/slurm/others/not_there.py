@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
-from gsched.cli.session.command_line import program
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.session.command_line import program, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions
 
 TABLE = GnuOptions(

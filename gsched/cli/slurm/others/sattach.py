@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from gsched.base.errors import BadRequest, NotFound
 from gsched.base.ids import array_of
 from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.facts.job_facts import shown_index
-from gsched.cli.slurm.slurm_call import fails_as_slurm, read_words
+from gsched.cli.slurm.slurm_call import fails_as_slurm
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import STARTED
