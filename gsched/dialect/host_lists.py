@@ -40,14 +40,14 @@ def read_hosts(text: str) -> AskedHosts:
 
 def _take(word: str, asked: AskedHosts) -> None:
     if word.startswith("~"):
-        raise BadRequest(f"-m: leaving out hosts ('{word}') is not supported yet; use -R \"select[hname!=...]\"")
+        raise BadRequest(f"-m: leaving out hosts ('{word[:40]}') is not supported yet; use -R \"select[hname!=...]\"")
     found = _WORD.fullmatch(word)
     if found is None:
-        raise BadRequest(f"-m: '{word}' is not of the form HOST, HOST+LEVEL or HOST!")
+        raise BadRequest(f"-m: '{word[:40]}' is not of the form HOST, HOST+LEVEL or HOST!")
     name = found["name"]
     if name in _PLAIN_ONLY:
         if word != name:
-            raise BadRequest(f"-m: '{word}': '{name}' takes neither + nor !")
+            raise BadRequest(f"-m: '{word[:40]}': '{name}' takes neither + nor !")
         asked.others = asked.others or name == "others"
         asked.everywhere = asked.everywhere or name == "all"
         return

@@ -42,7 +42,7 @@ def read_limit(option: str, text: str, unit: str) -> float:
     except BadRequest as error:
         raise BadRequest(f"-{option}: {error.text}") from None
     if value == 0 and option != "C":
-        raise BadRequest(f"-{option}: '{text}': a limit is more than 0")
+        raise BadRequest(f"-{option}: '{text[:40]}': a limit is more than 0")
     return float(value)
 
 
@@ -65,7 +65,7 @@ def read_minutes(text: str, what: str = "a run limit") -> tuple[int, bool]:
 
 def _count(option: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_COUNT_DIGITS and int(text)):
-        raise BadRequest(f"-{option}: '{text}' is not a number of at least 1")
+        raise BadRequest(f"-{option}: '{text[:40]}' is not a number of at least 1")
     return int(text)
 
 
@@ -73,4 +73,4 @@ def _cpu_seconds(text: str) -> int:
     try:
         return parse_run_limit(text)
     except BadRequest:
-        raise BadRequest(f"Bad CPU limit specification: -c '{text}' is not of the form [hours:]minutes") from None
+        raise BadRequest(f"Bad CPU limit specification: -c '{text[:40]}' is not of the form [hours:]minutes") from None

@@ -195,9 +195,9 @@ def _reading(table: OptionTable, word: str) -> _Reading:
         return readings[0]
     if readings:
         ways = " or as ".join(_spelled(reading) for reading in readings[:2])
-        raise BadRequest(f"{word} can be read as {ways}: write a blank between an option and its value")
+        raise BadRequest(f"{word[:40]} can be read as {ways}: write a blank between an option and its value")
     close = difflib.get_close_matches(text, [option.name for option in table.options if not option.refused], n=1)
-    raise BadRequest(f"unknown option {word}" + (f"; did you mean -{close[0]}?" if close else ""))
+    raise BadRequest(f"unknown option {word[:40]}" + (f"; did you mean -{close[0]}?" if close else ""))
 
 
 def _with_blank(table: OptionTable, text: str) -> tuple[Option, str] | None:
@@ -235,7 +235,7 @@ def _readings(table: OptionTable, text: str, flags: int = 0) -> Iterator[_Readin
 
 
 def _spelled(reading: _Reading) -> str:
-    return " ".join(f"-{option.name}" + (f" {value}" if value else "") for option, value in reading)
+    return " ".join(f"-{option.name}" + (f" {value[:40]}" if value else "") for option, value in reading)
 
 
 def _long_option(table: OptionTable, word: str) -> tuple[Option, str | None]:
@@ -244,7 +244,7 @@ def _long_option(table: OptionTable, word: str) -> tuple[Option, str | None]:
     if option is None:
         long_names = [known.name for known in table.options if known.name.startswith("-")]
         close = difflib.get_close_matches(name, long_names, n=1)
-        raise BadRequest(f"unknown option -{name}" + (f"; did you mean -{close[0]}?" if close else ""))
+        raise BadRequest(f"unknown option -{name[:40]}" + (f"; did you mean -{close[0]}?" if close else ""))
     if equals and not option.value:
         raise BadRequest(f"option -{name} takes no value")
     return option, value if equals else None

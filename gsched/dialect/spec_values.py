@@ -219,19 +219,19 @@ def _description(text: str, around: ValueContext) -> SpecValues:
 def _slots(text: str, around: ValueContext) -> SpecValues:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise BadRequest(f"-n: '{text}' is not a number of slots")
+        raise BadRequest(f"-n: '{text[:40]}' is not a number of slots")
     least, most = int(parts[0]), int(parts[-1])
     if not (1 <= least <= MAX_SLOTS and 1 <= most <= MAX_SLOTS):
-        raise BadRequest(f"-n: '{text}' is not a number of slots from 1 to {MAX_SLOTS}")
+        raise BadRequest(f"-n: '{text[:40]}' is not a number of slots from 1 to {MAX_SLOTS}")
     if most < least:
-        raise BadRequest(f"-n: '{text}': the most slots are fewer than the least")
+        raise BadRequest(f"-n: '{text[:40]}': the most slots are fewer than the least")
     return {"slots": least, "max_slots": most if most > least else 0}
 
 
 def _spread(text: str, slots: int | None, most: int) -> tuple[int, list[str]]:
     """-nnodes: how many slots, and the requirement that puts them on so many hosts. `slots` and `most` are -n's."""
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_SLOTS):
-        raise BadRequest(f"-nnodes: '{text}' is not a number of hosts from 1 to {MAX_SLOTS}")
+        raise BadRequest(f"-nnodes: '{text[:40]}' is not a number of hosts from 1 to {MAX_SLOTS}")
     hosts = int(text)
     wanted = hosts if slots is None else slots
     each = -(-wanted // hosts)
@@ -265,7 +265,7 @@ def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> 
         span, slash, host = text.partition("/")
         try:
             if slash and not host.strip():
-                raise BadRequest(f"'{text}' names no host behind the /")
+                raise BadRequest(f"'{text[:40]}' names no host behind the /")
             seconds, is_rounded = read_minutes(span, what)
             if not seconds and not may_be_none:
                 raise BadRequest(f"'{span}': {what} is at least one minute")
@@ -291,13 +291,13 @@ def _begin(text: str, around: ValueContext) -> SpecValues:
 def _end(text: str, around: ValueContext) -> SpecValues:
     at = parse_time(text, around.now, around.zone)
     if at <= around.now:
-        raise BadRequest(f"{BAD_TIME}: -t '{text}' is over already")
+        raise BadRequest(f"{BAD_TIME}: -t '{text[:40]}' is over already")
     return {"terminate_at": at}
 
 
 def _priority(text: str, around: ValueContext) -> SpecValues:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise BadRequest(f"Bad user priority: -sp '{text}' is not a number of at least 1")
+        raise BadRequest(f"Bad user priority: -sp '{text[:40]}' is not a number of at least 1")
     return {"priority": int(text)}
 
 

@@ -31,13 +31,13 @@ def parse_time(text: str, now: float, zone: tzinfo) -> float:
         raise BadRequest(f"{BAD_TIME}: '{text[:40]}' is not of the form {_FORM}")
     *date, hour, minute = (int(part) for part in parts)
     if hour > 23 or minute > 59:
-        raise BadRequest(f"{BAD_TIME}: '{text}' holds no time from 0:00 to 23:59")
+        raise BadRequest(f"{BAD_TIME}: '{text[:40]}' holds no time from 0:00 to 23:59")
     for year, month, day in _dates(date, datetime.fromtimestamp(now, zone)):
         if 1970 <= year <= 9000 and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]:
             at = datetime(year, month, day, hour, minute, tzinfo=zone).timestamp()
             if at > now or len(date) == 3:
                 return at
-    raise BadRequest(f"{BAD_TIME}: '{text}' holds no date that there is")
+    raise BadRequest(f"{BAD_TIME}: '{text[:40]}' holds no date that there is")
 
 
 def _dates(date: list[int], today: datetime) -> Iterator[tuple[int, int, int]]:

@@ -124,11 +124,11 @@ def shape_of_step(line: GnuWords, given: GnuWords, env: Mapping[str, str]) -> St
     if not tasks:
         told = env.get(_OF_JOB["ntasks"], "1")
         if line.has("nodes", "ntasks-per-node", "nodelist"):
-            nodes = nodes or len(hosts) or int(env.get("SLURM_JOB_NUM_NODES", "1") or 1)
+            nodes = nodes or len(hosts) or _told(env, "SLURM_JOB_NUM_NODES")
             tasks = nodes * (per_node or 1)
         else:
             tasks = int(told) if told.isdigit() and len(told) < 8 else 1
-    cpus = _number(line, "cpus-per-task", 0) or int(env.get(_OF_JOB["cpus-per-task"], "0") or 0) or 1
+    cpus = _number(line, "cpus-per-task", 0) or _told(env, _OF_JOB["cpus-per-task"])
     distribution = given.value("distribution", BLOCK).partition(",")[0].partition(":")[0].lower().replace("*", BLOCK)
     if distribution not in (BLOCK, CYCLIC):
         raise BadRequest(f"--distribution: '{distribution[:40]}' is not supported: block and cyclic are")
@@ -252,6 +252,14 @@ def _number(words: GnuWords, name: str, default: int, least: int = 1) -> int:
         return parse_count(given.value, least)
     except BadRequest as error:
         raise BadRequest(f"{given.place}: {error.text}") from None
+
+
+def _told(env: Mapping[str, str], variable: str) -> int:
+    """A number that the job tells its steps; 1 where it tells none. Raises BadRequest: scripts set it, too."""
+    try:
+        return parse_count(env.get(variable) or "1", 0) or 1
+    except BadRequest as error:
+        raise BadRequest(f"{variable}: {error.text}") from None
 
 
 def _nodes(text: str) -> int:
