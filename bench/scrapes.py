@@ -74,7 +74,7 @@ class World:
             self.engine.handle(HostHello(name, number, "boot", "1"), self.now)
             self.engine.handle(HostReported(name, number, self._load(), self._gpus(name)), self.now)
         self.submit(jobs + hosts * GPUS)
-        while self.engine.needs_cycle:
+        while self.engine.cycles.needs_cycle:
             self.start(self.engine.cycle(self.now).instructions)
         self.board.publish(self.engine)
         settle_in()

@@ -6,17 +6,11 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any
 
-import msgspec
-
-from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import show_job
 from gsched.core.attempts import attempt_reports, job_part_reports, unrecorded_attempts
 from gsched.core.attempts.job_services import service_answers
 from gsched.core.attempts.unkillable_processes import note_unkillable
@@ -37,8 +31,6 @@ from gsched.core.command import (
     HostDisconnected,
     HostHello,
     HostReported,
-    JobCommand,
-    ModifyJobs,
     NoticeSettled,
     RaiseNumbers,
     Reconfigure,
@@ -46,57 +38,38 @@ from gsched.core.command import (
     ServiceAnswers,
     Submit,
 )
-from gsched.core.command_turns import UNLIMITED, Turn, Unfinished, Work
-from gsched.core.control import administration, advance_reservations, gpu_closing, job_control
+from gsched.core.command_turns import UNLIMITED, Turn, Unfinished
+from gsched.core.control import administration, advance_reservations, gpu_closing
 from gsched.core.control.configuration_facts import note_configuration, reconfigured
 from gsched.core.decision import Decision
-from gsched.core.dispatch.dispatcher import Dispatcher
-from gsched.core.dispatch.run_now import force
-from gsched.core.dispatch.snapshot_builder import SnapshotBuilder, local_type_of
-from gsched.core.dispatch.start_forecast import forecast
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostReports
-from gsched.core.hosts.restart_grace import RestartGrace
 from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
+from gsched.core.job_requests import JobRequests
 from gsched.core.notices import notice_ends
 from gsched.core.notices.near_limits import NearLimits
 from gsched.core.notices.notice_making import make_notices
 from gsched.core.pending import pending_reasons
-from gsched.core.pending.dependency_check import answer, refuse_impossible
 from gsched.core.pending.dependent_jobs import Dependents
-from gsched.core.pending.reason_times import ReasonTimes, WaitingClass, not_come_to
-from gsched.core.pending.unread_requirements import Unread
-from gsched.core.records.job import JobRecord
+from gsched.core.pending.reason_times import WaitingClass
 from gsched.core.resources.observed_hosts import Observations
+from gsched.core.scheduling_cycles import Schedule, SchedulingCycles
 from gsched.core.state.cluster_state import ClusterState
-from gsched.core.submission import modify
-from gsched.core.submission.admission import AdmissionContext, admit
 from gsched.core.submission.job_making import MakingProgress, SubmissionMaking
 from gsched.core.submission.known_resources import check_requirement
-from gsched.core.submission.requirement_check import judge_for
 from gsched.core.submission.requirement_updates import RequirementUpdates
-from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
-from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import GpuClosed, GpuOpened, JobStarted
-from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.scheduling.snapshot import Plan, Snapshot
-from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
-from gsched.policy.cycle import DEFAULT_BUDGET, Planning, schedule_in_turns
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.scheduling.snapshot import Snapshot
+from gsched.policy.cycle import DEFAULT_BUDGET, schedule_in_turns
 
-Schedule = Callable[[Snapshot, float, int, int], Planning]
-"""(snapshot, UTC seconds, budget of steps, work of a turn); see gsched.policy.cycle."""
 Handler = Callable[[Any, Decision], None]
 """Carries a command out: records in the decision what comes of it. Raises GschedError when it is refused."""
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
-LEAST_PLANNED = 1_000
-"""Work of a turn of a plan that a question asks for, at the least."""
-TURNS_UNSEEN = 20
-"""Turns of one command after which a scheduling cycle looks at what it has done so far, where cycles are short."""
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
@@ -122,56 +95,21 @@ class Engine:
         self.state = state
         self.config = config
         self.observations = Observations(now)
-        self.reasons: Mapping[WaitingClass, tuple[PendingReason, ...]] = {}
-        """Why jobs wait for a place, as the last cycle found it; replaced whole."""
-        self.reason_times = ReasonTimes()
-        """When these reasons were found; replaced whole."""
-        self.planned: Mapping[int, PlannedStart] = {}
-        """Job -> when it will start, as far as something is known; replaced whole."""
-        self.summary = "no scheduling cycle yet"
-        self.needs_cycle = True
-        self.misses_own_starts = False
-        """Whether reasons may not count what the last cycle itself started: another cycle brings them up to date."""
-        self.failure: Exception | None = None
-        """Why the last scheduling cycle failed; None when it did not."""
-        self._judge = judge_for(config)
-        self._snapshots = SnapshotBuilder(state, self.observations)
-        self._dispatcher = Dispatcher(state, self.observations, self._snapshots.forget)
-        self._dependents = Dependents(state)
+        self._requirement_updates = RequirementUpdates(state)
+        self.cycles = SchedulingCycles(state, self.observations, self._requirement_updates, schedule)
         self._making = SubmissionMaking(state)
+        self._requests = JobRequests(state, config, self.observations, self._making, self.cycles)
+        # The configuration may have changed while no master was there.
+        self._requirement_updates.begin(self._requests.check_requirement)
+        self._dependents = Dependents(state)
         self._settled = 0
         """Turns in which jobs of accepted submissions were made, since a cycle was asked for on their behalf."""
         self._timeouts = Timeouts(state, self.observations)
-        self._host_reports = HostReports(state, self.observations, self._snapshots.forget, self._timeouts)
-        self._restart_grace = RestartGrace(state, self.observations)
-        self._unread = Unread(state.pending)
-        self._requirement_updates = RequirementUpdates(state)
-        self._requirement_updates.begin()  # the configuration may have changed while no master was there
+        forget = self.cycles.snapshots.forget
+        self._host_reports = HostReports(state, self.observations, forget, self._timeouts)
         self._near_limits = NearLimits(state)
-        self._schedule = schedule
-        self._planning: Planning | None = None
-        """The cycle that is under way."""
-        self._forecasting: ForecastStart | None = None
-        """The question that is being planned for."""
-        self._planning_turns = 0
-        """So many turns it has had."""
-        self._cycle_turns = 0
-        """The same of the last one that is over."""
         self._ticked_at = now
-        self._reasons_stood = False
-        """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
-        self._news = True
-        """Something has happened since the current pass over the pending jobs began."""
-        self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
-        """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers = self._handled_at_once()
-        self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
-            Submit: self._submit,
-            ModifyJobs: self._modify_jobs,
-            ForecastStart: self._forecast,
-            **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
-        }
-        """Commands that look at many jobs, or plan."""
         self._host_reports.observe_all(self.config)
         state.give_back(now)
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
@@ -181,7 +119,7 @@ class Engine:
     def _handled_at_once(self) -> dict[type, Handler]:
         """How each command is carried out that is no more than one turn's work."""
         return {
-            EvaluateCondition: self._judge_condition,
+            EvaluateCondition: self._requests.judge_condition,
             ControlHosts: self._control_hosts,
             ControlGpus: self._control_gpus,
             ControlQueues: self._waking(administration.control_queues),
@@ -206,7 +144,7 @@ class Engine:
 
         def handle(command: Any, decision: Decision) -> None:
             handler(command, decision)
-            self._wake()
+            self.cycles.wake()
 
         return handle
 
@@ -217,7 +155,7 @@ class Engine:
 
         def handle(command: Any, decision: Decision) -> None:
             if handler(command, decision):
-                self._wake()
+                self.cycles.wake()
 
         return handle
 
@@ -234,7 +172,7 @@ class Engine:
         """
         if not self.takes(command):
             raise RuntimeError(f"{type(command).__name__} comes between the turns of a cycle")
-        start = self._in_turns.get(type(command))
+        start = self._requests.in_turns.get(type(command))
         if start is not None:
             turn = Turn()
             return self.go_on(Unfinished(command, turn, start(command, turn)), now, steps)
@@ -254,11 +192,12 @@ class Engine:
             except StopIteration as done:
                 decision.reply = done.value
                 if decision.events or type(unfinished.command) not in CHANGE_NOTHING_ELSE:
-                    self._wake()
+                    self.cycles.wake()
             else:
                 decision.rest = unfinished
-                if unfinished.turn.count % self._turns_unseen == 0 and self._forecasting is not unfinished.command:
-                    self._wake()
+                is_plan = self.cycles.is_asked_by(unfinished.command)
+                if unfinished.turn.count % self.cycles.turns_unseen == 0 and not is_plan:
+                    self.cycles.wake()
 
         so_far = "some of it may have been done" if unfinished.turn.count else "nothing was changed"
         return self._decided(unfinished.command, now, steps, decide, so_far)
@@ -267,7 +206,7 @@ class Engine:
         self, command: Command, now: float, steps: int, decide: Callable[[Decision], None], so_far: str
     ) -> Decision:
         decision = Decision(self.state, self.config, now, self.observations.of)
-        if not self.is_planning:
+        if not self.cycles.is_planning:
             self._give_back(now)
         try:
             decide(decision)
@@ -281,30 +220,17 @@ class Engine:
         return decision
 
     @property
-    def _turns_unseen(self) -> int:
-        """Turns after which a cycle looks at what they have done: at most half of the time goes into such looks."""
-        return max(TURNS_UNSEEN, self._cycle_turns)
-
-    @property
     def unsettled(self) -> bool:
         """Whether jobs of accepted submissions are still to be made, or such that depend on others to be looked at:
         `settle` goes on.
         """
-        return self._making.has_more or (self._dependents.has_more and not self.is_planning)
-
-    @property
-    def is_planning(self) -> bool:
-        """Whether a plan is under way: of a cycle, which goes on with the next call of `cycle`, or of a question when a
-        job could start, which goes on with `go_on`. Until then time stands still for all that it looks at: no `tick`,
-        no snapshot for others, no other cycle, and the commands alone that `takes` names.
-        """
-        return self._planning is not None or self._forecasting is not None
+        return self._making.has_more or (self._dependents.has_more and not self.cycles.is_planning)
 
     def takes(self, command: Command) -> bool:
         """Whether the command may be handled, or gone on with, now: while a plan is under way only its own and those of
         BETWEEN_TURNS.
         """
-        return not self.is_planning or type(command) in BETWEEN_TURNS or command is self._forecasting
+        return not self.cycles.is_planning or type(command) in BETWEEN_TURNS or self.cycles.is_asked_by(command)
 
     def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
         """More of what follows from what has happened."""
@@ -318,10 +244,10 @@ class Engine:
         """Some more jobs of an accepted submission."""
         progress = self._making.step(self.config, decision.record, steps)
         if progress is MakingProgress.OVER_UNDER_ANOTHER:
-            self._requirement_updates.begin()
+            self._requirement_updates.begin(self._requests.check_requirement)
         self._settled = self._settled + 1 if progress is MakingProgress.MORE else 0
-        if self._settled % self._turns_unseen == 0:
-            self._wake()
+        if self._settled % self.cycles.turns_unseen == 0:
+            self.cycles.wake()
 
     def _settle(self, decision: Decision, steps: int = UNLIMITED) -> None:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
@@ -329,57 +255,19 @@ class Engine:
         """
         job_part_reports.settle(decision)
         self._requirement_updates.note(decision.events)
-        if not self.is_planning:
+        if not self.cycles.is_planning:
             before = len(decision.events)
             self._dependents.settle(decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
             if len(decision.events) > before:
-                self._wake()
+                self.cycles.wake()
         make_notices(decision)
         self._near_limits.note(decision.events)
-
-    def _submit(self, command: Submit, turn: Turn) -> Work:
-        def admitted(spec: JobSpec) -> JobSpec:
-            return self._admitted(spec, command.user, turn.now)
-
-        return submit(self.state, self._configured, command, admitted, self._making.keep, turn)
-
-    def _configured(self) -> ClusterConfig:
-        return self.config
-
-    def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
-        """The completed spec of a new job, or of one that was `old` before. Raises GschedError if it is refused."""
-        around = AdmissionContext(user, self.config, self.state, self.observations.of, self._judge, now, old)
-        spec = admit(spec, around)
-        if old is not None:
-            pending_reasons.check_growth(self.state, self.config, user, spec, old)
-        refuse_impossible(self.state, spec, old, self.config.params)
-        return spec
-
-    def _wake(self) -> None:
-        """What has happened may let a pending job start."""
-        self.needs_cycle = self._news = True
-
-    def _control_jobs(self, command: JobCommand, turn: Turn) -> Work:
-        return job_control.control_jobs(self.state, self._configured, command, self.observations.of, turn)
-
-    def _modify_jobs(self, command: ModifyJobs, turn: Turn) -> Work:
-        def left(host: str, resource: str) -> Unreserved:
-            return unreserved(self.state, self.config, self.observations.of, host, resource)
-
-        return modify.modify_jobs(
-            self.state,
-            self._configured,
-            command,
-            lambda spec, old: self._admitted(spec, old.user, turn.now, old),
-            lambda job, spec: reserved_anew(job, spec, self._judge, left, turn.now),
-            turn,
-        )
 
     def _control_hosts(self, command: ControlHosts, decision: Decision) -> None:
         administration.control_hosts(command, decision)
         for host in decision.reply:
-            self._snapshots.forget(host)
-        self._wake()
+            self.cycles.snapshots.forget(host)
+        self.cycles.wake()
 
     def _control_gpus(self, command: ControlGpus, decision: Decision) -> None:
         gpu_closing.control_gpus(command, decision)
@@ -389,44 +277,7 @@ class Engine:
         """Which GPUs of these hosts are offered."""
         for host in hosts:
             self._host_reports.observe(self.config, host)
-            self._wake()
-
-    def _judge_condition(self, command: EvaluateCondition, decision: Decision) -> None:
-        decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
-
-    def _forecast(self, command: ForecastStart, turn: Turn) -> Work:
-        """Raises GschedError where the job would be refused."""
-        spec = self._admitted(command.spec, command.user, turn.now)
-        waits_for = self._waits_for(spec, command, turn.now)
-        if turn.left < UNLIMITED // 2:
-            yield  # to read what it asks for was a turn's work: its plan begins with the next
-        now = turn.now
-
-        def seen() -> Snapshot:
-            plain = self._snapshots.snapshot(self.config, now, (), self.planned)
-            return self._snapshots.with_gpu_names(plain, self.config, spec.combined_req)
-
-        def plan(snapshot: Snapshot, budget: int) -> Planning:
-            with closing(self._schedule(snapshot, now, budget, max(turn.left, LEAST_PLANNED))) as planning:
-                return (yield from planning)
-
-        self._forecasting = command
-        try:
-            found = yield from forecast(self.state, spec, now, seen, plan)
-        finally:
-            self._forecasting = None
-        return msgspec.structs.replace(found, waits_for=waits_for)
-
-    def _waits_for(self, spec: JobSpec, command: ForecastStart, now: float) -> str:
-        """What must come before a job of that spec waits for a place."""
-        if spec.hold:
-            return "hold"
-        if spec.begin_at is not None and spec.begin_at > now:
-            return "time"
-        if not spec.dependency:
-            return ""
-        condition = answer(self.state, spec.dependency, command.user, self.config.params, is_admin=command.is_admin)
-        return "" if condition.holds else "condition"
+            self.cycles.wake()
 
     def _control_reservations(self, command: ControlReservations, decision: Decision) -> None:
         advance_reservations.control_reservations(command, self.observations.of, decision, check_requirement)
@@ -435,9 +286,9 @@ class Engine:
         decision.record(reconfigured(command.config, decision.now, command.user, started=command.started))
         self.config = decision.config = command.config
         forget_gpu_hosts(decision)
-        self._judge = judge_for(command.config)
-        self._requirement_updates.begin()
-        self.planned = looked_at_by_nobody(self.planned)
+        self._requests.configure(command.config)
+        self._requirement_updates.begin(self._requests.check_requirement)
+        self.cycles.configuration_changed()
         self._host_reports.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:
@@ -470,13 +321,13 @@ class Engine:
         self._gpus_changed(gpu_closing.open_overdue(decision))
         self._settle(decision, steps)
         if self.state.pending or self.state.waits.forced:
-            self._wake()
+            self.cycles.wake()
         return decision
 
     def _give_back(self, now: float) -> None:
         """Amounts that time alone makes free, before anything is decided at `now`."""
         if self.state.give_back(now) and (self.state.pending or self.state.waits.forced):
-            self._wake()
+            self.cycles.wake()
 
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""
@@ -488,8 +339,7 @@ class Engine:
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
-        due.append(self._restart_grace.due(self.config, now))
-        due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
+        due.extend(self.cycles.due(self.config, now))
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
             last = self.observations.first_dispatch(self._ticked_at - interval)
@@ -499,110 +349,23 @@ class Engine:
     def cycle(self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
         """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
-        One that is more work than `steps` goes on with the next call, see `is_planning`. None begins while a question
-        when a job could start is planned for.
+        One that is more work than `steps` goes on with the next call, see `SchedulingCycles.is_planning`. None begins
+        while a question when a job could start is planned for.
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
         decision = Decision(self.state, self.config, now, self.observations.of)
-        if self._forecasting is not None:
-            return decision
-        if self._planning is not None:
-            self._plan(self._planning, decision, steps)
-            return decision
-        self._give_back(now)
-        self.needs_cycle = False
-        self.state.let_go_on(now)
-        if self._requirement_updates.is_due:
-            self._requirement_updates.step(self._judge, decision)
-            self._news = True
-            if self._requirement_updates.is_due:
-                self.needs_cycle = True
-                return decision
-        if self.state.pending and self._unread.step(local_type_of(self.config), steps):
-            self.needs_cycle = True
-            return decision
-        if not self._tried:
-            self._news = False
-        force(self._dispatcher, self.snapshot, decision)
-        if not self.state.pending and not self.state.suspended:
-            self.reasons, self.planned, self._tried = {}, {}, {}
-            self.misses_own_starts = False
-            return decision
-        awaited = self._restart_grace.awaited(self.config, now)
-        if awaited:
-            self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
-            return decision
-        # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
-        explained = () if self._reasons_stood or self._tried else self.reasons
-        try:
-            seen = replace(self.snapshot(now, self._without_plans(self._tried)), explained=explained)
-            planning = self._schedule(seen, now, budget, steps)
-        except Exception as error:
-            self._has_planned(error)
-        else:
-            self._plan(planning, decision, steps)
+        if not self.cycles.is_planning:
+            self._give_back(now)
+        if self.cycles.advance(decision, budget, steps):
+            self._settle(decision, steps)
         return decision
-
-    def _plan(self, planning: Planning, decision: Decision, steps: int) -> None:
-        """Another turn of a cycle; after the last one, carry the plan out."""
-        self._planning_turns += 1
-        try:
-            next(planning)
-        except StopIteration as done:
-            plan: Plan = done.value
-            self._has_planned(None)
-        except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
-            self._has_planned(error)
-            return
-        else:
-            self._planning, self.needs_cycle = planning, True
-            self.state.pending.keep_still()
-            return
-        self._carry_out(plan, decision)
-        self._settle(decision, steps)
-
-    def _has_planned(self, failure: Exception | None) -> None:
-        self.failure, self._planning, self.needs_cycle = failure, None, self._news
-        self._cycle_turns, self._planning_turns = self._planning_turns, 0
-        if failure is not None:
-            self._tried = {}
-            self.summary = f"the scheduling cycle failed, nothing was placed: {failure!r}"
-        self.state.pending.go_on()
-
-    def _without_plans(self, tried: Mapping[WaitingClass, tuple[PendingReason, ...]]) -> set[WaitingClass]:
-        """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""
-        plans = (each for each in self.planned.values() if isinstance(each, ReservedStart))
-        planned = {each.bucket for each in plans if each.allocation is not None}
-        kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
-        return {waiter for waiter in tried if waiter not in kept}
-
-    def _carry_out(self, plan: Plan, decision: Decision) -> None:
-        found: dict[WaitingClass, tuple[PendingReason, ...]] = dict(plan.reasons)
-        most = self.config.params.max_dispatch_per_cycle
-        refused = self._dispatcher.carry_out(plan, decision, most)
-        is_cut = most is not None and len(plan.placements) > most
-        for job, misfit in refused:
-            found[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
-        tried = {**self._tried, **found}
-        standing = {waiting: self.reasons[waiting] for waiting in plan.unexplained}
-        shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else {**standing, **tried}
-        self._reasons_stood = bool(standing)
-        self.reason_times = self.reason_times.after(decision.now, found, shown)
-        self.reasons, self.planned = shown, plan.planned
-        self.misses_own_starts = bool(plan.placements) and bool(shown)
-        gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
-        self.summary = plan.summary + gone
-        self._tried = tried if plan.truncated else {}
-        # Cores that were kept for GPUs which are taken now may be what a job wants that was served before.
-        opens_cores = self.config.params.reserve_cores_per_gpu > 0 and plan.takes_gpus
-        self.needs_cycle = plan.truncated or self._news or is_cut or opens_cores
 
     # -- what others look at --------------------------------------------------------------------------------------
 
     def snapshot(self, now: float, leave_out: Container[WaitingClass] = ()) -> Snapshot:
         """What a cycle sees now, without the kinds of jobs to be left out."""
-        return self._snapshots.snapshot(self.config, now, leave_out, self.planned)
+        return self.cycles.snapshot(self.config, now, leave_out)
 
     def own_reasons(self, number: int) -> tuple[PendingReason, ...]:
         """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""
@@ -614,13 +377,8 @@ class Engine:
 
     def pending_reasons(self, job_id: int) -> tuple[PendingReason, ...]:
         """Why the job waits; never empty for a pending job."""
-        return pending_reasons.pending_reasons(self.state, self._dependents, self.reasons, job_id)
+        return pending_reasons.pending_reasons(self.state, self._dependents, self.cycles.reasons, job_id)
 
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""
         return audit(self.state, self.observations.unaccounted())
-
-
-def _told(refused: tuple[JobRecord, AnyText]) -> str:
-    job, misfit = refused
-    return f"job {show_job(job.job_id)}: {misfit}"

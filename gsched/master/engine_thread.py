@@ -212,24 +212,24 @@ class EngineLoop:
             for _ in range(GROUPED - 1):
                 if self._is_alone(batch, tick_at):
                     self._go_on(self._clock.now(), batch, TURN_STEPS)
-            if now >= tick_at and not self._engine.is_planning:
+            if now >= tick_at and not self._engine.cycles.is_planning:
                 batch.add(self._engine.tick(now, TURN_STEPS))
             if self._shares_commit(batch):
                 cycled_at = self._cycle(batch)
                 self._commit(batch)
             else:
                 self._commit(batch)
-                if self._engine.needs_cycle:
+                if self._engine.cycles.needs_cycle:
                     of_cycle = _Batch()
                     cycled_at = self._cycle(of_cycle)
                     self._commit(of_cycle)
-            if self._engine.is_planning:
+            if self._engine.cycles.is_planning:
                 self._worked_at = time.monotonic()
                 continue
             self._kept.extendleft(reversed(self._put_off))
             self._put_off.clear()
             tick_at = self._engine.next_deadline(self._clock.now())
-            if self._engine.misses_own_starts:
+            if self._engine.cycles.misses_own_starts:
                 tick_at = min(tick_at, cycled_at + RENEW_REASONS_S)
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
@@ -247,15 +247,15 @@ class EngineLoop:
         not wait for the disk twice: nobody waits for an answer, and cycles are short.
         """
         is_awaited = bool(batch.replies or batch.parts or self._unfinished)
-        is_short = self._last_cycle_s < SHORT_CYCLE_S and not self._engine.is_planning
-        return self._engine.needs_cycle and bool(batch.events) and is_short and not is_awaited
+        is_short = self._last_cycle_s < SHORT_CYCLE_S and not self._engine.cycles.is_planning
+        return self._engine.cycles.needs_cycle and bool(batch.events) and is_short and not is_awaited
 
     def _cycle(self, batch: _Batch) -> float:
         """A scheduling cycle, or the next turn of it; returns when that was, UTC seconds."""
         began, at = time.monotonic(), self._clock.now()
         batch.add(self._engine.cycle(at, steps=TURN_STEPS))
         self._planning_s += time.monotonic() - began
-        if not self._engine.is_planning:
+        if not self._engine.cycles.is_planning:
             self._measurements.cycles.add(self._planning_s)
             self._last_cycle_s, self._planning_s = self._planning_s, 0.0
         self._note_failure()
@@ -271,9 +271,9 @@ class EngineLoop:
 
     def _note_failure(self) -> None:
         """Say once why scheduling cycles fail."""
-        failure = self._engine.failure
+        failure = self._engine.cycles.failure
         if failure is not None and repr(failure) != self._said:
-            log.error("%s", self._engine.summary, exc_info=failure)
+            log.error("%s", self._engine.cycles.summary, exc_info=failure)
         self._said = repr(failure)
 
     def _take(self, tick_at: float) -> list[InboxItem]:
@@ -281,7 +281,7 @@ class EngineLoop:
         if self._kept:
             return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
         # The wall clock may be set back: never sleep longer than a tick is long.
-        is_busy = self._engine.needs_cycle or self._engine.unsettled or bool(self._unfinished)
+        is_busy = self._engine.cycles.needs_cycle or self._engine.unsettled or bool(self._unfinished)
         is_busy = is_busy or self._checkpoints.is_busy
         timeout = 0.0 if is_busy else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 
-from gsched.core.engine import Schedule
+from gsched.core.scheduling_cycles import Schedule
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy.cycle import Planning
 

@@ -183,14 +183,14 @@ class World:
     def _settle(self) -> None:
         """Cycles until the engine wants none; then look when it is to be asked again."""
         for _ in range(MOST_CYCLES):
-            if not self.engine.needs_cycle:
+            if not self.engine.cycles.needs_cycle:
                 break
             self._take(self.engine.cycle(self.now))
-            if self.engine.failure is not None:
-                raise SimulationError(f"the cycle failed at {self.now}") from self.engine.failure
+            if self.engine.cycles.failure is not None:
+                raise SimulationError(f"the cycle failed at {self.now}") from self.engine.cycles.failure
         else:
             raise SimulationError(f"the engine wants cycles for ever at {self.now}")
-        for job_id, plan in self.engine.planned.items():
+        for job_id, plan in self.engine.cycles.planned.items():
             fate = self.fates.get(job_id)
             if fate is not None and (not fate.plans or fate.plans[-1][1] != plan):
                 fate.plans.append((self.now, plan))

@@ -35,6 +35,7 @@ class RequirementUpdates:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._left: deque[int] = deque()
+        self._check: CheckRequirement
         self._answers: dict[int, tuple[JobSpec, JobSpec]] = {}
         """id(spec) -> the spec (kept, so that its id stays its own) and the one that takes its place."""
 
@@ -43,8 +44,11 @@ class RequirementUpdates:
         """Whether jobs are left to be looked at: until then nothing should be started."""
         return bool(self._left)
 
-    def begin(self) -> None:
-        """Another configuration: every waiting job is to be looked at. Jobs come before the arrays."""
+    def begin(self, check: CheckRequirement) -> None:
+        """Another configuration, by which `check` judges: every waiting job is to be looked at. Jobs come before the
+        arrays.
+        """
+        self._check = check
         self._answers.clear()
         waiting = (job.job_id for job in self._state.jobs.values() if job.is_pending())
         arrays = (array.array_id for array in self._state.arrays.values() if array.count)
@@ -54,14 +58,14 @@ class RequirementUpdates:
         """Jobs that begin to wait again may have started under another configuration."""
         self._left.extend(event.job_id for event in events if isinstance(event, JobRequeued))
 
-    def step(self, judge: CheckRequirement, decision: Decision) -> None:
+    def step(self, decision: Decision) -> None:
         """Look at the next jobs and record what changes."""
         changed, known = 0, len(self._answers)
         while self._left and changed < MOST_CHANGED and len(self._answers) - known < MOST_SPECS:
             item = self._waiting(self._left.popleft())
             if item is None:
                 continue
-            new = self._anew(item.spec, decision.config, judge)
+            new = self._anew(item.spec, decision.config)
             if new is not item.spec:
                 changed += 1
                 decision.record(
@@ -79,11 +83,11 @@ class RequirementUpdates:
         job = self._state.jobs.get(number)
         return job if job is not None and job.is_pending() else None
 
-    def _anew(self, spec: JobSpec, config: ClusterConfig, judge: CheckRequirement) -> JobSpec:
+    def _anew(self, spec: JobSpec, config: ClusterConfig) -> JobSpec:
         """The spec as it would be now; the same object when nothing changes."""
         known = self._answers.get(id(spec))
         if known is None:
-            new = spec if spec.queue not in config.queues else _combined(spec, config, judge)
+            new = spec if spec.queue not in config.queues else _combined(spec, config, self._check)
             known = self._answers[id(spec)] = (spec, spec if new == spec else self._state.specs.shared(new))
         return known[1]
 

@@ -140,10 +140,10 @@ class Board:
             self._charged = Charged(engine.config)
         self._shared = SharedViews(
             config=engine.config,
-            reasons=engine.reasons,
-            reason_times=engine.reason_times,
-            planned=engine.planned,
-            summary=engine.summary,
+            reasons=engine.cycles.reasons,
+            reason_times=engine.cycles.reason_times,
+            planned=engine.cycles.planned,
+            summary=engine.cycles.summary,
             quarantined=tuple(f"Job <{show_job(job_id)}>: {text}" for job_id, text in state.quarantined.items()),
             queue_states=dict(state.queue_states),
             groups=dict(state.groups),

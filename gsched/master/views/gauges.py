@@ -67,7 +67,7 @@ class Gauges:
 def _shares(engine: Engine, snapshot: Snapshot) -> dict[str, tuple[ShareView, ...]]:
     """Fairshare queue -> its rows, with the free slots that are kept for its users."""
     ledger = snapshot.ledger
-    kept = withheld(engine.planned, {name: ledger.host(name).free_slots for name in snapshot.hosts})
+    kept = withheld(engine.cycles.planned, {name: ledger.host(name).free_slots for name in snapshot.hosts})
     rows = {}
     for queue in engine.config.queues.values():
         if queue.fairshare is None:

@@ -265,7 +265,7 @@ class Histories(RuleBasedStateMachine):
     def cycle_in_turns(self, work: int, late: int, user: str) -> None:
         """Some submissions come between its turns."""
         self.take(self.engine.cycle(self.now, steps=work))
-        while self.engine.is_planning:
+        while self.engine.cycles.is_planning:
             if late:
                 self.do(Submit(user, "", (JobSpec(command="late", user="", queue="", dependency=f"started({late})"),)))
                 self.do(Submit(user, "", (JobSpec(command="late", user="", queue=""),)))
@@ -505,7 +505,7 @@ class Histories(RuleBasedStateMachine):
             self.report(name, EXCLUSIVE, False, False)
         for _ in range(300):
             worked = [self.step(agent) for agent in self.agents.values()]
-            if not any(worked) and not self.engine.needs_cycle:
+            if not any(worked) and not self.engine.cycles.needs_cycle:
                 break
             self.settle()
         assert not any(agent.parts for agent in self.agents.values())
@@ -547,7 +547,7 @@ class Histories(RuleBasedStateMachine):
 
     def settle(self) -> None:
         for _ in range(200):
-            if not self.engine.needs_cycle:
+            if not self.engine.cycles.needs_cycle:
                 return
             self.take(self.engine.cycle(self.now))
         raise AssertionError("the engine wants cycles for ever")

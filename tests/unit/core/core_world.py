@@ -163,10 +163,10 @@ class World:
     def settle(self) -> None:
         """Cycles until none is wanted."""
         for _ in range(1000):
-            if not self.engine.needs_cycle:
+            if not self.engine.cycles.needs_cycle:
                 return
             self.cycle()
-            assert self.engine.failure is None, self.engine.failure
+            assert self.engine.cycles.failure is None, self.engine.cycles.failure
         raise AssertionError("the engine wants cycles for ever")
 
     def wait(self, seconds: float) -> Decision:

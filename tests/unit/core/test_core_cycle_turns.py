@@ -9,7 +9,7 @@ from core_world import World, job_command, spec
 
 from gsched.core.command import EvaluateCondition, Submit
 from gsched.core.decision import Decision
-from gsched.core.engine import TURNS_UNSEEN
+from gsched.core.scheduling_cycles import TURNS_UNSEEN
 from gsched.model.event import JobDispatched
 from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.views.view import JobFilter
@@ -32,14 +32,14 @@ def begun() -> World:
     """A world in the middle of a cycle over jobs of many kinds."""
     world = World()
     world.submit(*kinds())
-    while not world.engine.is_planning:
+    while not world.engine.cycles.is_planning:
         turn(world)
     return world
 
 
 def finish(world: World) -> list[Decision]:
     decisions = [turn(world)]
-    while world.engine.is_planning:
+    while world.engine.cycles.is_planning:
         decisions.append(turn(world))
     return decisions
 
@@ -59,8 +59,8 @@ def test_the_plan_is_that_of_a_cycle_at_one_go() -> None:
     assert dispatched(decisions) == at_once
     assert at_once
     assert all(not decision.events for decision in decisions[:-1])
-    assert world.engine.reasons == whole.engine.reasons
-    assert world.engine.planned == whole.engine.planned
+    assert world.engine.cycles.reasons == whole.engine.cycles.reasons
+    assert world.engine.cycles.planned == whole.engine.cycles.planned
 
 
 def test_a_submission_between_turns_is_answered_and_waits_for_the_next_cycle() -> None:
@@ -68,10 +68,10 @@ def test_a_submission_between_turns_is_answered_and_waits_for_the_next_cycle() -
     (job_id,) = world.submit(spec("late"), user="bob")
     (array_id,) = world.submit(spec("late", indices="1-3"), user="bob")
     assert world.job(job_id).state is JobState.PEND
-    assert world.engine.is_planning
+    assert world.engine.cycles.is_planning
     first = finish(world)
     assert job_id not in dict(dispatched(first))
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     assert world.engine.audit() == []
     world.settle()
     assert array_id in world.engine.state.arrays
@@ -87,7 +87,7 @@ def test_many_jobs_that_are_accepted_between_turns_are_made_there() -> None:
         while world.engine.unsettled:
             world.take(world.engine.settle(world.now, 300))
         decision = world.take(world.engine.go_on(decision.rest, world.now, 300))
-    assert world.engine.is_planning
+    assert world.engine.cycles.is_planning
     assert len(decision.reply) == 50
     assert len(world.engine.state.jobs) == before + 50
     finish(world)
@@ -100,7 +100,7 @@ def test_a_job_whose_condition_holds_already_is_let_go_on_after_the_cycle() -> N
     (first,) = world.run(spec())
     world.ended(first)
     world.submit(*kinds())
-    while not world.engine.is_planning:
+    while not world.engine.cycles.is_planning:
         turn(world)
     (job_id,) = world.submit(spec(dependency=f"done({first})"))
     assert not world.engine.unsettled
@@ -113,7 +113,7 @@ def test_a_job_whose_condition_holds_already_is_let_go_on_after_the_cycle() -> N
 def test_a_question_about_a_condition_is_answered_between_turns() -> None:
     world = begun()
     assert world.do(EvaluateCondition("ann", is_admin=False, text="ended(1)")) is not None
-    assert world.engine.is_planning
+    assert world.engine.cycles.is_planning
 
 
 def test_other_commands_do_not_come_between() -> None:
@@ -135,13 +135,13 @@ def test_a_cycle_that_fails_in_a_later_turn_leaves_all_as_it_was(monkeypatch: py
     monkeypatch.setattr("gsched.policy.cycle._Cycle._reason_of", fails)
     (job_id,) = world.submit(spec("late"))
     finish(world)
-    assert isinstance(world.engine.failure, ValueError)
-    assert not world.engine.is_planning
+    assert isinstance(world.engine.cycles.failure, ValueError)
+    assert not world.engine.cycles.is_planning
     assert world.job(job_id).state is JobState.PEND
     assert world.engine.audit() == []
     monkeypatch.undo()
     world.settle()
-    assert world.engine.failure is None
+    assert world.engine.cycles.failure is None
 
 
 def test_nobody_leaves_those_that_a_cycle_goes_through() -> None:
@@ -158,7 +158,7 @@ def test_a_command_over_many_jobs_is_looked_at_as_seldom_as_a_cycle_is_long() ->
     """Where a cycle takes 40 turns, one every 20 turns would take most of the time."""
     world = World()
     world.submit(*kinds(), *[spec(name="many")] * 400)
-    while world.engine.needs_cycle:
+    while world.engine.cycles.needs_cycle:
         turns = len(finish(world))
     assert turns > 2 * TURNS_UNSEEN
     steps = 60
@@ -168,9 +168,9 @@ def test_a_command_over_many_jobs_is_looked_at_as_seldom_as_a_cycle_is_long() ->
     looks = count = 0
     while decision.rest is not None:
         count += 1
-        if world.engine.needs_cycle:
+        if world.engine.cycles.needs_cycle:
             looks += 1
-            world.engine.needs_cycle = False
+            world.engine.cycles.needs_cycle = False
         decision = world.take(world.engine.go_on(decision.rest, world.now, steps))
     assert count > 100
     assert 1 <= looks <= count // (2 * TURNS_UNSEEN)

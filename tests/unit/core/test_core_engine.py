@@ -207,7 +207,7 @@ def test_news_wake_the_scheduler_and_load_alone_does_not() -> None:
         ({}, False),
     ):
         world.report(**report)
-        assert world.engine.needs_cycle is wakes, report
+        assert world.engine.cycles.needs_cycle is wakes, report
         world.settle()
     assert world.state(2) == "RUN" and world.state(3) == "RUN"
 
@@ -215,9 +215,9 @@ def test_news_wake_the_scheduler_and_load_alone_does_not() -> None:
 def test_a_job_starts_in_the_cycle_after_its_submission() -> None:
     world = World()
     (job_id,) = world.submit()
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     world.cycle()
-    assert world.state(job_id) == "RUN" and not world.engine.needs_cycle
+    assert world.state(job_id) == "RUN" and not world.engine.cycles.needs_cycle
 
 
 def test_cores_that_were_kept_for_a_gpu_are_used_as_soon_as_it_is_taken() -> None:
@@ -233,7 +233,7 @@ def test_a_pass_that_the_budget_cuts_short_goes_on_and_reaches_everybody() -> No
     blocked = world.submit(*[spec(res_req=f"select[ut<-{i}]") for i in range(1, 9)])
     easy = world.submit(*[spec()] * 5)
     cycles = 0
-    while world.engine.needs_cycle:
+    while world.engine.cycles.needs_cycle:
         world.cycle(budget=2)
         cycles += 1
         assert cycles < 20
@@ -248,10 +248,10 @@ def test_news_during_a_pass_bring_about_another_one() -> None:
     world.submit(*[spec(res_req=f"select[ut<-{i}]") for i in range(1, 9)])
     (licensed,) = world.submit(spec(res_req="select[ut>0.5]"))
     world.cycle()  # the last job has been tried too
-    assert world.engine.needs_cycle is False
+    assert world.engine.cycles.needs_cycle is False
     world.submit(*[spec("another", hosts=("h1", "h2", "h3"))] * 3)
     world.cycle(budget=2)
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     world.report("h0", load=load(ut=0.9, external={"seats": 1.0}))
     world.settle()
     assert world.state(licensed) == "RUN"
@@ -264,11 +264,11 @@ def test_a_plan_that_does_not_fit_the_truth_is_not_carried_out() -> None:
         return plan
 
     world = World()
-    world.engine._schedule = stale
+    world.engine.cycles._schedule = stale
     (job_id,) = world.submit(gpu_spec())
     assert world.cycle().events == []
     assert world.reasons(job_id) == ("The place found for it was gone (GPU GPU-a0 is not on a)",)
-    assert "1 placements did not fit: job 1: GPU GPU-a0 is not on a" in world.engine.summary
+    assert "1 placements did not fit: job 1: GPU GPU-a0 is not on a" in world.engine.cycles.summary
 
 
 # -- reconfiguration --------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def play(seed: int) -> None:
         if site.world.state(big) == "RUN":
             return
         site.end_one()
-    raise AssertionError(f"seed {seed}: {site.world.reasons(big)}, {site.world.engine.planned.get(big)}")
+    raise AssertionError(f"seed {seed}: {site.world.reasons(big)}, {site.world.engine.cycles.planned.get(big)}")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -93,18 +93,18 @@ def test_a_long_plan_is_made_in_turns_between_which_jobs_are_accepted() -> None:
     decision, turns = world.take(world.engine.handle(command, world.now, 100)), 1
     jobs = []
     while decision.rest is not None:
-        if world.engine.is_planning:
+        if world.engine.cycles.is_planning:
             jobs += world.submit(gpu_spec(1))
             kill = job_command("kill", "ann", *jobs)
             assert not world.engine.takes(kill) and not world.engine.takes(ForecastStart("ann", False, gpu_spec(2)))
             with pytest.raises(RuntimeError, match="comes between the turns"):
                 world.engine.handle(kill, world.now)
             assert not world.cycle().events, "no cycle begins on what the plan looks at"
-            assert world.engine.is_planning
+            assert world.engine.cycles.is_planning
         decision, turns = world.take(world.engine.go_on(decision.rest, world.now, 100)), turns + 1
     assert turns > 3 and jobs
     assert decision.reply == at_one_go
-    assert not world.engine.is_planning and world.engine.takes(job_command("kill", "ann", 1))
+    assert not world.engine.cycles.is_planning and world.engine.takes(job_command("kill", "ann", 1))
     world.settle()
     assert [world.state(job_id) for job_id in jobs] == ["PEND"] * len(jobs)
 
@@ -121,13 +121,13 @@ def test_a_plan_that_fails_lets_all_else_go_on() -> None:
         finally:
             closed.append(True)
 
-    world.engine._schedule = failing
+    world.engine.cycles._schedule = failing
     decision = world.engine.handle(ForecastStart("ann", False, gpu_spec(2)), world.now, 100)
     assert decision.rest is not None
     world.engine.go_on(decision.rest, world.now, 100)
     with pytest.raises(Internal, match="ForecastStart failed"):
         world.engine.go_on(decision.rest, world.now, 100)
-    assert closed and not world.engine.is_planning
+    assert closed and not world.engine.cycles.is_planning
 
 
 def test_a_plan_that_nobody_waits_for_is_closed() -> None:
@@ -136,9 +136,9 @@ def test_a_plan_that_nobody_waits_for_is_closed() -> None:
     decision = world.engine.handle(ForecastStart("ann", False, gpu_spec(2)), world.now, 100)
     assert decision.rest is not None
     world.engine.go_on(decision.rest, world.now, 100)
-    assert world.engine.is_planning
+    assert world.engine.cycles.is_planning
     decision.rest.work.close()
-    assert not world.engine.is_planning
+    assert not world.engine.cycles.is_planning
     world.settle()
 
 
@@ -171,7 +171,8 @@ def test_asking_changes_nothing_of_what_follows(jobs: list[tuple[int, int | None
             world.cycle()
     plain, other = worlds
     assert plain.engine.state.jobs == other.engine.state.jobs
-    assert plain.engine.planned == other.engine.planned and plain.engine.reasons == other.engine.reasons
+    assert plain.engine.cycles.planned == other.engine.cycles.planned
+    assert plain.engine.cycles.reasons == other.engine.cycles.reasons
     assert not other.engine.audit()
     found = asked(other, gpu_spec(count))
     (job_id,) = plain.submit(gpu_spec(count))
@@ -180,5 +181,5 @@ def test_asking_changes_nothing_of_what_follows(jobs: list[tuple[int, int | None
         assert plain.state(job_id) == "PEND"
         return
     assert (plain.state(job_id) == "RUN" or plain.job(job_id).allocation is not None) == found.starts_now
-    planned = plain.engine.planned.get(job_id)
+    planned = plain.engine.cycles.planned.get(job_id)
     assert (planned and (planned.at, planned.hosts)) == (found.planned and (found.planned.at, found.planned.hosts))

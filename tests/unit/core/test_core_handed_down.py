@@ -19,7 +19,7 @@ def end(world: World, job_id: int) -> None:
 
 def reserved(world: World) -> set[int]:
     """Jobs that something is reserved for."""
-    plans = world.engine.planned.items()
+    plans = world.engine.cycles.planned.items()
     return {job_id for job_id, plan in plans if isinstance(plan, ReservedStart) and plan.allocation is not None}
 
 

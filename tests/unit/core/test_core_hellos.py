@@ -254,7 +254,7 @@ def test_an_attempt_with_a_strays_number_waits_until_the_stray_is_over() -> None
     world.settle()
     assert world.state(job_id) == "PEND"
     assert world.reasons(job_id) == ("The place found for it was gone (attempt 1 of job 1 is still on a)",)
-    assert "1 placements did not fit" in world.engine.summary
+    assert "1 placements did not fit" in world.engine.cycles.summary
     world.ended(1, attempt=1, signal=15, exit_code=None)
     world.settle()
     assert world.state(job_id) == "RUN"

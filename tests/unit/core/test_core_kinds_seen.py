@@ -71,5 +71,5 @@ def test_what_is_submitted_reaches_the_snapshot_where_the_setting_says_so() -> N
         world.submit(gpu_spec(1))
         world.submit(gpu_spec(2, indices="1-3"))
         world.submit(spec())
-        snapshot = world.engine._snapshots.snapshot(world.engine.config, world.now)
+        snapshot = world.engine.cycles.snapshots.snapshot(world.engine.config, world.now)
         assert {each.gpus: count for each, count in snapshot.mix} == expected

@@ -208,7 +208,7 @@ def host_says(world: World, host: str, *held: HeldAttempt) -> None:
 def test_nothing_of_an_older_copy_is_started_before_every_host_was_heard() -> None:
     world, job_id = renewed("a", "b")
     host_says(world, "a")
-    assert world.state(job_id) == "PEND" and "the agents of b are expected back" in world.engine.summary
+    assert world.state(job_id) == "PEND" and "the agents of b are expected back" in world.engine.cycles.summary
     assert world.engine.next_deadline(world.now) <= world.now + world.config.params.host_lost_after_s
     host_says(world, "b", HeldAttempt(job_id, 1, part(0, host="b"), generation=1))
     assert world.state(job_id) == "PSUSP"

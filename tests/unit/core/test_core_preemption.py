@@ -195,9 +195,9 @@ def test_a_plan_is_carried_out_bit_by_bit() -> None:
     world = World(make_config(params=Params(max_dispatch_per_cycle=2)))
     ids = world.submit(*[spec()] * 5)
     counts = []
-    while world.engine.needs_cycle:
+    while world.engine.cycles.needs_cycle:
         world.cycle()
-        assert world.engine.failure is None
+        assert world.engine.cycles.failure is None
         counts.append(sum(world.state(job_id) == "RUN" for job_id in ids))
         assert all(world.reasons(job_id) for job_id in ids)
     assert counts == [2, 4, 5]

@@ -17,9 +17,9 @@ def found_at(world: World, job_id: int) -> float:
     """When the reason of the job's kind was found."""
     bucket = world.job(job_id).bucket()
     engine = world.engine
-    waiting = bucket if bucket in engine.reasons else (bucket.queue, bucket.requirement)
-    assert waiting in engine.reasons, "the job has no reason"
-    return engine.reason_times.of(waiting)
+    waiting = bucket if bucket in engine.cycles.reasons else (bucket.queue, bucket.requirement)
+    assert waiting in engine.cycles.reasons, "the job has no reason"
+    return engine.cycles.reason_times.of(waiting)
 
 
 def test_reasons_are_as_of_the_last_cycle() -> None:
@@ -44,7 +44,7 @@ def test_a_cycle_that_is_cut_short_leaves_the_others_their_older_reasons() -> No
     world.submit(spec("new"))
     world.cycle(budget=2)
     times = {job_id: found_at(world, job_id) for job_id in blocked}
-    assert world.engine.needs_cycle, "the cycle was not cut short"
+    assert world.engine.cycles.needs_cycle, "the cycle was not cut short"
     assert before in times.values()
     assert set(times.values()) <= {before, world.now}
     assert {job_id: world.reasons(job_id) for job_id in blocked} == said
@@ -57,7 +57,7 @@ def test_each_cycle_of_a_pass_has_its_time() -> None:
     world = World(make_config(FIVE))
     blocked = world.submit(*[spec(res_req=f"select[ut<-{i}]") for i in range(1, 9)], *[spec()] * 5)[:8]
     moments = []
-    while world.engine.needs_cycle:
+    while world.engine.cycles.needs_cycle:
         world.now += 1
         world.cycle(budget=2)
         moments.append(world.now)
@@ -89,7 +89,7 @@ def test_an_agent_that_goes_away_renews_them() -> None:
     before = world.reasons(waiting)
     world.now += 3
     world.disconnect("a")
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     world.settle()
     assert world.reasons(waiting) != before and found_at(world, waiting) == world.now
 
@@ -101,23 +101,23 @@ def test_load_that_crosses_a_threshold_renews_them_and_other_load_does_not() -> 
     world.settle()
     assert "0.9" in world.reasons(waiting)[0]
     world.report(load=load(ut=0.8))
-    assert not world.engine.needs_cycle
+    assert not world.engine.cycles.needs_cycle
     world.report(load=load(ut=0.2))
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     world.settle()
     assert world.state(waiting) == "RUN"
     world.report(load=load(ut=0.6))
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
 
 
 def test_a_cycle_that_starts_jobs_says_that_reasons_may_not_count_them() -> None:
     world = World(devices=4)
-    assert not world.engine.misses_own_starts
+    assert not world.engine.cycles.misses_own_starts
     (blocked,) = world.submit(spec(res_req="select[ut<-1]"), *[gpu_spec(1)] * 3)[:1]
     world.settle()
-    assert world.engine.misses_own_starts
+    assert world.engine.cycles.misses_own_starts
     world.cycle()
-    assert not world.engine.misses_own_starts and world.reasons(blocked)
+    assert not world.engine.cycles.misses_own_starts and world.reasons(blocked)
 
 
 def test_a_cycle_that_starts_jobs_lets_others_keep_their_reasons_and_the_next_one_renews_them() -> None:
@@ -130,7 +130,7 @@ def test_a_cycle_that_starts_jobs_lets_others_keep_their_reasons_and_the_next_on
         world.now += seconds
         starts, fresh = world.submit(spec(), spec(res_req=f"select[ut<-{world.now}]"))
         world.cycle()
-        assert world.state(starts) != "PEND" and world.engine.misses_own_starts
+        assert world.state(starts) != "PEND" and world.engine.cycles.misses_own_starts
         assert found_at(world, fresh) == world.now, "one without a reason of before has to have one"
         before = world.now if is_known_renewed else before
         assert found_at(world, known) == before and world.reasons(known)

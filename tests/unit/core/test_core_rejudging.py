@@ -135,7 +135,7 @@ def test_many_jobs_are_done_in_pieces_and_nothing_starts_meanwhile() -> None:
     world.reconfigure(world.with_queue(res_req="rusage[mem=100]"))
     world.ended(1)
     for _ in range(3):
-        assert world.engine.needs_cycle
+        assert world.engine.cycles.needs_cycle
         events = world.cycle().events
         changed = [event for event in events if isinstance(event, JobModified)]
         assert 0 < len(changed) <= requirement_updates.MOST_CHANGED

@@ -71,7 +71,7 @@ def test_without_another_gpu_it_waits_until_the_stranger_goes() -> None:
     assert (world.state(job_id), world.job(job_id).attempt) == ("PEND", 1)
     assert not any("attempt" in reason for reason in world.reasons(job_id))
     world.report(gpus=report(1))
-    assert world.engine.needs_cycle
+    assert world.engine.cycles.needs_cycle
     world.cycle()
     assert world.state(job_id) == "RUN"
 

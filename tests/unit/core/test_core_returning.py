@@ -22,18 +22,18 @@ def planned(big: int = 32, **wanted: object) -> tuple[World, int, int]:
 
 def test_a_small_job_waits_until_all_hosts_are_back() -> None:
     world, large, small = planned()
-    assert world.state(small) == "PEND" and world.engine.planned[large].at == START + 3600
+    assert world.state(small) == "PEND" and world.engine.cycles.planned[large].at == START + 3600
     world.restart()
     world.connect("a")
     world.settle()
     assert world.state(small) == "PEND"
-    assert "agents of b" in world.engine.summary
+    assert "agents of b" in world.engine.cycles.summary
     world.hello("b", held=[(1, 1)])
     world.settle()
     assert world.state(small) == "PEND", "its load is not known yet"
     world.report("b", load=load(), gpus=gpus(4, host="b"))
     world.settle()
-    assert world.state(small) == "PEND" and world.engine.planned[large].at == START + 3600
+    assert world.state(small) == "PEND" and world.engine.cycles.planned[large].at == START + 3600
     world.check_replay()
 
 
@@ -79,4 +79,4 @@ def test_one_host_is_never_waited_for() -> None:
     assert world.engine.next_deadline(world.now) > world.now + 1
     world.report("a", load=load(), gpus=gpus(4))
     world.settle()
-    assert "agents" not in world.engine.summary
+    assert "agents" not in world.engine.cycles.summary

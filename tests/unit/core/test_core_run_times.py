@@ -152,7 +152,7 @@ def test_elements_of_an_array_are_of_one_kind_with_the_jobs_like_them() -> None:
 
 
 def planned_for(world: World, job_id: int) -> float | None:
-    plan = world.engine.planned.get(job_id)
+    plan = world.engine.cycles.planned.get(job_id)
     return None if plan is None else plan.at
 
 

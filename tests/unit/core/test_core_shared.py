@@ -129,7 +129,7 @@ def test_a_reservation_for_a_time_gives_its_licence_back_to_all_hosts() -> None:
         spec(res_req="rusage[licence=1:duration=2]", hosts=("a",), run_limit_s=3600), lic(1, hosts=("b",))
     )
     assert world.state(second) == "PEND"
-    assert world.engine.planned[second].at == world.now + 120.0
+    assert world.engine.cycles.planned[second].at == world.now + 120.0
     world.wait(121)
     world.settle()
     assert (world.state(first), world.state(second)) == ("RUN", "RUN")
@@ -140,7 +140,7 @@ def test_a_start_is_planned_for_when_a_licence_comes_back_on_another_host() -> N
     world.run(lic(1, hosts=("a",), run_limit_s=600), lic(1, hosts=("b",), run_limit_s=1200))
     (big,) = world.submit(lic(2, hosts=("c",)))
     world.settle()
-    planned = world.engine.planned[big]
+    planned = world.engine.cycles.planned[big]
     assert planned.at == world.now + 1200.0 and planned.hosts == ("c",)
     (small,) = world.submit(lic(1, hosts=("c",), run_limit_s=60))
     world.settle()

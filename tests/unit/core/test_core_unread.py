@@ -21,8 +21,8 @@ def kinds(first: int, count: int) -> Submit:
 def turns_to_the_next_plan(world: World) -> int:
     """Those of the cycle itself are one."""
     turns = 0
-    while world.engine.needs_cycle:
-        turns += not world.engine.is_planning
+    while world.engine.cycles.needs_cycle:
+        turns += not world.engine.cycles.is_planning
         before = demand_of.cache_info().misses
         world.take(world.engine.cycle(world.now, steps=STEPS))
         assert demand_of.cache_info().misses - before <= STEPS // 250 + 1
@@ -34,7 +34,7 @@ def test_new_requirements_are_read_in_turns_before_a_cycle_plans() -> None:
     world.settle()
     world.do(kinds(11_000, 60))
     assert turns_to_the_next_plan(world) > 60 // (STEPS // 250)
-    assert world.engine.failure is None and "started 9 of" in world.engine.summary
+    assert world.engine.cycles.failure is None and "started 9 of" in world.engine.cycles.summary
     world.do(kinds(11_000, 60))
     assert turns_to_the_next_plan(world) == 1, "nothing of it is new"
 

@@ -48,7 +48,7 @@ def test_a_job_that_waits_for_load_is_not_said_to_wait_for_ever() -> None:
         spec(res_req="select[mem>100001]"), spec(res_req="select[ncpus>64]"), spec(res_req="type==any && mem>1T")
     )
     here.cycle()
-    planned = here.engine.planned
+    planned = here.engine.cycles.planned
     assert sentence(planned[busy].text).startswith("unknown: Job's resource requirements not satisfied (mem>100001")
     assert sentence(planned[small].text).startswith("never: Job's resource requirements not satisfied (ncpus>64")
     assert sentence(planned[far].text).startswith("unknown: ")

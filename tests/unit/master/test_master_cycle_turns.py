@@ -60,7 +60,7 @@ def test_submissions_are_answered_and_others_wait(master: Master, long: LongCycl
     master.submit("second")
     master.until(lambda: "second" in master.answers)
     assert not {"stop", "kill"} & master.answers.keys()
-    assert master.loop._engine.is_planning
+    assert master.loop._engine.cycles.is_planning
     long.may_end.set()
     master.until(lambda: "kill" in master.answers)
     assert list(master.answers) == ["first", "second", "stop", "kill"]
@@ -104,7 +104,7 @@ def test_a_cycle_of_several_turns_is_measured_as_one(master: Master, long: LongC
 def test_a_question_when_a_job_could_start_is_planned_in_turns_too(master: Master, long: LongCycle) -> None:
     long.may_end.set()
     master.ask("kill", kill(1))
-    master.until(lambda: "kill" in master.answers and not master.loop._engine.needs_cycle)
+    master.until(lambda: "kill" in master.answers and not master.loop._engine.cycles.needs_cycle)
     cycles = master.loop._measurements.cycles.cumulative()[-1]
     long.is_under_way.clear()
     long.may_end.clear()

@@ -137,7 +137,7 @@ class Counted:
     def rest(self) -> None:
         """Until no cycle is due."""
         deadline = time.monotonic() + 120
-        while self.engine.needs_cycle or self.engine.unsettled:
+        while self.engine.cycles.needs_cycle or self.engine.unsettled:
             assert time.monotonic() < deadline
             self.loop.has_turned()
             time.sleep(0.001)
@@ -159,7 +159,7 @@ class Counted:
             assert "\n" not in error.text
         finally:
             counted, self._is_counting = len(self.turns), True
-            while len(self.turns) < counted + 2 or self.engine.unsettled or self.engine.needs_cycle:
+            while len(self.turns) < counted + 2 or self.engine.unsettled or self.engine.cycles.needs_cycle:
                 self.loop.has_turned()  # has it go round once more
                 await asyncio.sleep(0.001)
             self._is_counting = False

@@ -25,7 +25,8 @@ from gsched.core.command import (
     StopJobs,
     Submit,
 )
-from gsched.core.engine import Engine, Schedule
+from gsched.core.engine import Engine
+from gsched.core.scheduling_cycles import Schedule
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.views.board import Board
@@ -252,12 +253,12 @@ def test_a_command_that_fails_half_way_ends_the_process(master: Master, error: E
 
 
 def test_a_cycle_that_fails_loses_nothing_and_stops_nobody(master: Master, caplog: pytest.LogCaptureFixture) -> None:
-    real = master.engine._schedule
+    real = master.engine.cycles._schedule
 
     def fail(*_: Any) -> Any:
         raise ZeroDivisionError("in the policy")
 
-    master.engine._schedule = fail
+    master.engine.cycles._schedule = fail
     for name in ("one", "two"):
         master.submit(name)
         master.until(lambda name=name: name in master.answers)
@@ -267,7 +268,7 @@ def test_a_cycle_that_fails_loses_nothing_and_stops_nobody(master: Master, caplo
     assert "in the policy" in master.board.summary
     assert sum("in the policy" in record.message for record in caplog.records) == 1
     assert not master.fatal
-    master.engine._schedule = real
+    master.engine.cycles._schedule = real
     master.submit("four")
     master.until(lambda: "four" in master.answers)
     master.ask("last", ControlHosts("u", True, "close", ("a",)))
@@ -288,7 +289,7 @@ def test_reasons_are_renewed_that_do_not_count_what_their_own_cycle_started(
     impossible = JobSpec(command="wait", user="", queue="", res_req="select[ut<-1]")
     master.ask("jobs", Submit("u", "", (impossible, JobSpec(command="run", user="", queue=""))))
     master.until(lambda: any(misses for _, misses in cycles) and not cycles[-1][1])
-    assert master.engine.reason_times.last_cycle == cycles[-1][0]
+    assert master.engine.cycles.reason_times.last_cycle == cycles[-1][0]
 
 
 def test_an_end_and_what_starts_in_its_place_are_stored_together(
@@ -318,7 +319,7 @@ def counted(master: Master, cycles: list[tuple[float, bool]]) -> Callable[..., A
     def noted(now: float, **options: Any) -> Any:
         decision = cycle(now, **options)
         with master.changed:
-            cycles.append((now, master.engine.misses_own_starts))
+            cycles.append((now, master.engine.cycles.misses_own_starts))
             master.changed.notify_all()
         return decision
 

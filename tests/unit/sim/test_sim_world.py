@@ -114,7 +114,7 @@ def play(seed: int, **more: Any) -> int:
     promised: dict[int, float] = {}
     for _ in world.steps():
         head = min(world.waiting(), default=0)  # nobody comes before it
-        plan = world.engine.planned.get(head)
+        plan = world.engine.cycles.planned.get(head)
         if plan is not None and plan.at is not None:
             assert plan.at <= promised.setdefault(head, plan.at), f"seed {seed}: job {head} is put off"
         if not world.running():  # an idle cluster starts what fits: who waits can never start
