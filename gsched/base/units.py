@@ -21,7 +21,7 @@ def parse_mib(text: str, default_unit: str = "M") -> float:
     except ValueError:
         value = -1.0
     if suffix not in _POWERS or not 0 <= value < 1e18:
-        raise BadRequest(f"'{text}' is not a size such as 500, 500MB or 16G")
+        raise BadRequest(f"'{text[:40]}' is not a size such as 500, 500MB or 16G")
     return float(value * 1024.0 ** (_POWERS[suffix] - 1))
 
 
@@ -63,8 +63,8 @@ def parse_run_limit(text: str, what: str = "a run limit") -> int:
     hours, colon, minutes = text.rpartition(":")
     parts = [hours, minutes] if colon else [minutes]
     if not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
-        raise BadRequest(f"'{text}' is not {what} of the form [hours:]minutes")
+        raise BadRequest(f"'{text[:40]}' is not {what} of the form [hours:]minutes")
     seconds = (int(hours) * 60 if colon else 0) * 60 + int(minutes) * 60
     if seconds == 0:
-        raise BadRequest(f"'{text}': {what} is at least one minute")
+        raise BadRequest(f"'{text[:40]}': {what} is at least one minute")
     return seconds

@@ -299,7 +299,7 @@ def _directives(script: bytes) -> Parsed:
             parsed = BSUB.read(words)
             if parsed.rest or parsed.has("h", "-help", "V", "-notebook"):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
-                raise BadRequest(f"'{word}' cannot stand in a #BSUB line")
+                raise BadRequest(f"'{word[:40]}' cannot stand in a #BSUB line")
         given += parsed.given
         lines += [number] * len(parsed.given)
     return Parsed(tuple(given), lines=tuple(lines))

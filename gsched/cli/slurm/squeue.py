@@ -179,7 +179,7 @@ def _sort_key(letter: str, job: SlurmJob) -> tuple[int, int, str]:
     """Numbers by what they count, other fields by their text."""
     text = BY_LETTER[letter].value(job)
     first, _, second = text.partition("_") if letter in _NUMBERS else ("", "", "")
-    return int(first) if first.isdigit() else 0, int(second) if second.isdigit() else 0, text
+    return int(first) if first.isdecimal() else 0, int(second) if second.isdecimal() else 0, text
 
 
 def _rank(job: SlurmJob) -> int:

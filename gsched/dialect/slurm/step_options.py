@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes
 from gsched.dialect.directives import split_words
-from gsched.dialect.slurm.gnu_options import GnuWords
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.job_shape import parse_gpus
 from gsched.dialect.slurm.slurm_values import named_variables, parse_count, parse_job
 from gsched.dialect.slurm.srun_table import SRUN
@@ -122,12 +122,11 @@ def shape_of_step(line: GnuWords, given: GnuWords, env: Mapping[str, str]) -> St
     hosts = tuple(_hosts(line, "nodelist"))
     tasks = _number(line, "ntasks", 0)
     if not tasks:
-        told = env.get(_OF_JOB["ntasks"], "1")
         if line.has("nodes", "ntasks-per-node", "nodelist"):
             nodes = nodes or len(hosts) or _told(env, "SLURM_JOB_NUM_NODES")
             tasks = nodes * (per_node or 1)
         else:
-            tasks = int(told) if told.isdigit() and len(told) < 8 else 1
+            tasks = _told(env, _OF_JOB["ntasks"])
     cpus = _number(line, "cpus-per-task", 0) or _told(env, _OF_JOB["cpus-per-task"])
     distribution = given.value("distribution", BLOCK).partition(",")[0].partition(":")[0].lower().replace("*", BLOCK)
     if distribution not in (BLOCK, CYCLIC):
@@ -163,8 +162,9 @@ def _gpus(line: GnuWords, env: Mapping[str, str]) -> dict[str, int]:
     if per_task is not None and not (asked and asked[0].name == "gpus-per-task"):
         return {"gpus-per-task": int(per_task[1])}
     if not asked:
-        told = env.get(_OF_JOB["gpus-per-task"], "").rpartition(":")[2]
-        return {"gpus-per-task": int(told)} if told.isdigit() and len(told) < 6 else {}
+        variable = _OF_JOB["gpus-per-task"]
+        told = GivenOption("gpus-per-task", env.get(variable, ""), variable)
+        return {"gpus-per-task": parse_gpus(told)[0]} if told.value else {}
     count, _ = parse_gpus(asked[0])
     name = {"gres": "gpus-per-node"}.get(asked[0].name, asked[0].name)
     if name == "gpus-per-task" and bind == "none":

@@ -164,7 +164,7 @@ def _users(words: GnuWords, user: str, user_of: Callable[[int], str]) -> tuple[s
         return ()
     if words.has("user"):
         items = _items(words.value("user"))
-        return tuple(user_of(int(item)) if item.isdigit() and len(item) < 11 else item for item in items)
+        return tuple(user_of(int(item)) if item.isdecimal() and len(item) < 11 else item for item in items)
     return () if words.has("jobs", "nodelist") else (user,)
 
 
