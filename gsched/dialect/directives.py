@@ -22,9 +22,9 @@ _BLANKS = (b" ", b"\t", b"-", *(chr(code).encode() for code in _ODD_BLANKS))
 def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
     """(1-based line number, words) of each directive. Raises BadRequest naming the line with a broken quote."""
     for number, line in enumerate(script.split(b"\n"), start=1):
-        rest = line.removesuffix(b"\r").removeprefix(_MARK)
-        if not line.startswith(_MARK) or (rest and not rest.startswith(_BLANKS)):
+        if not is_directive(line):
             continue
+        rest = line.removesuffix(b"\r").removeprefix(_MARK)
         try:
             words = split_words(rest.decode("utf-8").translate(_ODD_BLANKS))
         except UnicodeDecodeError:
@@ -32,6 +32,12 @@ def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
         except BadRequest as error:
             raise BadRequest(f"{place(number)}: {error.text}") from None
         yield number, words
+
+
+def is_directive(line: bytes) -> bool:
+    """Is it a #BSUB line?"""
+    rest = line.removesuffix(b"\r").removeprefix(_MARK)
+    return line.startswith(_MARK) and (not rest or rest.startswith(_BLANKS))
 
 
 def place(*numbers: int) -> str:
@@ -81,4 +87,4 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
             char = text[position]
         taken += char
         position += 1
-    raise BadRequest(f"the quote {quote} in '{text.strip()}' is not closed")
+    raise BadRequest(f"the quote {quote} in '{text.strip()[:60]}' is not closed")

@@ -16,15 +16,18 @@ MARKS = (b"#BSUB", SLURM_MARK.encode(), PBS_MARK.encode())
 """Of the batch systems whose scripts are known."""
 
 
-def mark_of(script: bytes) -> tuple[str, int]:
+def mark_of(script: bytes, *, as_bsub: bool = True) -> tuple[str, int]:
     """The mark of another system that the script has lines of, and the number of the first; ("", 0): of none.
 
+    `as_bsub`: it is bsub that was given the script, which obeys its lines behind the first command, too.
     Raises BadRequest where it has lines of two systems: nobody can say which of them are meant.
     """
     found: dict[str, int] = {}
+    end = 0
     for number, line in enumerate(script.split(b"\n"), 1):
         text = line.strip()
         if text and not text.startswith(b"#"):
+            end = number
             break
         mark = next((mark for mark in (SLURM_MARK, PBS_MARK) if begins(line, mark.encode())), "")
         if mark:
@@ -32,6 +35,7 @@ def mark_of(script: bytes) -> tuple[str, int]:
     if not found:
         return "", 0
     own = next((number for number, _ in directives(script)), 0)
+    own = own if as_bsub or not end or own < end else 0
     first, *others = sorted((number, mark) for mark, number in (*found.items(), ("#BSUB", own)) if number)
     if others:
         second, other = others[0]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from gsched.dialect.bsub import ParsedSubmission, read_bsub_script
 from gsched.dialect.directives import directives
-from gsched.dialect.job_limits import LIMITS
+from gsched.dialect.directives import place as line_place
+from gsched.dialect.options import Parsed
 from gsched.dialect.pbs.chunk_lists import parse_select
 from gsched.dialect.pbs.pbs_values import split_quoted
 from gsched.dialect.pbs.qsub import read_qsub
@@ -22,15 +23,27 @@ from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.job_fields import FIELDS as SLURM_FIELDS
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import read_sbatch
-from gsched.dialect.spec_values import ValueContext, place_of_fields
+from gsched.dialect.spec_values import ValueContext, spec_values
 from gsched.model.jobs.job import JobSpec
 
 BSUB_DIALECT, SBATCH_DIALECT, PBS_DIALECT = "bsub", "sbatch", "pbs"
 CWD, HOME, SERVER = "/<cwd>", "/<home>", "<server>"
 """Stand for what is known only when the script is submitted."""
 _PBS_PRIORITIES = 2048
+_LSF_ALONE = {
+    "a": "esub programs are those of LSF's bsub",
+    "-notify": "notices are those of gsub",
+    "-service": "pages of jobs are those of gsub",
+    "-notebook": "pages of jobs are those of gsub",
+    "-service-users": "pages of jobs are those of gsub",
+    "-test-only": "it says nothing of the job itself",
+    "-plot": "curves are those of gsub",
+}
+"""Options of bsub that no other dialect has -> why."""
 _MORE_SLURM = {
     "specified_cwd": ("chdir",),
+    "output_overwrite": ("open-mode",),
+    "error_overwrite": ("open-mode",),
     "hold": ("hold",),
     "rerunnable": ("requeue", "no-requeue"),
     "warning_signal": ("signal",),
@@ -85,7 +98,7 @@ class AskedScript:
 def read_script(script: bytes, name: str, user: str, now: ValueContext) -> AskedScript:
     """What the script of this file name asks for. Raises BadRequest with one line."""
     around = ValueContext(cwd=CWD, home=HOME, now=now.now, zone=now.zone)
-    mark, _ = mark_of(script)
+    mark, _ = mark_of(script, as_bsub=False)
     if mark == SLURM_MARK:
         return _of_slurm(script, name, user, around)
     return _of_pbs(script, name, user, around) if mark == PBS_MARK else _of_lsf(script, around)
@@ -94,21 +107,27 @@ def read_script(script: bytes, name: str, user: str, now: ValueContext) -> Asked
 def _of_lsf(script: bytes, around: ValueContext) -> AskedScript:
     asked = read_bsub_script(script, around)
     options = asked.options
-    fields = {
-        name: place_of_fields(options, [name])
-        for name in (*JobSpec.__struct_fields__, *(f"limits.{limit}" for limit in LIMITS.values()))
-    }
     items = [item.strip() for text in options.all("env") for item in split_quoted(text)]
     plain = tuple(item for item in items if item not in ("all", "none"))
     variables = AskedVariables(not items or "all" in items, plain)
     unsaid = tuple(
-        f"line {line} of the script: -{name}: esub programs and notices are those of LSF's bsub"
+        f"line {line} of the script: -{name}: {_LSF_ALONE[name]}"
         for name, _, line in options.placed()
-        if name in ("a", "-notify")
+        if name in _LSF_ALONE
     )
     lines = frozenset(number for number, _ in directives(script))
-    places = {name: place for name, place in fields.items() if place}
+    places = _lsf_places(options, around)
     return AskedScript(BSUB_DIALECT, asked.spec, script, lines, places, variables, asked.wait, unsaid=unsaid)
+
+
+def _lsf_places(options: Parsed, around: ValueContext) -> dict[str, str]:
+    """Field -> the line and the option that has set it last."""
+    places: dict[str, str] = {}
+    for name, value, line in options.placed():
+        fields = spec_values(Parsed(((name, value),)), around)
+        limits = [f"limits.{limit}" for limit in fields.pop("limits", ())]
+        places |= dict.fromkeys([*fields, *limits], f"{line_place(line)}: -{name}")
+    return places
 
 
 def _of_slurm(script: bytes, name: str, user: str, around: ValueContext) -> AskedScript:

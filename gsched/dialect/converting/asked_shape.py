@@ -111,9 +111,9 @@ def _read_span(shape: AskedShape, body: str) -> None:
         return  # of each part
     if (kind, count) == ("hosts", "1"):
         shape.one_host = True
-    elif kind == "ptile" and count.isdigit() and int(count):
+    elif kind == "ptile" and count.isdecimal() and int(count):
         shape.per_host = int(count)
-    elif kind == "block" and count.isdigit() and int(count):
+    elif kind == "block" and count.isdecimal() and int(count):
         shape.block = int(count) if int(count) > 1 else 0
     else:
         shape.left.append(f"span[{body}]")

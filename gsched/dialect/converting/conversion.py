@@ -20,6 +20,7 @@ from gsched.dialect.converting.bsub_lines import bsub_lines
 from gsched.dialect.converting.printed_lines import PrintedLines
 from gsched.dialect.converting.qsub_lines import qsub_lines
 from gsched.dialect.converting.sbatch_lines import sbatch_lines
+from gsched.dialect.directives import is_directive, place
 from gsched.dialect.spec_values import ValueContext
 
 PRINTERS: Mapping[str, Callable[[AskedScript, tzinfo], PrintedLines]] = {
@@ -49,6 +50,9 @@ def convert(script: bytes, target: str, *, name: str, user: str, now: ValueConte
     printed = PRINTERS[target](asked, now.zone)
     body = [(number, line) for number, line in enumerate(asked.script.split(b"\n"), 1) if number not in asked.lines]
     notes = [*printed.notes]
+    if target == BSUB_DIALECT:
+        body, told = _without_directives(body)
+        notes += told
     if asked.shell and asked.script.startswith(b"#!"):
         body[0] = (1, asked.shell)
     elif not asked.script.startswith(b"#!"):
@@ -60,9 +64,22 @@ def convert(script: bytes, target: str, *, name: str, user: str, now: ValueConte
     return ConvertedScript(_joined(body, asked, printed, MARK_OF[target]), tuple(dict.fromkeys(notes)))
 
 
+def _without_directives(body: list[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], list[str]]:
+    """The body with its #BSUB lines as comments that nobody obeys, and what is to be told of them: bsub obeys such
+    lines wherever they stand, sbatch and qsub none behind the first command.
+    """
+    live = {number for number, line in body if is_directive(line)}
+    kept = [(number, b"#" + line if number in live else line) for number, line in body]
+    text = "a #BSUB line that is a comment here; bsub would obey it: it became ##BSUB"
+    return kept, [f"{place(number)}: {text}" for number in sorted(live)]
+
+
 def _joined(body: list[tuple[int, bytes]], asked: AskedScript, printed: PrintedLines, mark: str) -> bytes:
-    """The directives stand where the first of the others stood, else behind the first line."""
-    first = min(asked.lines, default=2)
+    """The directives stand where the first of the others stood, or behind the first line; before the first command,
+    since only bsub looks for them further on.
+    """
+    command = next((number for number, line in body if line.strip() and not line.lstrip().startswith(b"#")), 2)
+    first = min(min(asked.lines, default=2), command)
     before = [line for number, line in body if number < first]
     behind = [line for number, line in body if number >= first]
     directives = [f"{mark} {line}".encode() for line in printed.lines]

@@ -13,7 +13,7 @@ from gsched.model.jobs.job import JobSpec
 
 _NOT_ASKED = (
     *("command", "user", "cwd", "front_end", "front_end_words", "index_shift", "queue_named", "defaulted", "umask"),
-    *("home", "submit_host", "warnings", "notices", "notice_targets", "spooled_input", "login_shell", "warns_main"),
+    *("home", "submit_host", "warnings", "notices", "notice_targets", "spooled_input", "warns_main"),
 )
 """What no script says by itself."""
 _CONDITION = re.compile(r"(started|ended|done|exit)\(([0-9]+)(?:\[([^\]]*)\])?\)", re.ASCII)
@@ -59,6 +59,7 @@ class PrintedLines:
                 or name in self.said
                 or name in _NOT_ASKED
                 or name.endswith("_overwrite")
+                or (name == "login_shell" and not self.is_given(name))  # PBS's jobs have one unasked
             ):
                 continue
             if name == "limits":

@@ -179,7 +179,7 @@ def _files(lines: PrintedLines) -> None:
             lines.add(f"-{letter} {word(_pattern(lines, name, path))}")
         lines.said.add(f"{name}_file")
         if path and not getattr(spec, f"{name}_overwrite"):
-            lines.note(f"{name}_file", "qsub does not add to a file: it is written anew")
+            lines.note(f"{name}_overwrite", "qsub does not add to a file: it is written anew")
     if kept:
         lines.add(f"-k {kept}")
 
@@ -200,8 +200,8 @@ def _flags(lines: PrintedLines) -> None:
     spec, asked = lines.spec, lines.asked
     if spec.hold:
         lines.add("-h", "hold")
-    if spec.rerunnable is False:
-        lines.add("-r n")
+    if lines.is_given("rerunnable"):
+        lines.add(f"-r {'y' if spec.rerunnable else 'n'}")
     lines.said |= {"rerunnable", "priority"}
     if spec.priority is not None:
         if asked.dialect == PBS_DIALECT:
