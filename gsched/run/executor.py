@@ -253,6 +253,8 @@ class ProcessExecutor:
             table = process_tree.scan()
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
+        if held.supervisor is not None and reaper is None and self._spool.is_over(held.name):
+            return None  # its end is told in a moment; the host's processes need not be searched for it
         held.usage.window_s = self.cpu_peak_window_s
         usage = held.usage.sample(
             attempt_processes.members(held, table),

@@ -183,6 +183,10 @@ class Spool:
     def status(self, name: str) -> AttemptResult | None:
         return self._read(name, attempt_files.STATUS, AttemptResult)
 
+    def is_over(self, name: str) -> bool:
+        """Whether its supervisor has written how it ended."""
+        return (self.folder(name) / attempt_files.STATUS).exists()
+
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
         return (self.folder(name) / attempt_files.LAST).exists()
@@ -392,9 +396,17 @@ class Spool:
 
     def remove(self, name: str) -> None:
         """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""
-        folder = self.folder(name)
-        (folder / attempt_files.ORDER).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = f"{self.attempts}/{name}"
+        try:
+            os.unlink(f"{folder}/{attempt_files.ORDER}")
+        except FileNotFoundError:
+            pass
+        try:  # most hold plain files alone, and rmtree takes several times as long
+            for file in os.listdir(folder):
+                os.unlink(f"{folder}/{file}")
+            os.rmdir(folder)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, name: str, file: str, kind: type[T]) -> T | None:
         try:

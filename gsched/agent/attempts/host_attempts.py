@@ -399,7 +399,8 @@ class Attempts:
         self._quota.cut(self.folder(key))
         reason = self._memory.reasons.pop(key, "")
         self.unkillable.ended(key)
-        order = self._executor.order(*key)
+        part = self.holdings.part(key)
+        order = self._executor.order(*key) if reason or part is None else None
         is_ended = not result.succeeded or (order is not None and order.ends_by_term)
         if reason and result.started and is_ended and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
@@ -408,7 +409,6 @@ class Attempts:
         self.logins.job_ended(key)
         self.holdings.on_change()
         self.endings.tell(key)
-        part = self.holdings.part(key)
         if part is None and order is not None:  # it ended while no agent was here
             part = order.holding
             self._reports.expect(key, order)

@@ -141,6 +141,11 @@ def _files_for(spec: JobSpec, allocation: Allocation) -> dict[str, str]:
     return {attempt_files.NODEFILE: node_lines(spec, allocation), **({attempt_files.GPUFILE: gpus} if gpus else {})}
 
 
+def _has_file(spec: JobSpec) -> bool:
+    """Whether there is a file that a report can be read in."""
+    return spec.output_file not in ("", os.devnull) and not spec.front_end
+
+
 def _with_report_room(order: Order) -> Order:
     """The order with room for a report above the output, where there is to be one."""
     if order.report is None or (order.mail is not None and order.mail.end):
@@ -256,7 +261,7 @@ class OrderBuilder:
             attempt_line=self._attempt_line(message, spec),
             gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
             mail=self._mail(start) if message.mail_to else None,
-            report=self._report_facts(start) if message.report and spec.output_file and not spec.front_end else None,
+            report=self._report_facts(start) if message.report and _has_file(spec) else None,
             holding=part,
             account=login.account,
             granted=login.granted,

@@ -1,0 +1,36 @@
+"""What an agent makes of the master's word that an attempt is to start."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gsched.agent.attempts.job_accounts import Login
+from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
+from gsched.model.jobs.job import JobSpec
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Order
+from gsched.wire.v1 import agent_pb2
+from tests.support.manual_clock import ManualClock
+
+
+async def order_of(folder: Path, spec: JobSpec) -> Order:
+    clock = ManualClock()
+    executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
+    builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}), tuple)
+    part = HostAllocation(host="h", slots=1)
+    message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True)
+    try:
+        return builder.of(Start(message, spec, Allocation(hosts=(part,)), part, Login()), None, 10.0)
+    finally:
+        executor.close()
+
+
+@pytest.mark.parametrize(("output", "has_report"), [("out", True), ("/dev/null", False), ("", False)])
+def test_a_report_is_written_where_it_can_be_read(tmp_path: Path, output: str, has_report: bool) -> None:
+    spec = JobSpec(command="true", user="u", queue="normal", cwd=str(tmp_path), output_file=output)
+    order = asyncio.run(order_of(tmp_path / "spool", spec))
+    assert (order.report is not None, order.report_room > 0) == (has_report, has_report)
