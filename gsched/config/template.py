@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Conflict, ResourceExhausted
-from gsched.config.configuration import CLUSTER_PREFIX, check_texts
+from gsched.config.config_folder import CLUSTER_PREFIX
+from gsched.config.configuration import check_texts
 from gsched.config.files.lsf_conf import LSB_FOLDER, read_gpu_provider
 from gsched.config.grammar.findings import show
 from gsched.config.grammar.values import absolute_path, cluster_name, host_name, user_name

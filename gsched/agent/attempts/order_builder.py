@@ -127,6 +127,32 @@ def _as_part(order: Order) -> Order:
     )
 
 
+def _as_specified(order: Order, spec: JobSpec, terminate_interval_s: float) -> Order:
+    """The order with what the specification alone says: its files, its limits, and how the job is warned and ended."""
+    job_id = order.job_id
+    return msgspec.structs.replace(
+        order,
+        script_words=spec.script_words,
+        cwd=spec.run_dir,
+        umask=spec.umask,
+        input_file=expand_job_id(spec.input_file, job_id),
+        interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
+        login_shell=spec.login_shell,
+        output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+        output_overwrite=spec.output_overwrite,
+        error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+        error_overwrite=spec.error_overwrite,
+        warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
+        warning_s=spec.warning_s or 0,
+        warning_target=_warning_target(spec),
+        ends_by_term=bool(spec.front_end),
+        terminate_at=spec.terminate_at,
+        run_limit_s=spec.run_limit_s,
+        terminate_interval_s=KILL_WAIT_S if spec.front_end else terminate_interval_s,
+        limits=spec.limits,
+    )
+
+
 def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) -> bool:
     """LSB_STDOUT_DIRECT, the job's own or else the cluster's: the report stands below the output."""
     own = environment.get("LSB_STDOUT_DIRECT", "").strip().upper()
@@ -226,32 +252,14 @@ class OrderBuilder:
             generation=message.store.generation,
             command=spec.command,
             script=script.decode("utf8", "surrogateescape") if script else None,
-            script_words=spec.script_words,
             environment=environment,
-            cwd=spec.run_dir,
             home=environment.get("HOME", ""),
-            umask=spec.umask,
             nice=message.nice,
-            input_file=expand_job_id(spec.input_file, job_id),
             input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
             folders=folders,
             first=first,
             last=last,
             job_starter=message.job_starter,
-            interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
-            login_shell=spec.login_shell,
-            warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
-            warning_s=spec.warning_s or 0,
-            warning_target=_warning_target(spec),
-            ends_by_term=bool(spec.front_end),
-            terminate_at=spec.terminate_at,
-            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
-            output_overwrite=spec.output_overwrite,
-            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
-            error_overwrite=spec.error_overwrite,
-            run_limit_s=spec.run_limit_s,
-            terminate_interval_s=KILL_WAIT_S if spec.front_end else terminate_interval_s,
-            limits=spec.limits,
             hostfile=host_lines(allocation),
             host_gpus={each.host: len(each.gpus) for each in allocation.hosts if each.gpus},
             cpus=cpus,
@@ -270,6 +278,7 @@ class OrderBuilder:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
+        order = _as_specified(order, spec, terminate_interval_s)
         if not _is_direct(environment, message):
             order = _with_report_room(order)
         return order if self._host == allocation.first_host else _as_part(order)

@@ -26,7 +26,6 @@ from gsched.resreq.parsing.simple import TextLimits, read_simple
 
 MAX_BRACES = 64
 """Pairs of braces in one text."""
-_LARGEST_DELAY = 10**9
 
 
 def has_braces(cursor: Cursor) -> bool:

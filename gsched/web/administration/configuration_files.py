@@ -13,7 +13,8 @@ from collections.abc import Iterable
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Problem
-from gsched.config.configuration import files_of, load
+from gsched.config.config_folder import files_of
+from gsched.config.configuration import load
 from gsched.wire.identity.caller_identity import uid_of_user, user_name
 
 MOST_BYTES = 256 * 1024

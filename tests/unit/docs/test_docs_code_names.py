@@ -13,6 +13,8 @@ import gsched
 ROOT = Path(gsched.__file__).parent
 MOST_MODULES = 15
 """In one topic."""
+MOST_LINES = 60
+"""Of a function, its docstring counted."""
 
 
 def modules() -> Iterator[Path]:
@@ -58,6 +60,17 @@ def test_a_topic_says_what_it_is_and_is_small() -> None:
         inside = [path for path in start.parent.glob("*.py") if path != start]
         assert ast.get_docstring(ast.parse(start.read_text())), start
         assert len(inside) <= MOST_MODULES, start.parent
+
+
+def test_no_function_is_longer_than_a_reader_can_take_in() -> None:
+    functions = [
+        (node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}")
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+    ]
+    assert len(functions) > 5000
+    assert [function for function in functions if function[0] > MOST_LINES] == []
 
 
 def test_a_topic_says_where_to_start_and_that_is_there() -> None:

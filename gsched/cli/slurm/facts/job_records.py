@@ -18,67 +18,83 @@ def job_pieces(jobs: Iterable[SlurmJob], cluster: str) -> Iterator[str]:
 
 
 def job_record(job: SlurmJob, cluster: str) -> dict[str, Any]:
-    """One job."""
+    """One job, its fields in alphabetical order as Slurm's."""
+    return dict(sorted((_described(job, cluster) | _times(job) | _places(job)).items()))
+
+
+def _described(job: SlurmJob, cluster: str) -> dict[str, Any]:
+    """Whose job it is, what it runs, and how it stands."""
     spec, view = job.spec, job.view
     index = index_of(view.job_id)
-    limit = spec.run_limit_s
     return {
         "account": spec.project,
-        "accrue_time": number(job.eligible_at),
         "array_job_id": number(job.array_id if index else 0),
         "array_max_tasks": number(spec.array_limit),
         "array_task_id": number(int(shown_index(view)) if index and not job.elements else None),
         "array_task_string": job.elements,
         "batch_flag": not spec.interactive,
-        "batch_host": job.hosts[0] if job.hosts else "",
         "cluster": cluster,
         "command": spec.command,
         "comment": spec.description,
-        "cpus": number(job.cpus),
         "current_working_directory": spec.run_dir,
-        "deadline": number(spec.terminate_at or 0),
         "dependency": spec.dependency,
         "derived_exit_code": exit_status(*job.exit_code),
-        "eligible_time": number(job.eligible_at),
-        "end_time": number(job.ends_at or 0),
-        "excluded_nodes": ",".join(excluded_nodes(job)),
         "exit_code": exit_status(*job.job_exit_code),
-        "features": "",
-        "gres_detail": [gpu_detail(job, at) for at in range(len(job.parts)) if job.parts[at].gpus],
         "group_id": job.group[0] if job.group else 0,
         "group_name": job.group[1] if job.group else "",
         "hold": view.state == "PSUSP",
         "job_id": view.job_id if not job.elements else job.array_id,
-        "job_resources": _resources(job),
         "job_state": [job.state],
-        "licenses": "",
-        "memory_per_cpu": number(None),
-        "memory_per_node": number(job.memory_mib or None),
         "name": job.name,
         "nice": 0,
-        "node_count": number(job.nodes),
-        "nodes": job.node_list,
         "partition": spec.queue,
         "priority": number(spec.priority or 0),
         "qos": "normal",
         "requeue": bool(spec.rerunnable),
-        "required_nodes": ",".join(spec.hosts),
         "restart_cnt": view.requeues,
         "resv_name": spec.reservation,
         "standard_error": standard_error(job),
         "standard_input": standard_input(job),
         "standard_output": standard_output(job),
-        "start_time": number(view.started_at or job.planned_at or 0),
         "state_description": "",
         "state_reason": job.reason,
-        "submit_time": number(view.submitted_at),
-        "tasks": number(tasks_of(job)),
+        "user_id": 0 if job.uid is None else job.uid,
+        "user_name": spec.user,
+    }
+
+
+def _times(job: SlurmJob) -> dict[str, Any]:
+    limit = job.spec.run_limit_s
+    return {
+        "accrue_time": number(job.eligible_at),
+        "deadline": number(job.spec.terminate_at or 0),
+        "eligible_time": number(job.eligible_at),
+        "end_time": number(job.ends_at or 0),
+        "start_time": number(job.view.started_at or job.planned_at or 0),
+        "submit_time": number(job.view.submitted_at),
         "time_limit": number(None if limit is None else limit / 60, is_infinite=limit is None),
+    }
+
+
+def _places(job: SlurmJob) -> dict[str, Any]:
+    """How much it asks for and holds, and where."""
+    return {
+        "batch_host": job.hosts[0] if job.hosts else "",
+        "cpus": number(job.cpus),
+        "excluded_nodes": ",".join(excluded_nodes(job)),
+        "features": "",
+        "gres_detail": [gpu_detail(job, at) for at in range(len(job.parts)) if job.parts[at].gpus],
+        "job_resources": _resources(job),
+        "licenses": "",
+        "memory_per_cpu": number(None),
+        "memory_per_node": number(job.memory_mib or None),
+        "node_count": number(job.nodes),
+        "nodes": job.node_list,
+        "required_nodes": ",".join(job.spec.hosts),
+        "tasks": number(tasks_of(job)),
         "tres_alloc_str": held_tres(job),
         "tres_per_node": gres_per_node(job) if job.gpus_per_node else "",
         "tres_req_str": requested_tres(job),
-        "user_id": 0 if job.uid is None else job.uid,
-        "user_name": spec.user,
     }
 
 
