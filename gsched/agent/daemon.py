@@ -51,6 +51,7 @@ from gsched.config.configuration import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.hosts.fleet import RESTART
 from gsched.model.ledgers.cuda_order import cuda_numbers
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run import pam_session
 from gsched.run.attempts import shutdown
 from gsched.run.fence.cgroup_root import CgroupRoot, find_cgroup_root
@@ -60,6 +61,8 @@ from gsched.wire.identity.identity_assertion import check_certificate
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
+STEPS_S = 0.2
+"""Steps that begin or end within that time of each other are told of together."""
 
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
@@ -136,6 +139,8 @@ class Agent:
             self._put_back_folders,
         )
         self._outbox = Outbox(config.timing.exchange_s)
+        self._stepped: set[AttemptKey] = set()
+        self._has_stepped = asyncio.Event()
         self._background = BackgroundTasks()
         self._listening: socket.socket | None = None
         self._attempts: Attempts
@@ -150,8 +155,10 @@ class Agent:
         self._attempts = self._make_attempts()
         relay = TaskQuestions(self._host, self._attempts.tasks.answer, self._outbox.send)
         tasks = self._attempts.tasks
-        desk = StepDesk(tasks.attempt_folder, tasks.rooms)
+        self._attempts.steps.changed = self._note_step
+        desk = StepDesk(self._attempts.steps, tasks.rooms, tasks.first_step)
         door = LaunchServer(self._host, relay, tasks.prove, tasks.slots, desk)
+        self._attempts.signal_steps = door.signal_steps
         self._attempts.services.serve_steps = lambda key, end: door.serve_owner(key, tasks.uid(key), end)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
         if self._config.dcgm_mapping_dir:
@@ -174,6 +181,7 @@ class Agent:
         works = (
             self._make_sessions(relay).keep(),
             self._sample_usage(),
+            self._tell_steps(),
             self._attempts.limit_outputs(),
             self._attempts.gpu_use.keep(),
             self._attempts.services.keep(),
@@ -374,14 +382,30 @@ class Agent:
         self._exit_code = TOLD_TO_RESTART if action == RESTART else TOLD_TO_STOP
         self._stop.set()
 
+    def _note_step(self, key: AttemptKey) -> None:
+        """A step of the attempt has begun or ended: that is told soon, of many at once together."""
+        self._stepped.add(key)
+        self._has_stepped.set()
+
+    async def _tell_steps(self) -> None:
+        while True:
+            await self._has_stepped.wait()
+            self._has_stepped.clear()
+            keys, self._stepped = self._stepped, set()
+            self._tell_usage(keys)
+            await asyncio.sleep(STEPS_S)
+
     async def _sample_usage(self) -> None:
         while True:
             await asyncio.sleep(self._usage_s)  # memory has no event: it is looked at
             self._look_after_folder()
-            try:
-                report = self._attempts.usage_report()
-            except Exception:
-                log.exception("the use of running jobs cannot be sampled")
-                continue
-            if report is not None:
-                self._outbox.send(agent_pb2.AgentMessage(usage=report))
+            self._tell_usage()
+
+    def _tell_usage(self, keys: Iterable[AttemptKey] | None = None) -> None:
+        try:
+            report = self._attempts.usage_report(keys)
+        except Exception:
+            log.exception("the use of running jobs cannot be sampled")
+            return
+        if report is not None:
+            self._outbox.send(agent_pb2.AgentMessage(usage=report))

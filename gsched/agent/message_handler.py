@@ -121,7 +121,10 @@ class MessageHandler:
                     key, order.reason, given_up=order.given_up, hangup=order.hangup, failed=order.failed
                 )
             case "signal":
-                await self._attempts.signal(key, order.signal, order.reason)
+                if order.HasField("step"):
+                    self._attempts.signal_steps(key, order.signal, order.step)
+                else:
+                    await self._attempts.signal(key, order.signal, order.reason, order.target)
             case "suspend":
                 await self._attempts.suspend(key)
             case "resume":

@@ -54,6 +54,10 @@ class SignalJobs(JobCommand):
     """Send a signal. One that stops or continues is carried out as StopJobs or ResumeJobs."""
 
     signal: int
+    target: str = ""
+    """Of jobs of Slurm's commands, whom it is for: `main`, `steps`; empty: all processes."""
+    step: int | None = None
+    """This step of the job alone; signal 0 ends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,15 @@ class TerminateAttempt(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class SignalAttempt(Instruction):
-    """Send one signal to all its processes."""
+    """Send one signal to all its processes, or to those of `target` (`main`, `steps`), or of one step."""
 
     job_id: int
     attempt: int
     signal: int
     reason: str = ""
     """LSF's keyword for a job that ends by it."""
+    target: str = ""
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,6 +307,8 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     """The system asks, because the job's part on this host has ended."""
     keyword: str = ""
     """LSF's keyword for a job that the system ends by it; empty: a failed GPU's or a deadline's."""
+    step: int | None = None
+    """This step of the job alone is meant (scancel JOB.STEP)."""
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):

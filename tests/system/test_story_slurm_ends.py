@@ -89,6 +89,28 @@ def test_who_is_warned(slurm: Slurm, cluster: Cluster, tmp_path: Path, option: s
     cluster.becomes(int(number), "EXIT")
 
 
+@pytest.mark.parametrize(
+    ("words", "hears"),
+    [((), ["step:usr1", "step:usr1"]), (("--batch",), ["batch:usr1"]), (("-f",), ["batch:usr1", *["step:usr1"] * 2])],
+)
+def test_whom_a_signal_of_scancel_reaches(
+    slurm: Slurm, cluster: Cluster, tmp_path: Path, words: tuple[str, ...], hears: list[str]
+) -> None:
+    step = f"{TRAPS.replace('NAME', 'step')} touch ready.$SLURM_PROCID; {WAITS}"
+    (tmp_path / "step.sh").write_text(step)
+    text = f"{TRAPS.replace('NAME', 'batch')}\nsrun -N2 -n2 bash step.sh &\n while :; do wait; sleep 0.1; done"
+    number = submit(slurm, tmp_path, text, "-N2")
+    cluster.until(lambda: all((tmp_path / f"ready.{task}").exists() for task in "01"), "the step does not run")
+    assert slurm("scancel", *words, "--signal=USR1", number).returncode == 0
+    heard = tmp_path / "out"
+    cluster.until(lambda: len(heard.read_text().splitlines()) >= len(hears), "nobody hears it")
+    assert slurm("scancel", "--signal=USR2", "--batch", number).returncode == 0
+    cluster.until(lambda: "batch:usr2" in heard.read_text(), "the script does not hear it")
+    assert sorted(set(heard.read_text().splitlines())) == sorted({*hears, "batch:usr2"})
+    slurm("scancel", number)
+    cluster.becomes(int(number), "EXIT")
+
+
 def test_wait_for_an_array_tells_the_highest_exit_code(slurm: Slurm) -> None:
     line = "exit $((SLURM_ARRAY_TASK_ID % 3 * 2))"
     told = slurm("sbatch", "--wait", "--array=1-3", "-o", "/dev/null", "--wrap", line)

@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -241,3 +242,82 @@ def test_a_terminal(cluster: Cluster, environment: dict[str, str], tmp_path: Pat
     assert b"0,1 2" in text and b"0: step" in text and b"1: step" in text
     assert (tmp_path / "tty").read_text().startswith("/dev/pts/")
     os.close(ours)
+
+
+def sacct(slurm: Slurm, number: str, fields: str) -> list[str]:
+    told = slurm("sacct", "-nPj", number, "-o", fields)
+    assert told.returncode == 0, told.stderr
+    return told.stdout.splitlines()
+
+
+def test_steps_are_in_the_facts_of_their_job(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:
+    """While it runs and when it has ended, and after all daemons were killed in between."""
+    waits = "touch up.$SLURM_PROCID; while [ ! -e go ]; do sleep 0.1; done"
+    text = f"srun -n1 sh -c 'exit 3'; srun -n2 -J pair -l sh -c '{waits}'"
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{text}\nexit 5\n")
+    number = slurm("sbatch", "--parsable", "-N2", "-n2", "-o", "out", "job.sh").stdout.strip()
+    cluster.until(lambda: (tmp_path / "up.0").exists() and (tmp_path / "up.1").exists(), "the step does not run")
+    running = f"{number}.1"
+    cluster.until(lambda: running in slurm("squeue", "-h", "-s", "-o", "%i").stdout.split(), "squeue knows no step")
+    assert slurm("squeue", "-h", "-s", running, "-o", "%i %j %A").stdout == f"{running} pair 2\n"
+    shown = slurm("scontrol", "-o", "show", "step", running)
+    assert f"StepId={running} " in shown.stdout and "Tasks=2 Name=pair" in shown.stdout
+    assert slurm("sstat", "-nPj", running, "-o", "JobID,NTasks").stdout == f"{running}|2\n"
+    assert sacct(slurm, f"{number}.0", "JobID,JobName,State,ExitCode") == [f"{number}.0|sh|FAILED|3:0"]
+    for name in ("agent-a", "agent-b", "master"):
+        cluster.kill(name)
+    cluster.run("gsched", "up", "--dir", str(cluster.folder))
+    (tmp_path / "go").touch()
+    cluster.wait(int(number))
+    rows = [f"{number}.0|FAILED|3:0", f"{running}|COMPLETED|0:0"]
+    assert sacct(slurm, number, "JobID,State,ExitCode") == [f"{number}|FAILED|5:0", f"{number}.batch|FAILED|5:0", *rows]
+    cluster.kill("master")  # and what is stored is read again
+    cluster.run("gsched", "up", "--dir", str(cluster.folder))
+    assert sacct(slurm, f"{number}.0,{running}", "JobID,State,ExitCode") == rows
+    start, end, elapsed = sacct(slurm, running, "Start,End,ElapsedRaw")[0].split("|")
+    assert start <= end != "Unknown" and int(elapsed) < PATIENCE_S
+
+
+def test_the_memory_of_a_step(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "big.py").write_text("held = bytearray(200_000_000)\n")
+    text = f"srun -n1 {sys.executable} big.py; echo $SLURM_JOB_ID"
+    number = batch(slurm, tmp_path, text, "-n1").strip()
+    told = sacct(slurm, f"{number}.0", "MaxRSS,TotalCPU")[0].split("|")
+    assert 190_000 < int(told[0].removesuffix("K")) < 400_000 and told[1] != ""
+
+
+def test_scancel_of_a_step_leaves_its_job_alone(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:
+    text = """
+srun -n2 sh -c 'touch up.$SLURM_PROCID; exec sleep 1000' 2>said; echo "step $?"
+srun -n1 echo next
+"""
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n{text}\n")
+    number = slurm("sbatch", "--parsable", "-N2", "-n2", "-o", "out", "job.sh").stdout.strip()
+    cluster.until(lambda: (tmp_path / "up.0").exists() and (tmp_path / "up.1").exists(), "the step does not run")
+    assert slurm("scancel", f"{number}.9").stderr.endswith(f"job step id {number}.9: Invalid job id specified\n")
+    ended = slurm("scancel", f"{number}.0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    cluster.wait(int(number))
+    assert (tmp_path / "out").read_text() == "step 143\nnext\n"
+    said = (tmp_path / "said").read_text()
+    assert re.search(rf"srun: error: \*\*\* STEP {number}\.0 ON [ab] CANCELLED AT ", said), said
+    assert "srun: Job step aborted: Waiting up to 32 seconds for job step to finish." in said
+    assert sacct(slurm, number, "JobID,State,ExitCode") == [
+        f"{number}|COMPLETED|0:0",
+        f"{number}.batch|COMPLETED|0:0",
+        f"{number}.0|CANCELLED|0:15",
+        f"{number}.1|COMPLETED|0:0",
+    ]
+
+
+def test_a_terminal_of_srun_is_step_0(slurm: Slurm) -> None:
+    told = slurm(
+        "srun", "--pty", "-J", "typing", "bash", "-c", "srun -n1 sh -c 'echo step $SLURM_STEP_ID $SLURM_JOB_ID'"
+    )
+    step, number = told.stdout.split()[1:]
+    assert step == "1", told
+    assert sacct(slurm, number, "JobID,JobName,State") == [
+        f"{number}|typing|COMPLETED",
+        f"{number}.0|typing|COMPLETED",
+        f"{number}.1|sh|COMPLETED",
+    ]

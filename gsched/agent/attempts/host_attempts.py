@@ -35,6 +35,7 @@ from gsched.agent.output.output_tail import AttemptEndWaiters
 from gsched.agent.output.report_delivery import ReportDelivery
 from gsched.agent.services.job_services import JobServices
 from gsched.agent.tasks.host_tasks import HostTasks
+from gsched.agent.tasks.step_records import StepRecords
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded, listed
 from gsched.base.errors import GschedError, Internal
@@ -44,11 +45,13 @@ from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.jobs.job import AttemptResult, JobSpec
+from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import AttemptLimits, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
+from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.wire.identity.caller_identity import user_name
 from gsched.wire.messages.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -56,6 +59,8 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 HELLO_CURVES = 8 << 20
+REPORTED_STEPS = 4 << 20
+"""Bytes that a report of what attempts use says of their steps."""
 """Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
@@ -98,11 +103,14 @@ class Attempts:
         self._outputs = KeptOutputs(spool / "outputs")
         self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
         self.endings = AttemptEndWaiters()
+        self.signal_steps: Callable[[AttemptKey, int, int | None], None] = lambda key, signum, number: None
+        """Sends a signal to the tasks of its steps, or of one of them; 0 ends that."""
         self.terminate_interval_s = 10.0
         self._executor = self._make_executor(locks)
         self.run_program = self._executor.run_program
         self.put_back_folders = self._executor.put_back_folders
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
+        self.steps = StepRecords(self.folder)
         self.services = JobServices(host, self._executor, clock, running=lambda: self.started, send=send)
         self.logins = HostLogins(host, self._executor, running=lambda: self.started)
         self._blocking = BlockingPool()
@@ -293,11 +301,16 @@ class Attempts:
         if reason and key in self.holdings and key not in self._memory.ended:
             self._memory.reasons.setdefault(key, reason)
 
-    async def signal(self, key: AttemptKey, number: int, reason: str = "") -> None:
-        """Send one signal to all its processes. `reason`: LSF's keyword for an attempt that ends by it."""
+    async def signal(self, key: AttemptKey, number: int, reason: str = "", target: str = "") -> None:
+        """Send one signal to all its processes, or to its `target` (MAIN, STEPS). `reason`: LSF's keyword for one that
+        ends by it.
+        """
+        if target == STEPS:
+            self.signal_steps(key, number, None)
+            return
         if number in _ENDING:
             self._explain(key, reason)
-        await self._executor.signal(*key, number)
+        await self._executor.signal(*key, number, everything=target != MAIN)
 
     async def suspend(self, key: AttemptKey) -> None:
         """Stop its processes."""
@@ -318,6 +331,7 @@ class Attempts:
             return
         self.holdings.forget(key)
         self.idle_warnings.forget(key)
+        self.steps.forget(key)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
 
@@ -338,13 +352,16 @@ class Attempts:
         for key in told:
             hello.ended.append(self._ended_message(key, HELLO_CURVES // len(told)))
 
-    def usage_report(self) -> agent_pb2.UsageReport | None:
-        """A sample of every running attempt; None when nothing runs."""
+    def usage_report(self, keys: Iterable[AttemptKey] | None = None) -> agent_pb2.UsageReport | None:
+        """A sample of every running attempt, or of these; None when nothing runs."""
         report = agent_pb2.UsageReport()
-        for key in self._memory.started:
+        meant = [key for key in (self._memory.started if keys is None else keys) if key in self._memory.started]
+        most_steps = min(REPORTED_STEPS // max(1, len(meant)), MOST_PACKED_STEPS)
+        for key in meant:
             usage = self._executor.usage(*key) if key not in self._memory.ended else None
             if usage is not None:
-                usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key))
+                steps = self.steps.packed(key, most_steps)
+                usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key), steps=steps)
                 told = report.attempts.add(job_id=key[0], attempt=key[1])
                 fill(told.usage, usage)
                 idle = self._idleness(key)
@@ -493,5 +510,6 @@ class Attempts:
             message.gpu_curves = use_files.packed_curves(self.folder(key), min(most_curves, MOST_PACKED))
         result = self._memory.ended[key]
         told = listed([result.problem, self._memory.blames.get(key, "")], "list.semicolon")
-        fill(message.result, msgspec.structs.replace(result, problem=told))
+        usage = msgspec.structs.replace(result.usage, steps=self.steps.packed(key, MOST_PACKED_STEPS))
+        fill(message.result, msgspec.structs.replace(result, problem=told, usage=usage))
         return message

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gsched.agent.output import terminal_questions
 from gsched.base.errors import GschedError
+from gsched.dialect.slurm.allocation import STEP_OF_SRUN
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run import task_files
 from gsched.run.attempt_files import HOSTFILE
@@ -88,6 +89,12 @@ class HostTasks:
         order = self._executor.order(*key)
         gpus = order.host_gpus if order is not None else {}
         return {host: (count, gpus.get(host, 0)) for host, count in Counter(self.slots(key)).items()}
+
+    def first_step(self, key: AttemptKey) -> int:
+        """Number of the first step that srun starts in the job: what srun --pty has submitted is step 0 itself."""
+        order = self._executor.order(*key)
+        is_step = order is not None and order.interactive == "pty" and STEP_OF_SRUN in order.environment
+        return int(is_step)
 
     def attempt_folder(self, key: AttemptKey) -> Path:
         """Where the attempt's files lie; put back if somebody has removed it. Raises OSError, GschedError."""
@@ -217,6 +224,9 @@ class HostTasks:
             status = task_files.read(folder, name, task_files.STATUS)
             if status is not None:
                 reply.over, reply.status = True, int(status.get("status", 0))
+                reply.cpu_s = float(status.get("cpu_s", 0.0))
+                if status.get("max_rss_kib") is not None:
+                    reply.max_rss_kib = int(status["max_rss_kib"])
                 reply.error = str(status.get("problem", ""))
                 return
             if not runs:

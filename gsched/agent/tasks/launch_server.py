@@ -12,13 +12,14 @@ import logging
 import pwd
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from gsched.agent.tasks.launched_step import LaunchedStep
-from gsched.agent.tasks.step_desk import StepDesk, StepRecord
+from gsched.agent.tasks.step_desk import StepDesk
+from gsched.agent.tasks.step_records import StepEnd, StepRecord
 from gsched.agent.tasks.task_launch import LaunchFrames, LaunchOrder, LaunchWork, TaskLaunch
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.base.errors import GschedError
@@ -37,7 +38,8 @@ CLOSE_S = 60.0
 """How long a command may take to read what it was told last."""
 MOST_CONNECTIONS = 256
 """Of one user at a time."""
-FAILURE = 255
+_FAILED = StepEnd(code=255)
+_TERM = 15
 MOST_TASKS = 10_000
 """Of one launch."""
 MOST_LOAD = 128 << 20
@@ -93,7 +95,9 @@ class LaunchCaller:
 
 
 class LaunchServer:
-    """`prove(pid, uid)` names the attempt that a process belongs to; `hosts(key)` its hosts, a name for each slot."""
+    """`prove(pid, uid)` names the attempt that a process belongs to, asked in another thread; `hosts(key)` its hosts, a
+    name for each slot.
+    """
 
     def __init__(self, host: str, relay: TaskQuestions, prove: Prove, hosts: Hosts, desk: StepDesk) -> None:
         self._host = host
@@ -106,6 +110,19 @@ class LaunchServer:
         self._users: Counter[int] = Counter()
         self._loads: Counter[int] = Counter()
         self._background = LaunchWork()
+        self._steps: dict[AttemptKey, dict[int, TaskLaunch]] = {}
+        """Those whose commands are served, by number."""
+
+    def signal_steps(self, key: AttemptKey, signum: int, number: int | None = None) -> None:
+        """Send a signal to the tasks of the attempt's steps, on all hosts, or of one of them; 0 ends the step. What has
+        ended meanwhile, or nobody serves, is left alone.
+        """
+        steps = self._steps.get(key, {})
+        for each in list(steps.values()) if number is None else [steps[number]] if number in steps else []:
+            if signum:
+                each.send_signal(signum)
+            else:
+                each.cancel()
 
     async def open(self, listening: socket.socket) -> None:
         """Serve this listening socket."""
@@ -163,7 +180,8 @@ class LaunchServer:
             refusal = f"{MOST_CONNECTIONS} launches of this user are under way on {self._host} already"
             await _refuse(writer, refusal)
             return
-        key = caller.key or self._prove(caller.pid, uid)
+        # It walks from process to process and reads control groups: nothing for the loop.
+        key = caller.key or await asyncio.to_thread(self._prove, caller.pid, uid)
         if key is None:
             await _refuse(writer, f"this process belongs to no job on {self._host}; it works only inside a job")
             return
@@ -229,20 +247,36 @@ class LaunchServer:
             step = LaunchedStep(wanted, record, is_outside=caller.key is not None)
             order = order._replace(hosts=hosts, step=step)
             launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
+            launch.on_over = lambda end: self._desk.note_end(key, request.key, end)
             is_over = False
-            is_over = await launch.run()
+            with self._registered(key, record.number, launch):
+                is_over = await launch.run()
             if not is_over:
                 self._background.beside(self._end_step(launch, key, request.key, load.passed_on()))
         finally:
             if is_over:
-                await self._desk.end(key, request.key, launch.code if launch is not None else FAILURE)
+                await self._desk.end(key, request.key, launch.end if launch is not None else _FAILED)
+
+    @contextlib.contextmanager
+    def _registered(self, key: AttemptKey, number: int, launch: TaskLaunch) -> Iterator[None]:
+        """It can be signalled meanwhile."""
+        steps = self._steps.setdefault(key, {})
+        steps[number] = launch
+        try:
+            yield
+        finally:
+            if steps.get(number) is launch:
+                del steps[number]
+            if not steps and self._steps.get(key) is steps:
+                del self._steps[key]
 
     async def _granted(
         self, order: LaunchOrder, wanted: StepRequest, frames: LaunchFrames, writer: asyncio.StreamWriter
     ) -> StepRecord | None:
         """The step's room; None where it gets none, or its command has gone away while it waited."""
         request = order.request
-        name = request.words[0].rpartition("/")[2] if request.words else "multi-prog"
+        program = request.words[0].rpartition("/")[2] if request.words else "multi-prog"
+        name = wanted.name or program
 
         def on_busy() -> None:
             writer.write(frame(step_messages.BUSY, STEP_WAIT.encode()))
@@ -267,7 +301,9 @@ class LaunchServer:
         try:
             await _end_tasks(launch, load)
         finally:
-            await self._desk.end(key, name, launch.code or FAILURE)
+            await self._desk.end(
+                key, name, msgspec.structs.replace(launch.end, code=0, signal=_TERM, is_cancelled=True)
+            )
 
 
 async def _end_tasks(launch: TaskLaunch, load: Load) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gsched.agent.tasks.step_desk import StepRecord
+from gsched.agent.tasks.step_records import StepRecord
 from gsched.base.node_lists import fold_in_order
 from gsched.model.jobs.job_step import StepRequest
 from gsched.model.jobs.step_layout import TaskPlace

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from gsched.agent.tasks.host_tasks import PIECE, SMALL
 from gsched.agent.tasks.launched_step import LaunchedStep
+from gsched.agent.tasks.step_records import StepEnd
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.jobs.job_step import StepRequest
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -33,6 +35,8 @@ STARTS = 32
 """Tasks that are being started at a time: each carries the environment."""
 MOST_SIGNALS = 8
 """Different signals that are on their way to the tasks of a launch at a time."""
+KILL_WAIT_S = 30.0
+"""Between SIGTERM and SIGKILL where a step is ended (KillWait of slurm.conf)."""
 FLOODS = 2
 """Tasks of which large pieces of output are under way at a time, so that a slow line is not silent for long."""
 
@@ -104,6 +108,9 @@ class LaunchedTask:
         """It runs, or could not be started."""
         self.out, self.err = had or (0, 0)
         self.has_ended = had is None
+        self.cpu_s = 0.0
+        self.max_rss_kib = 0
+        """0: not known."""
 
 
 class LaunchOrder(NamedTuple):
@@ -145,8 +152,13 @@ class TaskLaunch:
         ]
         self._step = order.step
         self._readers = [task for task in self._tasks if self._is_reader(task.number)]
-        self.code = 0
-        """The highest exit code of the tasks that have ended, 128 + N for signal N."""
+        self._code, self._ended_by = 0, 0
+        """The highest exit code of the tasks that have ended, 128 + N for signal N; that signal."""
+        self._left = len(self.unended())
+        self._over = asyncio.Event()
+        self._is_cancelled = False
+        self.on_over: Callable[[StepEnd], object] = lambda end: None
+        """Called when the last task has ended, before the command hears of it."""
         self._typed: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self._writing = asyncio.Lock()
         self._signals: set[int] = set()
@@ -155,6 +167,18 @@ class TaskLaunch:
     def unended(self) -> list[LaunchedTask]:
         """Tasks whose end has not been told."""
         return [task for task in self._tasks if not task.has_ended]
+
+    @property
+    def end(self) -> StepEnd:
+        """What has become of its tasks so far."""
+        known = [task.max_rss_kib for task in self._tasks if task.max_rss_kib]
+        return StepEnd(
+            code=0 if self._ended_by else self._code,
+            signal=self._ended_by,
+            max_rss_mib=max(known) / 1024 if known else None,
+            cpu_s=sum(task.cpu_s for task in self._tasks),
+            is_cancelled=self._is_cancelled,
+        )
 
     async def run(self) -> bool:
         """Serve it until all tasks have ended; False when the command has gone away before. Raises OSError."""
@@ -199,7 +223,14 @@ class TaskLaunch:
         task.begun.set()
         if not problem:
             status, problem = await self._show(task)
-        self.code = max(self.code, 255 if problem else _exit_code(status))
+        code = 255 if problem else _exit_code(status)
+        if code > self._code:
+            self._code = code
+            self._ended_by = os.WTERMSIG(status) if not problem and os.WIFSIGNALED(status) else 0
+        self._left -= 1
+        if not self._left:
+            self._over.set()
+            self.on_over(self.end)
         await self._write(launch_protocol.ENDED, task, f"{status} {problem}".encode())
         task.has_ended = True
         self._background.beside(self._release(task))
@@ -263,6 +294,7 @@ class TaskLaunch:
                     reply = await self._relay.ask(ask)
             await self._pass_on(task, reply)
             if reply.over or reply.error:
+                task.cpu_s, task.max_rss_kib = reply.cpu_s, reply.max_rss_kib
                 return reply.status, reply.error
             is_flood = most in (len(reply.stdout), len(reply.stderr))
             most = PIECE if is_flood else SMALL
@@ -287,7 +319,7 @@ class TaskLaunch:
             kind, payload = found
             if kind == launch_protocol.SIGNAL:
                 number = int(payload) if payload.isdigit() and len(payload) < 3 else 0
-                self._send_signal(number)
+                self.send_signal(number)
             elif kind == step_messages.WINDOW:
                 self._resize(payload)
             elif kind in (launch_protocol.DATA, launch_protocol.END) and self._typed.empty() and self._readers:
@@ -295,7 +327,25 @@ class TaskLaunch:
             else:
                 raise ProtocolError(f"a frame {kind!r} that nobody has asked for")
 
-    def _send_signal(self, number: int) -> None:
+    def cancel(self) -> None:
+        """Somebody ends it (scancel): SIGTERM to all tasks, SIGKILL to what is left KILL_WAIT_S later."""
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._background.beside(self._end_gently())
+
+    async def _end_gently(self) -> None:
+        with contextlib.suppress(OSError):  # the command has gone away, and that ends the tasks as well
+            async with self._writing:
+                self._writer.write(frame(step_messages.CANCELLED, b""))
+                await self._writer.drain()
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            await self._signal_all(self.unended(), number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILL_WAIT_S):
+                await self._over.wait()
+        await self._signal_all(self.unended(), signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
         """To all tasks; one that is on its way already is not sent again, as the kernel does it (signal(7))."""
         if number not in self._signals and len(self._signals) < MOST_SIGNALS:
             self._signals.add(number)

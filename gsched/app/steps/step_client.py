@@ -101,6 +101,8 @@ class StepClient(LaunchClient):
                 self._tell(f"Step created for job {self._job}")
             self._granted = msgspec.json.decode(payload, type=StepGranted)
             self._output.begin(self._granted)
+        elif kind == step_messages.CANCELLED:
+            self._note_cancelled()
         else:
             super()._take(connection, kind, payload)
 
@@ -146,15 +148,26 @@ class StepClient(LaunchClient):
         elif self._ask.wait_s and self._ends_at is None:
             self._ends_at = time.monotonic() + self._ask.wait_s
 
+    def _note_cancelled(self) -> None:
+        """Somebody has ended the step: the agent ends the tasks."""
+        host = self._granted.places[0].host.partition(".")[0] if self._granted is not None else ""
+        number = self._granted.number if self._granted is not None else 0
+        at = time.strftime("%Y-%m-%dT%H:%M:%S")
+        self._tell(f"error: *** STEP {self._job}.{number} ON {host} CANCELLED AT {at} ***")
+        self._tell_aborted()
+
+    def _tell_aborted(self) -> None:
+        if not self._is_aborted:
+            wait = f"Waiting up to {KILL_WAIT_S + 2:.0f} seconds for job step to finish."
+            self._tell(f"Job step aborted: {wait}")
+        self._is_aborted = True
+
     def _begin_to_end(self) -> None:
         self._ends_at = time.monotonic()
 
     def _end_rest(self, connection: Any) -> None:
         """SIGTERM to what is left, SIGKILL after KILL_WAIT_S. Source: srun(1), --kill-on-bad-exit."""
-        if not self._is_ending:
-            wait = f"Waiting up to {KILL_WAIT_S + 2:.0f} seconds for job step to finish."
-            self._tell(f"Job step aborted: {wait}")
-        self._is_aborted = True
+        self._tell_aborted()
         numbers = (signal.SIGKILL,) if self._is_ending else (signal.SIGCONT, signal.SIGTERM)
         self._is_ending = True
         self._signals += numbers

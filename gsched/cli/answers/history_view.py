@@ -250,6 +250,9 @@ def _signalled(event: events.JobSignalRequested) -> Remark:
         why = "nobody uses its service"
     if why:
         return Remark(at=event.at, text=f"The system ends the job because {why}")
+    if event.step is not None:
+        what = f"Signal <{signal_name(event.signal)}>" if event.signal else "The end"
+        return Remark(at=event.at, text=f"{what} of step <{event.step}> requested by user <{event.by}>")
     return history.signalled(event.at, signal_name(event.signal), event.by)
 
 

@@ -18,7 +18,6 @@ from gsched.model.views.view import JobView
 
 DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
-STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
 JobColumns = Mapping[str, FormatColumn[SlurmJob]]
 _Value = Callable[[SlurmJob], str]
 

@@ -12,7 +12,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, read_words
 from gsched.cli.session.session import Session
 from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuOption, GnuOptions, GnuWords
 from gsched.model.views.view import JobFilter
 
 FAILURE = 1
@@ -37,9 +37,15 @@ def fails_as_slurm(command: Callable[[Call], int]) -> Callable[[Call], int]:
     return main
 
 
-def read_listing(call: Call, table: GnuOptions) -> GnuWords:
-    """The same for a command that only lists: with what variables give, and without a word that is no option."""
+def read_listing(call: Call, table: GnuOptions, *, loose: str = "") -> GnuWords:
+    """The same for a command that only lists: with what variables give, and without a word that is no option. `loose`:
+    an option whose optional value may also stand behind it.
+    """
     given = read_words(call, table)
+    option = given.last(loose)
+    if option is not None and not option.value and given.rest:
+        named = GivenOption(option.name, given.rest[0], option.written)
+        given = GnuWords((*given.given, named), given.rest[1:])
     if given.rest:
         raise BadRequest(f"Unrecognized option: {given.rest[0][:60]}")
     return GnuWords((*table.in_environment(call.env).given, *given.given))

@@ -6,7 +6,7 @@ Elements of an array that wait for one reason are one line, with --array one eac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -17,13 +17,15 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
 from gsched.cli.slurm.facts.job_records import job_pieces
+from gsched.cli.slurm.facts.job_steps import SlurmStep, running_steps
 from gsched.cli.slurm.facts.slurm_clock import clock_of
-from gsched.cli.slurm.formats import FormatColumn, Layout, by_letters, by_names
-from gsched.cli.slurm.job_columns import BY_LETTER, BY_NAME, DEFAULT, LONG, STEPS, JobColumns
+from gsched.cli.slurm.formats import Layout, by_letters, by_names
+from gsched.cli.slurm.job_columns import BY_LETTER, BY_NAME, DEFAULT, LONG
 from gsched.cli.slurm.job_states import named_states
 from gsched.cli.slurm.slurm_call import elements_of, fails_as_slurm, read_listing
 from gsched.cli.slurm.squeue_options import SQUEUE
-from gsched.dialect.slurm.gnu_options import GnuWords
+from gsched.cli.slurm.step_columns import STEP_BY_LETTER, STEP_BY_NAME, STEPS
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.slurm.slurm_values import parse_count, parse_job
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import JobFilter
@@ -32,29 +34,22 @@ TABLE = SQUEUE
 _MOST_NAMED = 100_000
 _NUMBERS = "iAFKDCQp"
 _RUNNING = ("RUNNING", "SUSPENDED")
+Lines = Callable[[Iterable[SlurmJob]], Iterator[str]]
 START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
-_STEP: JobColumns = {
-    **BY_LETTER,
-    "i": FormatColumn("STEPID", lambda job: f"{job.shown_id}.batch"),
-    "j": FormatColumn("NAME", lambda job: "batch"),
-    "A": FormatColumn("TASKS", lambda job: "1"),
-}
-"""Of --steps."""
-_STEP_BY_NAME: JobColumns = {**BY_NAME, "stepid": _STEP["i"], "stepname": _STEP["j"], "numtasks": _STEP["A"]}
 
 
 @fails_as_slurm
 def main(call: Call) -> int:
     """Run `squeue`."""
-    words = read_listing(call, TABLE)
-    layout = _layout(words)
+    words = read_listing(call, TABLE, loose="steps")
+    lines = _lines(words, call.env)
     ordered = _order(words.value("sort"))
     every_s = parse_count(words.value("iterate")) if words.has("iterate") else 0
     with connected(call) as session:
         while True:
             if every_s:
                 call.write(f"{datetime.fromtimestamp(time.time(), clock_of(call).zone):%a %b %e %H:%M:%S %Y}\n")
-            _list(call, session, words, layout, ordered)
+            _list(call, session, words, lines, ordered)
             if not every_s:
                 return 0
             call.wait(every_s)
@@ -65,28 +60,58 @@ def _list(
     call: Call,
     session: Session,
     words: GnuWords,
-    layout: Layout[SlurmJob],
+    lines: Lines,
     ordered: Callable[[Iterable[SlurmJob]], list[SlurmJob]],
 ) -> None:
     jobs: Iterable[SlurmJob] = ordered(_chosen(call, session, words))
-    if not words.has("array"):
-        jobs = folded(jobs, call.env)
-    if words.has("json"):
+    if words.has("json") and not words.has("steps"):
+        jobs = jobs if words.has("array") else folded(jobs, call.env)
         for piece in job_pieces(jobs, session.client.cluster().cluster):
             call.write(piece)
         return
-    for line in layout.lines(jobs, header=not words.has("noheader")):
+    for line in lines(jobs):
         call.write(line)
+
+
+def _lines(words: GnuWords, env: Mapping[str, str]) -> Lines:
+    """What the options make of jobs. Raises BadRequest for a format that is not understood."""
+    header = not words.has("noheader")
+    if words.has("steps"):
+        of_steps = _step_layout(words)
+        return lambda jobs: of_steps.lines(_steps(jobs, words), header=header)
+    layout, is_array = _layout(words), words.has("array")
+    return lambda jobs: layout.lines(jobs if is_array else folded(jobs, env), header=header)
 
 
 def _layout(words: GnuWords) -> Layout[SlurmJob]:
     """Of --format and --Format the later counts."""
-    steps = words.has("steps")
-    last = next((each for each in reversed(words.given) if each.name in ("format", "Format")), None)
+    last = _format(words)
     if last is not None and last.name == "Format":
-        return by_names(last.value, _STEP_BY_NAME if steps else BY_NAME)
-    default = STEPS if steps else START if words.has("start") else LONG if words.has("long") else DEFAULT
-    return by_letters(last.value if last is not None else default, _STEP if steps else BY_LETTER)
+        return by_names(last.value, BY_NAME)
+    default = START if words.has("start") else LONG if words.has("long") else DEFAULT
+    return by_letters(last.value if last is not None else default, BY_LETTER)
+
+
+def _step_layout(words: GnuWords) -> Layout[SlurmStep]:
+    """The same of --steps."""
+    last = _format(words)
+    if last is not None and last.name == "Format":
+        return by_names(last.value, STEP_BY_NAME)
+    return by_letters(last.value if last is not None else STEPS, STEP_BY_LETTER)
+
+
+def _format(words: GnuWords) -> GivenOption | None:
+    return next((each for each in reversed(words.given) if each.name in ("format", "Format")), None)
+
+
+def _steps(jobs: Iterable[SlurmJob], words: GnuWords) -> Iterator[SlurmStep]:
+    """The steps that run, of --steps those that it names: `12`, `12.0`, `12_3.batch`."""
+    named = _items(words.value("steps")) - {"all"}
+    for job in jobs:
+        ids = {job.shown_id, job.raw_id, *([str(job.array_id)] if job.index else [])}
+        for step in running_steps(job):
+            if not named or named & {*ids, *(f"{each}.{step.label}" for each in ids)}:
+                yield step
 
 
 def _chosen(call: Call, session: Session, words: GnuWords) -> Iterator[SlurmJob]:
@@ -132,9 +157,7 @@ def _tests(words: GnuWords) -> list[Callable[[SlurmJob], bool]]:
     if words.has("start"):
         tests.append(lambda job: job.is_pending)
     if words.has("steps"):
-        steps = _items(words.value("steps"))
-        tests.append(lambda job: job.state in _RUNNING and not job.spec.interactive)
-        tests.append(lambda job: not steps or bool(steps & {f"{job.shown_id}.batch", f"{job.raw_id}.batch", "all"}))
+        tests.append(lambda job: job.state in _RUNNING)
     return tests
 
 

@@ -36,7 +36,7 @@ SQUEUE = GnuOptions(
         GnuOption("long", "l", help="more columns"),
         GnuOption("start", "", help="only jobs that wait, with when they are planned to start"),
         GnuOption("array", "r", help="a line for each element of an array", variable="SQUEUE_ARRAY"),
-        GnuOption("steps", "s", "STEPS", "the steps of running jobs: their scripts", is_optional=True),
+        GnuOption("steps", "s", "STEPS", "the steps of running jobs: scripts, and what srun runs", is_optional=True),
         GnuOption("reservation", "R", "NAME", "only jobs of this reservation"),
         GnuOption("qos", "q", "NAMES", "all jobs have the QOS normal", variable="SQUEUE_QOS"),
         GnuOption("iterate", "i", "SECONDS", "list them again and again"),

@@ -44,6 +44,8 @@ from gsched.model.jobs.job import FINISHED, STARTED, JobSpec, JobState
 from gsched.model.jobs.job_signal import SignalEffect, effect_of, is_signal
 from gsched.model.views.view import Control, JobFilter
 
+SIGNAL_TARGETS = ("", "main", "steps")
+"""Whom of a job of Slurm's commands a signal may be for."""
 MOST_BOX = 128
 """MAX_JOB_MSG_NUM of LSF's lsb.params."""
 MOST_TEXT = 512
@@ -85,6 +87,12 @@ def control_jobs(
 def _as_meant(command: JobCommand) -> JobCommand:
     """Stopping and continuing change a job's state, so their signals are not merely passed on. Raises BadRequest."""
     if not isinstance(command, SignalJobs):
+        return command
+    if command.target not in SIGNAL_TARGETS:
+        raise BadRequest(
+            f"a signal is for {', '.join(filter(None, SIGNAL_TARGETS))} or all, not for {command.target[:40]}"
+        )
+    if command.step is not None and (command.signal == 0 or is_signal(command.signal)):
         return command
     if not is_signal(command.signal):
         raise BadRequest(f"{command.signal}: Signal not supported")

@@ -24,7 +24,7 @@ from gsched.model.event import (
     JobPostProcessed,
     JobSignalRequested,
 )
-from gsched.model.jobs.job import PENDING, AttemptResult, JobState
+from gsched.model.jobs.job import PENDING, SLURM, AttemptResult, JobState
 from gsched.model.jobs.job_signal import SignalEffect, effect_of
 from gsched.model.ledgers.allocation import Allocation
 
@@ -91,6 +91,8 @@ def _ended_by(kind: str, command: JobCommand, owner: str) -> str:
 
 def send_signal(context: ControlContext[SignalJobs], job: JobRecord) -> str:
     number = context.command.signal
+    if context.command.step is not None:
+        return _signal_step(context, job, context.command.step)
     if number == signal.SIGKILL and job.state in UNREACHABLE:
         _remove(context, job)
         return ""
@@ -100,14 +102,41 @@ def send_signal(context: ControlContext[SignalJobs], job: JobRecord) -> str:
     context.decision.record(
         JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number)
     )
+    target = _target_of(job, context.command)
+    if target:  # its steps are on record at its first host; what it ends by was no end of the job that was asked for
+        first = job.allocation.first_host
+        context.decision.instruct(SignalAttempt(first, job.job_id, job.attempt, number, target=target))
+        return ""
     reason = attempt_results.ending_reason(job) or _ended_by("TERM", context.command, job.spec.user)
     for part in job.allocation.hosts:
         context.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
     return ""
 
 
+def _target_of(job: JobRecord, command: SignalJobs) -> str:
+    """Of a job that Slurm's commands have submitted and that has a program beside its steps. SIGKILL is for all."""
+    spec = job.spec
+    has_steps = spec.front_end == SLURM and not (spec.interactive == "Is" and spec.script_words)
+    return command.target if has_steps and command.signal != signal.SIGKILL else ""
+
+
+def _signal_step(context: ControlContext[SignalJobs], job: JobRecord, step: int) -> str:
+    """Its job goes on. Which steps there are is known where they run."""
+    if job.state in PENDING or not is_ordered(job):
+        return NOT_STARTED_TEXT
+    assert job.allocation is not None
+    number = context.command.signal
+    context.decision.record(
+        JobSignalRequested(at=context.now, job_id=job.job_id, by=context.command.user, signal=number, step=step)
+    )
+    first = job.allocation.first_host
+    context.decision.instruct(SignalAttempt(first, job.job_id, job.attempt, number, step=step))
+    return ""
+
+
 def signal_waiting(context: ControlContext[SignalJobs], array: JobArray) -> str:
-    return kill_waiting(context, array) if effect_of(context.command.signal) is SignalEffect.END else NOT_STARTED_TEXT
+    is_end = context.command.step is None and effect_of(context.command.signal) is SignalEffect.END
+    return kill_waiting(context, array) if is_end else NOT_STARTED_TEXT
 
 
 def _silent(context: ControlContext[JobCommand], allocation: Allocation) -> str:

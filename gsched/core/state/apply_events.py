@@ -311,8 +311,10 @@ def _post_processed(state: ClusterState, event: JobPostProcessed) -> None:
 
 
 def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
-    """Who asked for the end is remembered; a job whose host does not answer becomes a ZOMBI by it."""
-    if event.job_id in state.arrays:
+    """Who asked for the end is remembered; a job whose host does not answer becomes a ZOMBI by it. A step's end changes
+    nothing of its job.
+    """
+    if event.job_id in state.arrays or event.step is not None:
         return
     job = state.job(event.job_id)
     if job.state in FINISHED:

@@ -18,6 +18,7 @@ from gsched.dialect.slurm.job_shape import parse_gpus
 from gsched.dialect.slurm.slurm_values import named_variables, parse_count, parse_job
 from gsched.dialect.slurm.srun_table import SRUN
 from gsched.model.jobs.job_step import MOST_PROGRAMS, StepProgram, StepRequest
+from gsched.model.jobs.step_facts import LONGEST_STEP_NAME
 from gsched.model.jobs.step_layout import BLOCK, CYCLIC, StepShape
 
 MPI_TYPES = "MPI plugin types are...\n\tnone\n"
@@ -82,6 +83,7 @@ def read_step(
         is_at_once=given.has("immediate"),
         pty=line.has("pty"),
         address=address,
+        name=line.value("job-name")[:LONGEST_STEP_NAME],
     )
     return StepAsk(
         request=request,

@@ -292,7 +292,14 @@ class AgentSessions:
                 )
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
-                sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason)
+                sent = agent_pb2.SignalAttempt(
+                    job_id=job_id,
+                    attempt=attempt,
+                    signal=signal,
+                    reason=reason,
+                    target=instruction.target,
+                    step=instruction.step,
+                )
                 return agent_pb2.MasterMessage(signal=sent)
             case SuspendAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))

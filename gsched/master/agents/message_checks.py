@@ -21,6 +21,7 @@ from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.hosts.topology import MAX_PROCESSORS
 from gsched.model.jobs.failure import LONGEST_DETAIL
 from gsched.model.jobs.job_service import MOST_PORT
+from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 MOST_BYTES = {
@@ -161,6 +162,9 @@ def _check_usage(host: str, usage: model_pb2.Usage) -> None:
         _check_gpu_use(host, gpu)
     for field, value in usage.ListFields():
         if field.name == "gpus":
+            continue
+        if field.name == "steps":
+            _at_most(len(value), MOST_PACKED_STEPS, "bytes of what is told of steps")
             continue
         for number in value if field.name == "pids" else (value,):
             _number(number, field.name, MOST_AMOUNT)

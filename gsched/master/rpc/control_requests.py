@@ -62,13 +62,18 @@ def _kill(request: Any, whose: _Whose) -> KillJobs:
     return KillJobs(*whose, text=request.text, as_done=request.as_done, hangup=request.hangup)
 
 
+def _signal(request: Any, whose: _Whose) -> SignalJobs:
+    step = request.step if request.HasField("step") else None
+    return SignalJobs(*whose, signal=request.signal, target=request.target, step=step)
+
+
 def _requeue(request: Any, whose: _Whose) -> RequeueJobs:
     return RequeueJobs(*whose, hold=request.hold, states=tuple(request.states))
 
 
 _COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
     "kill": _kill,
-    "signal": lambda request, whose: SignalJobs(*whose, signal=request.signal),
+    "signal": _signal,
     "stop": lambda request, whose: StopJobs(*whose),
     "resume": lambda request, whose: ResumeJobs(*whose),
     "requeue": _requeue,

@@ -260,6 +260,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     disk_written_mib: float | None = None
     gpus: tuple[GpuUsage, ...] = ()
     """What it has made of each of its GPUs; those of which nothing is known may be missing."""
+    steps: bytes = b""
+    """What is told of its steps (srun), as gsched.model.jobs.step_facts packs it."""
 
     def with_late(self, host: str, cpu_s: float, gpus: tuple[GpuUsage, ...]) -> Usage:
         """With what a part on this host has used that ended after the job: CPU time that was not counted, and the last

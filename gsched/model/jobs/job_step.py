@@ -35,6 +35,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Task 0 has a pseudo-terminal."""
     rows: int = 0
     columns: int = 0
+    name: str = ""
+    """Empty: that of the program."""
 
 
 class StepGranted(msgspec.Struct, frozen=True):

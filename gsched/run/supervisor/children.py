@@ -44,6 +44,7 @@ class Children:
     def __init__(self, listen: Callable[[float | None], None]) -> None:
         self._listen = listen
         self._statuses: dict[int, int | None] = {}
+        self._used: dict[int, tuple[float, int]] = {}
         self._max_rss_kib = 0
         self.cpu_s = 0.0
         """Of those that have ended."""
@@ -59,10 +60,18 @@ class Children:
     def forget(self, pid: int) -> None:
         """Its end is not asked for any more."""
         self._statuses.pop(pid, None)
+        self._used.pop(pid, None)
 
     def status_of(self, pid: int) -> int | None:
         """Wait status of a child that is followed; None as long as it is there."""
         return self._statuses.get(pid)
+
+    def used_by(self, pid: int) -> tuple[float, int | None]:
+        """CPU seconds of a child that has ended and was followed, with what it has waited for, and KiB of the largest
+        of these processes; None: unknown, for the kernel counts what the child was before exec too.
+        """
+        cpu_s, max_rss_kib = self._used.get(pid, (0.0, 0))
+        return cpu_s, max_rss_kib if max_rss_kib > _own_rss_kib() else None
 
     def reap(self) -> bool:
         """Take what children have to report; add up their CPU time. False when no descendant is left."""
@@ -77,6 +86,7 @@ class Children:
             self._max_rss_kib = max(self._max_rss_kib, used.ru_maxrss)
             if self._statuses.get(pid, status) is None:  # once: another process may get its number later
                 self._statuses[pid] = status
+                self._used[pid] = (used.ru_utime + used.ru_stime, used.ru_maxrss)
 
     def tree(self) -> list[process_tree.Process]:
         """The descendants that live now."""
@@ -130,8 +140,11 @@ class Children:
     @property
     def max_mem_mib(self) -> float | None:
         """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
-        floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return self._max_rss_kib / 1024 if self._max_rss_kib > floor_kib else None
+        return self._max_rss_kib / 1024 if self._max_rss_kib > _own_rss_kib() else None
+
+
+def _own_rss_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def is_below(process: process_tree.Process) -> bool:

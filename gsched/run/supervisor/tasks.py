@@ -96,7 +96,9 @@ class Tasks:
             task.has_ended = True
             is_unwanted = os.path.exists(f"{self._folder}/{task_files.TASKS}/{name}/{task_files.UNWANTED}")
             task.terminal.let_end(0.0 if is_unwanted else UNTAKEN_S)
-            self._write_end(name, json.dumps({"status": status}).encode())
+            cpu_s, max_rss_kib = self._children.used_by(task.pid)
+            end = {"status": status, "cpu_s": cpu_s, "max_rss_kib": max_rss_kib}
+            self._write_end(name, json.dumps(end).encode())
         return bool(self._unwritten)
 
     def _start(self, name: str, job: Order) -> None:

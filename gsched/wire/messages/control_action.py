@@ -33,6 +33,10 @@ class ControlAction:
     """A job that is killed counts as DONE."""
     hangup: bool = False
     """It gets SIGHUP and soon afterwards SIGKILL."""
+    target: str = ""
+    """Of signal, for jobs of Slurm's commands: whom it is for, `main` or `steps`; empty: all processes."""
+    step: int | None = None
+    """Of signal: this step alone; signal 0 ends it."""
 
     def request(self, job_ids: Sequence[int]) -> Any:
         """The message that asks it for these jobs."""
@@ -49,4 +53,6 @@ class ControlAction:
             attachment=self.attachment,
             as_done=self.as_done,
             hangup=self.hangup,
+            target=self.target,
+            step=self.step,
         )

@@ -3,6 +3,7 @@
 command: REQUEST ... STEP GO        STEP: a StepRequest
 agent:   BUSY ...                   while it waits for other steps of the job
 agent:   STEPPED COUNT              STEPPED: a StepGranted; then as for any launch
+agent:   CANCELLED               somebody has ended the step
 command: WINDOW                     rows and columns of the terminal, in decimal digits, a blank between
 """
 
@@ -17,6 +18,7 @@ STEP = b"T"
 WINDOW = b"W"
 BUSY = b"b"
 STEPPED = b"s"
+CANCELLED = b"c"
 
 
 def decode_request(blob: bytes) -> StepRequest:

@@ -11,7 +11,7 @@ from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import KillJobs, StopJobs
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
 from gsched.model.hosts.host import HostConfig
-from gsched.model.jobs.job import AttemptResult
+from gsched.model.jobs.job import SLURM, AttemptResult
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
@@ -233,3 +233,49 @@ def test_hosts_are_closed_and_opened_by_administrators() -> None:
     world.settle()
     assert world.state(waiting) == "RUN"
     world.check_replay()
+
+
+@pytest.mark.parametrize("target", ["main", "steps"])
+def test_a_signal_for_a_part_of_a_job_ends_no_job(target: str) -> None:
+    """What it ends by was no end of the job that somebody asked for; its first host knows its steps."""
+    world = World()
+    world.run(spec(front_end=SLURM))
+    assert world.order("signal", 1, signal=15, target=target) == [""]
+    order = world.orders()[-1]
+    assert isinstance(order, SignalAttempt)
+    assert (order.signal, order.target, order.step, order.reason) == (15, target, None, "")
+    assert world.order("signal", 1, signal=9, target=target) == [""]
+    assert world.orders()[-1] == SignalAttempt(order.host, 1, 1, 9, "TERM_OWNER"), "SIGKILL is for all"
+    with pytest.raises(BadRequest, match="not for others"):
+        world.order("signal", 1, signal=15, target="others")
+    world.check_replay()
+
+
+def test_jobs_of_other_commands_have_no_parts() -> None:
+    world = World()
+    world.run(spec(), spec(front_end=SLURM, interactive="Is", script_words=("bash",)))
+    for number in (1, 2):
+        assert world.order("signal", number, signal=10, target="steps") == [""]
+        order = world.orders()[-1]
+        assert isinstance(order, SignalAttempt) and order.target == ""
+
+
+@pytest.mark.parametrize("number", [0, 9, 10, 19])
+def test_a_step_is_signalled_and_its_job_goes_on(number: int) -> None:
+    world = World()
+    world.run(spec(front_end=SLURM))
+    assert world.order("signal", 1, signal=number, step=2) == [""]
+    assert world.orders()[-1] == SignalAttempt(world.job(1).allocation.first_host, 1, 1, number, step=2)  # type: ignore[union-attr]
+    assert (world.state(1), world.job(1).kill_by) == ("RUN", "")
+    world.ended(1, exit_code=3)
+    result = world.job(1).result
+    assert result is not None and result.term_reason == ""
+    assert world.order("signal", 1, signal=0, step=2) == ["Job has already finished"]
+    world.check_replay()
+
+
+def test_a_step_of_a_job_that_waits() -> None:
+    world = World()
+    world.submit(spec(front_end=SLURM, hold=True))
+    assert world.order("signal", 1, signal=0, step=0) == ["Job has not started yet"]
+    assert world.state(1) == "PSUSP"

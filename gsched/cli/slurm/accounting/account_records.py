@@ -8,6 +8,7 @@ from typing import Any
 from gsched.base.ids import index_of
 from gsched.cli.slurm.accounting.sacct_fields import AccountRow
 from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
+from gsched.cli.slurm.facts.job_steps import SlurmStep
 from gsched.cli.slurm.facts.slurm_json import JsonRecord, exit_status, json_answer, number
 
 
@@ -19,9 +20,9 @@ def account_pieces(rows: Iterable[AccountRow], cluster: str) -> Iterator[str]:
 def _records(rows: Iterable[AccountRow]) -> Iterator[JsonRecord]:
     job: dict[str, Any] | None = None
     for row in rows:
-        if row.is_step:
+        if row.step is not None:
             if job is not None and job["job_id"] == row.job.view.job_id:
-                job["steps"].append(_step(row))
+                job["steps"].append(_step(row, row.step))
             continue
         if job is not None:
             yield job
@@ -77,27 +78,40 @@ def _job(row: AccountRow) -> dict[str, Any]:
     }
 
 
-def _step(row: AccountRow) -> dict[str, Any]:
-    job = row.job
+def _step(row: AccountRow, step: SlurmStep) -> dict[str, Any]:
+    job, is_script = row.job, step.facts is None
     return {
-        "step": {"id": f"{job.view.job_id}.{row.step}", "name": row.step},
-        "state": [job.state],
-        "exit_code": exit_status(*job.exit_code),
-        "nodes": {"count": 1, "list": job.hosts[:1], "range": job.hosts[0] if job.hosts else ""},
-        "tasks": {"count": 1},
+        "step": {"id": f"{job.view.job_id}.{step.label}", "name": step.name},
+        "state": [step.state],
+        "exit_code": exit_status(*step.exit_code),
+        "nodes": {"count": step.nodes, "list": step.hosts, "range": step.node_list},
+        "tasks": {"count": step.tasks},
         "time": _time(row),
         "tres": {
-            "allocated": _tres(job),
-            "consumed": {"max": [], "total": _consumed(job)},
+            "allocated": _tres(job) if is_script else _step_tres(step),
+            "consumed": {"max": [], "total": _consumed(job) if is_script else _step_consumed(step)},
         },
-        "statistics": {"energy": {"consumed": number(_energy(job))}},
-        "pid": str(job.view.pid or ""),
+        "statistics": {"energy": {"consumed": number(_energy(job) if is_script else None)}},
+        "pid": str(job.view.pid or "") if is_script else "",
     }
+
+
+def _step_tres(step: SlurmStep) -> list[dict[str, Any]]:
+    found = [_count("cpu", "", step.cpus), _count("node", "", step.nodes)]
+    gpus = step.facts.gpus if step.facts is not None else 0
+    return found + ([_count("gres", "gpu", gpus)] if gpus else [])
+
+
+def _step_consumed(step: SlurmStep) -> list[dict[str, Any]]:
+    found = [_count("cpu", "", step.cpu_s * 1000)] if step.cpu_s is not None else []
+    memory = step.max_mem_mib
+    return found + ([_count("mem", "", memory * 1024 * 1024)] if memory is not None else [])
 
 
 def _time(row: AccountRow) -> dict[str, Any]:
     job = row.job
-    seconds, part = divmod(job.usage.cpu_s, 1)
+    cpu_s = row.step.cpu_s if row.step is not None else job.usage.cpu_s
+    seconds, part = divmod(cpu_s or 0.0, 1)
     result = job.view.result
     return {
         "elapsed": int(row.elapsed_s()),

@@ -43,6 +43,6 @@ class Cancellers:
                     event = events.decode_event(record.payload.encode())
                 except (msgspec.MsgspecError, ValueError):
                     continue
-                if isinstance(event, events.JobSignalRequested) and event.by:
+                if isinstance(event, events.JobSignalRequested) and event.by and event.step is None:
                     found = uid_of_user(event.by)
         return found

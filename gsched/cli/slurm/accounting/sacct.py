@@ -17,10 +17,11 @@ from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.accounting.account_records import account_pieces
 from gsched.cli.slurm.accounting.cancelled_by import Cancellers
 from gsched.cli.slurm.accounting.field_tables import AccountingTable, field_names
-from gsched.cli.slurm.accounting.sacct_fields import ALSO, BATCH, BRIEF, DEFAULT, LONG, SACCT_FIELDS, AccountRow
+from gsched.cli.slurm.accounting.sacct_fields import ALSO, BRIEF, DEFAULT, LONG, SACCT_FIELDS, AccountRow
 from gsched.cli.slurm.accounting.sacct_options import SACCT
 from gsched.cli.slurm.accounting.sacct_selection import SacctSelection, selection_of
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
+from gsched.cli.slurm.facts.job_steps import steps_of
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock, clock_of
 from gsched.cli.slurm.slurm_call import fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuWords
@@ -114,23 +115,17 @@ class _Rows:
     unit: str
 
     def of(self, jobs: Iterable[SlurmJob]) -> Iterator[AccountRow]:
-        """A row for each job, and one for its script behind it."""
+        """A row for each job, and behind it one for each of its steps."""
         since = self.wanted.since if self.words.has("truncate") else None
         until = self.wanted.until if self.words.has("truncate") else None
         for job in jobs:
-            shows_job, shows_script = self.wanted.steps_of(job)
+            named = self.wanted.steps_of(job)
             ended_by = self.cancellers.of(job)
-            if shows_job:
-                yield AccountRow(job, self.cluster, "", self.unit, ended_by, since, until)
-            if shows_script and not self.words.has("allocations") and _has_script(job):
-                yield AccountRow(job, self.cluster, BATCH, self.unit, ended_by, since, until)
-
-
-def _has_script(job: SlurmJob) -> bool:
-    """Whether it has begun, and is no allocation whose commands are typed."""
-    result = job.view.result
-    has_begun = bool(job.parts) and (result is not None and result.started if job.has_ended else not job.is_pending)
-    return has_begun and not job.spec.interactive
+            if "" in named:
+                yield AccountRow(job, self.cluster, None, self.unit, ended_by, since, until)
+            for step in () if self.words.has("allocations") else steps_of(job):
+                if named & {"", step.label}:
+                    yield AccountRow(job, self.cluster, step, self.unit, ended_by, since, until)
 
 
 def _scripts(call: Call, session: Session, words: GnuWords, jobs: Iterable[SlurmJob]) -> int:

@@ -1,7 +1,8 @@
-"""Fields of sacct: what each says of a job and of its script, the step `.batch`.
+"""Fields of sacct: what each says of a job and of its steps: its script, `.batch`, and what srun has started, `.0` …
 
-What gsched keeps is one sum for each job: it stands in the step, as Slurm has it, and CPU time also in the job's own
-row. Fields of which gsched knows nothing are empty. Source: sacct(1) of Slurm 22.05, "Job Accounting Fields".
+What a job has used stands in the row of its script, as Slurm has it, and CPU time also in the job's own row; of other
+steps their agent knows what their tasks have used that have ended. Fields of which gsched knows nothing are empty.
+Source: sacct(1) of Slurm 22.05, "Job Accounting Fields".
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from dataclasses import dataclass
 
 from gsched.cli.slurm.accounting.field_tables import AccountingFields, TableField, by_name
 from gsched.cli.slurm.facts.job_facts import SlurmJob
+from gsched.cli.slurm.facts.job_steps import SlurmStep
 from gsched.cli.slurm.facts.slurm_clock import cpu_duration, long_duration
-from gsched.cli.slurm.facts.tres_texts import held_tres, requested_tres, shown_size, shown_use, used_tres, written_tres
+from gsched.cli.slurm.facts.tres_texts import (
+    held_tres,
+    requested_tres,
+    shown_size,
+    shown_use,
+    step_tres,
+    used_by_step,
+    used_tres,
+    written_tres,
+)
 
-BATCH = "batch"
 DEFAULT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 BRIEF = "jobid,state,exitcode"
 LONG = (
@@ -37,11 +47,11 @@ ALSO = {
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """A line of sacct: a job, or with `step` its script. `unit` as `shown_size` takes it."""
+    """A line of sacct: a job, or one of its steps. `unit` as `shown_size` takes it."""
 
     job: SlurmJob
     cluster: str
-    step: str = ""
+    step: SlurmStep | None = None
     unit: str = ""
     ended_by: int | None = None
     """The user that has cancelled it."""
@@ -51,16 +61,23 @@ class AccountRow:
 
     @property
     def is_step(self) -> bool:
-        return bool(self.step)
+        return self.step is not None
+
+    @property
+    def script(self) -> SlurmJob | None:
+        """The job, in the row of the step of its own program: what is known of its use stands there."""
+        return self.job if self.step is not None and self.step.facts is None else None
 
     def begin(self) -> float | None:
         """When it started."""
-        at = self.job.started_at
+        at = self.step.started_at if self.step is not None else self.job.started_at
         return at if at is None or self.since is None else max(at, self.since)
 
     def end(self) -> float | None:
         """When it ended."""
         at = self.job.view.finished_at if self.job.has_ended else None
+        if self.step is not None:
+            at = self.step.ended_at
         if self.until is not None and self.begin() is not None:
             return min(at or self.until, self.until)
         return at
@@ -79,20 +96,25 @@ def _of_job(value: Callable[[SlurmJob], str]) -> Getter:
     return lambda row: "" if row.is_step else value(row.job)
 
 
-def _of_step(value: Callable[[AccountRow], str]) -> Getter:
-    """What only the step's row says."""
-    return lambda row: value(row) if row.is_step else ""
+def _of_script(value: Callable[[AccountRow], str]) -> Getter:
+    """What only the row of the job's own program says."""
+    return lambda row: value(row) if row.script is not None else ""
+
+
+def _of_step(value: Callable[[SlurmStep], str]) -> Getter:
+    """What the rows of all steps say."""
+    return lambda row: value(row.step) if row.step is not None else ""
 
 
 def _state(row: AccountRow) -> str:
     state = row.job.state
-    if row.is_step:
-        return "CANCELLED" if state in ("TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL") else state
+    if row.step is not None:
+        return row.step.state
     return f"{state} by {row.ended_by}" if state == "CANCELLED" and row.ended_by is not None else state
 
 
 def _exit_code(row: AccountRow) -> str:
-    code, signal = row.job.exit_code if row.is_step else row.job.job_exit_code
+    code, signal = row.step.exit_code if row.step is not None else row.job.job_exit_code
     return f"{code}:{signal}"
 
 
@@ -103,18 +125,17 @@ def _start(row: AccountRow) -> str:
 
 
 def _identity(row: AccountRow) -> str:
-    return f"{row.job.shown_id}.{row.step}" if row.is_step else row.job.shown_id
+    return f"{row.job.shown_id}.{row.step.label}" if row.step is not None else row.job.shown_id
 
 
 def _nodes(row: AccountRow) -> str:
-    """A script runs on the first node alone."""
-    if row.is_step:
-        return row.job.hosts[0] if row.job.hosts else ""
+    if row.step is not None:
+        return row.step.node_list
     return row.job.node_list or "None assigned"
 
 
 def _cpus(row: AccountRow) -> int:
-    return row.job.parts[0].slots if row.is_step and row.job.parts else row.job.cpus
+    return row.step.cpus if row.step is not None else row.job.cpus
 
 
 def _cpu_time(row: AccountRow) -> float:
@@ -127,12 +148,35 @@ def _waited_s(job: SlurmJob) -> float:
 
 
 def _energy(row: AccountRow) -> str:
+    if row.step is not None and row.script is None:
+        return ""
     known = [use.energy_j for use in row.job.usage.gpus if use.energy_j is not None]
     return f"{sum(known):.0f}" if known else "0"
 
 
 def _size(mib: Callable[[AccountRow], float | None]) -> Getter:
-    return _of_step(lambda row: shown_use(mib(row), row.unit))
+    return _of_script(lambda row: shown_use(mib(row), row.unit))
+
+
+def _peak(row: AccountRow) -> str:
+    return shown_use(row.step.max_mem_mib, row.unit) if row.step is not None else ""
+
+
+def _step_cpu(step: SlurmStep) -> str:
+    return long_duration(step.cpu_s) if step.cpu_s is not None else ""
+
+
+def _total_cpu(row: AccountRow) -> str:
+    seconds = row.step.cpu_s if row.step is not None else row.job.usage.cpu_s
+    return cpu_duration(seconds) if seconds is not None else ""
+
+
+def _allocated(row: AccountRow) -> str:
+    return held_tres(row.job, row.unit) if row.step is None else step_tres(row.step, row.unit)
+
+
+def _submitted(row: AccountRow) -> float | None:
+    return row.step.started_at if row.step is not None else row.job.view.submitted_at
 
 
 def _first_node(row: AccountRow) -> str:
@@ -140,15 +184,16 @@ def _first_node(row: AccountRow) -> str:
 
 
 def _used(row: AccountRow) -> str:
-    return used_tres(row.job, row.unit)
+    if row.step is None:
+        return ""
+    return used_tres(row.job, row.unit) if row.script is not None else used_by_step(row.step, row.unit)
 
 
-_PEAK = _size(lambda row: row.job.usage.max_mem_mib)
 _READ = _size(lambda row: row.job.usage.read_mib)
 _WRITTEN = _size(lambda row: row.job.usage.written_mib)
 _VIRTUAL = _size(lambda row: _both(row.job.usage.max_mem_mib, row.job.usage.max_swap_mib))
-_NODE = _of_step(_first_node)
-_TASK = _of_step(lambda row: "0")
+_NODE = _of_script(_first_node)
+_TASK = _of_script(lambda row: "0")
 
 
 def _both(first: float | None, second: float | None) -> float | None:
@@ -163,10 +208,10 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("Account", 10, lambda row: row.job.spec.project),
     ("AdminComment", 19, _nothing),
     ("AllocCPUS", 10, lambda row: str(_cpus(row) if row.job.parts else 0)),
-    ("AllocNodes", 10, lambda row: "1" if row.is_step else str(len(row.job.parts))),
-    ("AllocTRES", 10, lambda row: held_tres(row.job, row.unit)),
+    ("AllocNodes", 10, lambda row: str(row.step.nodes if row.step is not None else len(row.job.parts))),
+    ("AllocTRES", 10, _allocated),
     ("AssocID", 7, _of_job(lambda job: "0")),
-    ("AveCPU", 10, _of_step(lambda row: long_duration(row.job.usage.cpu_s))),
+    ("AveCPU", 10, _of_step(_step_cpu)),
     ("AveCPUFreq", 10, _nothing),
     ("AveDiskRead", 14, _READ),
     ("AveDiskWrite", 14, _WRITTEN),
@@ -186,16 +231,16 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("DerivedExitCode", 15, _of_job(lambda job: "{}:{}".format(*job.exit_code))),
     ("Elapsed", 10, lambda row: long_duration(row.elapsed_s())),
     ("ElapsedRaw", 10, lambda row: f"{row.elapsed_s():.0f}"),
-    ("Eligible", 19, lambda row: row.job.clock.moment(row.job.started_at if row.is_step else row.job.eligible_at)),
+    ("Eligible", 19, lambda row: row.job.clock.moment(_submitted(row) if row.is_step else row.job.eligible_at)),
     ("End", 19, lambda row: row.job.clock.moment(row.end())),
     ("ExitCode", 8, _exit_code),
     ("Flags", 20, _nothing),
     ("GID", 6, _of_job(lambda job: str(job.group[0]) if job.group else "")),
     ("Group", 9, _of_job(lambda job: job.group[1] if job.group else "")),
     ("JobID", -12, _identity),
-    ("JobIDRaw", -12, lambda row: row.job.raw_id + (f".{row.step}" if row.is_step else "")),
-    ("JobName", 10, lambda row: row.step or row.job.name),
-    ("Layout", 9, _of_step(lambda row: "Unknown")),
+    ("JobIDRaw", -12, lambda row: row.job.raw_id + (f".{row.step.label}" if row.step is not None else "")),
+    ("JobName", 10, lambda row: row.step.name if row.step is not None else row.job.name),
+    ("Layout", 9, _of_step(lambda step: "Unknown")),
     ("MaxDiskRead", 12, _READ),
     ("MaxDiskReadNode", 15, _NODE),
     ("MaxDiskReadTask", 15, _TASK),
@@ -205,20 +250,20 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("MaxPages", 8, _nothing),
     ("MaxPagesNode", 12, _nothing),
     ("MaxPagesTask", 14, _nothing),
-    ("MaxRSS", 10, _PEAK),
+    ("MaxRSS", 10, _peak),
     ("MaxRSSNode", 10, _NODE),
     ("MaxRSSTask", 10, _TASK),
     ("MaxVMSize", 10, _VIRTUAL),
     ("MaxVMSizeNode", 14, _NODE),
     ("MaxVMSizeTask", 14, _TASK),
     ("McsLabel", 10, _nothing),
-    ("MinCPU", 10, _of_step(lambda row: long_duration(row.job.usage.cpu_s))),
+    ("MinCPU", 10, _of_step(_step_cpu)),
     ("MinCPUNode", 10, _NODE),
     ("MinCPUTask", 10, _TASK),
     ("NCPUS", 10, lambda row: str(_cpus(row))),
-    ("NNodes", 8, lambda row: "1" if row.is_step else str(row.job.nodes)),
+    ("NNodes", 8, lambda row: str(row.step.nodes if row.step is not None else row.job.nodes)),
     ("NodeList", 15, _nodes),
-    ("NTasks", 8, _of_step(lambda row: "1")),
+    ("NTasks", 8, _of_step(lambda step: str(step.tasks))),
     ("Partition", 10, _of_job(lambda job: job.spec.queue)),
     ("Priority", 10, _of_job(lambda job: str(job.spec.priority or 0))),
     ("QOS", 10, _of_job(lambda job: "normal")),
@@ -239,30 +284,30 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("ResvCPURAW", 10, _of_job(lambda job: f"{_waited_s(job) * job.cpus:.0f}")),
     ("Start", 19, _start),
     ("State", 10, _state),
-    ("Submit", 19, lambda row: row.job.clock.moment(row.job.started_at if row.is_step else row.job.view.submitted_at)),
+    ("Submit", 19, lambda row: row.job.clock.moment(_submitted(row))),
     ("SubmitLine", 20, _of_job(lambda job: job.spec.command)),
     ("Suspended", 10, lambda row: long_duration(row.job.view.result.suspended_s if row.job.view.result else 0.0)),
     ("SystemComment", 20, _nothing),
     ("SystemCPU", 10, _nothing),
     ("Timelimit", 10, _of_job(lambda job: _limit(job, long_duration))),
     ("TimelimitRaw", 12, _of_job(lambda job: _limit(job, lambda seconds: f"{seconds / 60:.0f}"))),
-    ("TotalCPU", 10, lambda row: cpu_duration(row.job.usage.cpu_s)),
-    ("TRESUsageInAve", 14, _of_step(_used)),
-    ("TRESUsageInMax", 14, _of_step(_used)),
+    ("TotalCPU", 10, _total_cpu),
+    ("TRESUsageInAve", 14, _used),
+    ("TRESUsageInMax", 14, _used),
     ("TRESUsageInMaxNode", 18, _nothing),
     ("TRESUsageInMaxTask", 18, _nothing),
-    ("TRESUsageInMin", 14, _of_step(_used)),
+    ("TRESUsageInMin", 14, _used),
     ("TRESUsageInMinNode", 18, _nothing),
     ("TRESUsageInMinTask", 18, _nothing),
-    ("TRESUsageInTot", 14, _of_step(_used)),
-    ("TRESUsageOutAve", 15, _of_step(lambda row: written_tres(row.job))),
-    ("TRESUsageOutMax", 15, _of_step(lambda row: written_tres(row.job))),
+    ("TRESUsageInTot", 14, _used),
+    ("TRESUsageOutAve", 15, _of_script(lambda row: written_tres(row.job))),
+    ("TRESUsageOutMax", 15, _of_script(lambda row: written_tres(row.job))),
     ("TRESUsageOutMaxNode", 19, _nothing),
     ("TRESUsageOutMaxTask", 19, _nothing),
-    ("TRESUsageOutMin", 15, _of_step(lambda row: written_tres(row.job))),
+    ("TRESUsageOutMin", 15, _of_script(lambda row: written_tres(row.job))),
     ("TRESUsageOutMinNode", 19, _nothing),
     ("TRESUsageOutMinTask", 19, _nothing),
-    ("TRESUsageOutTot", 15, _of_step(lambda row: written_tres(row.job))),
+    ("TRESUsageOutTot", 15, _of_script(lambda row: written_tres(row.job))),
     ("UID", 6, _of_job(lambda job: "" if job.uid is None else str(job.uid))),
     ("User", 9, _of_job(lambda job: job.spec.user)),
     ("UserCPU", 10, _nothing),

@@ -15,8 +15,8 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of
 from gsched.base.indices import Indices, parse_indices
 from gsched.base.node_lists import expand_nodes, list_parts
-from gsched.cli.slurm.accounting.sacct_fields import BATCH
 from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
+from gsched.cli.slurm.facts.job_steps import STEP_NAME
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock
 from gsched.cli.slurm.job_states import named_states
 from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
@@ -26,7 +26,6 @@ from gsched.dialect.slurm.slurm_values import parse_duration, parse_job
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.view import JobFilter, JobView
 
-_STEP = re.compile(r"[0-9]{1,10}|batch|extern|interactive", re.ASCII)
 _MOST_INDICES = 100_000
 JobTest = Callable[[SlurmJob], bool]
 
@@ -77,10 +76,9 @@ class SacctSelection:
             return False
         return self._was_there(job) and all(test(job) for test in self.tests)
 
-    def steps_of(self, job: SlurmJob) -> tuple[bool, bool]:
-        """Whether its own row, and that of its script, is meant."""
-        steps = {each.step for each in self.named if each.is_meant(job.view)} or {""}
-        return "" in steps, bool(steps & {"", BATCH})
+    def steps_of(self, job: SlurmJob) -> set[str]:
+        """The steps of it that are named; "": its own row and all of them."""
+        return {each.step for each in self.named if each.is_meant(job.view)} or {""}
 
     def _was_there(self, job: SlurmJob) -> bool:
         submitted, started, ended = job.view.submitted_at, job.started_at, job.view.finished_at
@@ -123,7 +121,7 @@ def _named(words: GnuWords) -> list[NamedJob]:
             continue
         for part in list_parts(given.value):
             job, dot, step = part.strip().partition(".")
-            if dot and not _STEP.fullmatch(step):
+            if dot and not STEP_NAME.fullmatch(step):
                 raise BadRequest(f"Bad job/step specified: {part[:60]}")
             number, text = parse_job(job)
             indices = None

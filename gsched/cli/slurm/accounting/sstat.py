@@ -12,8 +12,9 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.accounting.field_tables import PARSABLE, AccountingTable, TableField, field_names
-from gsched.cli.slurm.accounting.sacct_fields import BATCH, SACCT_FIELDS, AccountRow
+from gsched.cli.slurm.accounting.sacct_fields import SACCT_FIELDS, AccountRow
 from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
+from gsched.cli.slurm.facts.job_steps import STEP_NAME, SlurmStep, running_steps
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock, clock_of
 from gsched.cli.slurm.slurm_call import FAILURE, fails_as_slurm, read_listing
 from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions
@@ -30,7 +31,7 @@ TABLE = GnuOptions(
         GnuOption("pidformat", "i", help="the processes of the jobs"),
         *PARSABLE,
         GnuOption("noconvert", help="sizes as they are kept"),
-        GnuOption("allsteps", "a", help="taken: a job has one step, its script"),
+        GnuOption("allsteps", "a", help="all steps of the jobs that run, not the first alone"),
         GnuOption("verbose", "v", help="taken, and says nothing more"),
         GnuOption("help", "h", help="this text"),
         GnuOption("usage", help="the same"),
@@ -51,7 +52,7 @@ _NAMES = (
 
 
 def _pids(row: AccountRow) -> str:
-    return ",".join(map(str, row.job.usage.pids))
+    return ",".join(map(str, row.job.usage.pids)) if row.script is not None else ""
 
 
 SSTAT_FIELDS = {
@@ -78,7 +79,8 @@ def main(call: Call) -> int:
         cluster = session.client.cluster().cluster
         for part in named:
             try:
-                rows += [AccountRow(job, cluster, BATCH, unit) for job in _running(session, part, clock_of(call))]
+                steps = _running(session, part, clock_of(call), every=words.has("allsteps"))
+                rows += [AccountRow(step.job, cluster, step, unit) for step in steps]
             except NotFound as problem:
                 complain(call, f"error: {problem.text}")
                 code = FAILURE
@@ -87,16 +89,28 @@ def main(call: Call) -> int:
     return code
 
 
-def _running(session: Session, text: str, clock: SlurmClock) -> list[SlurmJob]:
-    """Raises NotFound where nothing runs, BadRequest for what is no job."""
-    name = text.strip().partition(".")[0]
+def _first(steps: list[SlurmStep]) -> list[SlurmStep]:
+    return ([step for step in steps if step.facts is not None] or steps)[:1]
+
+
+def _running(session: Session, text: str, clock: SlurmClock, *, every: bool) -> list[SlurmStep]:
+    """The steps that are meant by `12`, `12.0`, `12_3.batch`; of a job alone the first that srun has started, else its
+    script, or `every` one. Raises NotFound where nothing runs, BadRequest for what is no job.
+    """
+    name, dot, label = text.strip().partition(".")
+    if dot and not STEP_NAME.fullmatch(label):
+        raise BadRequest(f"Bad job/step specified: {text[:60]}")
     number, index = parse_job(name)
     found = [
         SlurmJob(view, clock)
         for view in session.client.jobs(JobFilter(ids=(number,), user="all"))
         if number in (view.job_id, array_of(view.job_id)) and index in (None, shown_index(view))
     ]
-    running = [job for job in found if not job.is_pending]
-    if not running:
-        raise NotFound(f"couldn't get steps for job {name[:60]}")
-    return running
+    steps = [running_steps(job) for job in found]
+    if dot:
+        meant = [step for each in steps for step in each if step.label == label]
+    else:
+        meant = [step for each in steps for step in (each if every else _first(each))]
+    if not meant:
+        raise NotFound(f"couldn't get steps for job {text.strip()[:60]}")
+    return meant

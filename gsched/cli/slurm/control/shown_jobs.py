@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gsched.base.errors import BadRequest, NotFound
 from gsched.base.ids import index_of
 from gsched.base.node_lists import fold_nodes
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall, free_text, record
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
 from gsched.cli.slurm.facts.job_records import gpu_detail, job_pieces
+from gsched.cli.slurm.facts.job_steps import STEP_NAME, SlurmStep, running_steps
 from gsched.cli.slurm.facts.slurm_clock import clock_of, long_duration
-from gsched.cli.slurm.facts.tres_texts import held_tres, requested_tres, shown_size
+from gsched.cli.slurm.facts.tres_texts import held_tres, requested_tres, shown_size, step_tres
 from gsched.cli.slurm.job_columns import excluded_nodes, standard_error, standard_input, standard_output, tasks_of
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.views.view import JobFilter
@@ -33,13 +35,19 @@ def show_jobs(asked: ScontrolCall) -> int:
 
 
 def show_steps(asked: ScontrolCall) -> int:
-    """The scripts of jobs that run."""
-    words = tuple(word.partition(".")[0] for word in asked.words)
+    """Those that run: of all jobs, of those that are named, or single ones (`12.0`). Raises NotFound, BadRequest."""
     is_empty = True
-    for job in _jobs(asked.with_words(words)):
-        if job.state in ("RUNNING", "SUSPENDED") and not job.spec.interactive:
+    for word in [part for each in asked.words for part in each.split(",") if part] or [""]:
+        name, dot, label = word.partition(".")
+        if dot and not STEP_NAME.fullmatch(label):
+            raise BadRequest(f"Invalid job step id specified: {word[:60]}")
+        jobs = _jobs(asked.with_words((name,) if name else ()))
+        steps = [step for job in jobs for step in running_steps(job) if label in ("", step.label)]
+        if dot and not steps:
+            raise NotFound(f"Job step {word[:60]} not found")
+        for step in steps:
             is_empty = False
-            record(asked, list(_step(job)))
+            record(asked, list(_step(step)))
     if is_empty:
         asked.call.write("No job steps in the system\n")
     return 0
@@ -140,9 +148,12 @@ def _files(job: SlurmJob) -> Iterator[str]:
         yield f"TresPerNode=gres:gpu:{job.gpus_per_node}"
 
 
-def _step(job: SlurmJob) -> Iterator[str]:
+def _step(step: SlurmStep) -> Iterator[str]:
+    job = step.job
     limit = "UNLIMITED" if job.spec.run_limit_s is None else long_duration(job.spec.run_limit_s)
     uid = "" if job.uid is None else job.uid
-    yield f"StepId={job.raw_id}.batch UserId={uid} StartTime={job.clock.moment(job.started_at)} TimeLimit={limit}"
-    yield f"State={job.state} Partition={job.spec.queue} NodeList={job.hosts[0] if job.hosts else ''}"
-    yield f"Nodes=1 CPUs={job.parts[0].slots if job.parts else 0} Tasks=1 Name=batch Network=(null)"
+    started = job.clock.moment(step.started_at)
+    yield f"StepId={job.raw_id}.{step.label} UserId={uid} StartTime={started} TimeLimit={limit}"
+    yield f"State={step.state} Partition={job.spec.queue} NodeList={step.node_list}"
+    yield f"Nodes={step.nodes} CPUs={step.cpus} Tasks={step.tasks} Name={free_text(step.name)} Network=(null)"
+    yield f"TRES={step_tres(step)}"

@@ -6,6 +6,7 @@ Source: sacct(1), AllocTRES and TRESUsageInTot, of Slurm 22.05.
 from __future__ import annotations
 
 from gsched.cli.slurm.facts.job_facts import SlurmJob
+from gsched.cli.slurm.facts.job_steps import SlurmStep
 from gsched.cli.slurm.facts.slurm_clock import long_duration
 from gsched.model.gpus.gpu_use import of_job
 
@@ -50,6 +51,20 @@ def _tres(job: SlurmJob, unit: str) -> str:
     found += [f"gres/gpu={job.gpus}"] if job.gpus else []
     found += [f"mem={shown_size(memory, unit)}"] if memory else []
     return ",".join([*found, f"node={job.nodes}"])
+
+
+def step_tres(step: SlurmStep, unit: str = "") -> str:
+    """What a step has of its job."""
+    if step.facts is None:
+        return held_tres(step.job, unit)
+    gpus = [f"gres/gpu={step.facts.gpus}"] if step.facts.gpus else []
+    return ",".join([f"cpu={step.cpus}", *gpus, f"node={step.nodes}"])
+
+
+def used_by_step(step: SlurmStep, unit: str = "") -> str:
+    """What the tasks of a step have used that have ended; nothing of it is known of others."""
+    found = [f"cpu={long_duration(step.cpu_s)}"] if step.cpu_s is not None else []
+    return ",".join([*found, *([f"mem={shown_use(step.max_mem_mib, unit)}"] if step.max_mem_mib is not None else [])])
 
 
 def used_tres(job: SlurmJob, unit: str = "") -> str:
