@@ -170,7 +170,8 @@ class LaunchServer:
             if not self._users[uid]:
                 del self._users[uid]
             self._launches.discard(this)
-            await end_stream(writer, CLOSE_S)
+            with contextlib.suppress(asyncio.CancelledError):  # the agent ends, and asyncio takes it for a failure
+                await end_stream(writer, CLOSE_S)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: LaunchCaller, load: Load
