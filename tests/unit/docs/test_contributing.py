@@ -93,9 +93,8 @@ def test_the_changes_that_are_walked_through_work(copy: Path) -> None:
     before = run(copy, "-m", "pytest", *TESTS)
     assert before.returncode == 1 and " 2 failed," in f" {before.stdout.splitlines()[-1]}", before.stdout
     changed = apply(copy, to_tests=False)
-    assert (
-        len(changed) == 4 and "gsched/cli/commands/cluster/gqueues.py" in changed
-    )  # one for the option, three for the other
+    assert len(changed) == 4  # one for the option, three for the other
+    assert "gsched/cli/commands/cluster/gqueues.py" in changed
     after = run(copy, "-m", "pytest", *TESTS)
     assert after.returncode == 0, after.stdout
     shown = run(copy, "-c", SHOWN)
