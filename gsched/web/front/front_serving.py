@@ -232,8 +232,9 @@ async def _keep(
         log.info(where)
         manager.ready(where)
 
-    serving = asyncio.create_task(Keeper(settings, ready, files).serve(channel))
-    feeding = asyncio.create_task(keep_fed(manager, lambda: not serving.done()))
+    keeper = Keeper(settings, ready, files)
+    serving = asyncio.create_task(keeper.serve(channel))
+    feeding = asyncio.create_task(keep_fed(manager, lambda: not serving.done() and keeper.hears_front))
     ending = asyncio.create_task(told.wait())
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     manager.stopping()
@@ -338,16 +339,17 @@ class FrontServer(uvicorn.Server):
             servers += self.servers
         self.servers = servers
         await self._link.ask(KeeperTask.READY)
-        if self._context is not None:
-            self._following = asyncio.create_task(self._follow_certificate(self._context))
+        self._following = asyncio.create_task(self._follow_certificate(self._context))
 
-    async def _follow_certificate(self, context: ssl.SSLContext) -> None:
-        """Take a new one; connections that are open keep theirs, and sessions go on."""
+    async def _follow_certificate(self, context: ssl.SSLContext | None) -> None:
+        """Take a new one; connections that are open keep theirs, and sessions go on. Without a port there is none, but
+        the keeper hears that the front is alive.
+        """
         while True:
             await asyncio.sleep(CERTIFICATE_S)
             with contextlib.suppress(Unavailable, PermissionDenied):
                 answer = await self._link.ask(KeeperTask.CERTIFICATE)
-                if answer.certificate:
+                if answer.certificate and context is not None:
                     use_pair(context, answer.certificate, answer.key)
                     log.info("the certificate is a new one")
 

@@ -46,6 +46,8 @@ PAM_S = 30.0
 MOST_AT_PAM = 4
 MOST_WAITING = 32
 """For PAM, to log in."""
+SILENT_S = 60.0
+"""A front that has said nothing for so long hangs: it asks for a new certificate much oftener."""
 CHECKED_S = 300.0
 """For so long what PAM has said of an account counts, while its process runs."""
 START_S = 30.0
@@ -117,13 +119,16 @@ class Keeper:
         self._waiting = 0
         self._checks = asyncio.Semaphore(MOST_AT_PAM)
         """Of their own: whoever guesses passwords makes nobody wait who is in."""
+        self._heard_at = monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, channel: socket.socket) -> None:
         """Answer the front. Ends when it is gone, or says what it should not; users' processes end then as well."""
         reader, writer = await asyncio.open_unix_connection(sock=channel, limit=MOST_BYTES)
         try:
+            self._heard_at = self._monotonic()
             while line := await reader.readline():
+                self._heard_at = self._monotonic()
                 question = msgspec.json.decode(line, type=KeeperQuestion)
                 task = asyncio.create_task(self._answer(question, writer))
                 self._tasks.add(task)
@@ -133,6 +138,11 @@ class Keeper:
         finally:
             writer.close()
             await self.close()
+
+    @property
+    def hears_front(self) -> bool:
+        """Whether the front has said something lately."""
+        return self._monotonic() - self._heard_at <= SILENT_S
 
     async def close(self) -> None:
         """End all users' processes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.web.front import keeper
-from gsched.web.front.keeper import CHECKED_S, MOST_WAITING, Keeper, KeeperSettings
+from gsched.web.front.keeper import CHECKED_S, MOST_WAITING, SILENT_S, Keeper, KeeperSettings
 from gsched.web.front.keeper_messages import (
     PAM_IS_UNSURE,
     PAM_SAYS_NO,
@@ -21,6 +22,7 @@ from gsched.web.front.keeper_messages import (
     READY,
     KeeperQuestion,
     KeeperTask,
+    line_of,
 )
 from gsched.web.front.web_accounts import WebAccount
 from tests.support.folders import new_folder
@@ -231,5 +233,24 @@ def test_pam_is_told_addresses_alone(kept: Kept, address: str) -> None:
         await kept.ask(KeeperTask.PROVE, "ann", password="x", address=address)
         await kept.ask(KeeperTask.PROVE, "ann", password="x", address="2001:db8::5")
         assert kept.asked == [("login", "ann", "", "x"), ("login", "ann", "2001:db8::5", "x")]
+
+    run(kept, story)
+
+
+def test_a_front_that_says_nothing_is_noticed(kept: Kept) -> None:
+    """The service manager watches the keeper; it is told that all is well only while the front speaks."""
+
+    async def story() -> None:
+        front, own = socket.socketpair()
+        serving = asyncio.create_task(kept.keeper.serve(own))
+        reader, writer = await asyncio.open_unix_connection(sock=front)
+        assert kept.keeper.hears_front
+        kept.now += SILENT_S + 1
+        assert not kept.keeper.hears_front
+        writer.write(line_of(KeeperQuestion(number=1, task=KeeperTask.CERTIFICATE)))
+        await reader.readline()
+        assert kept.keeper.hears_front
+        writer.close()
+        await serving
 
     run(kept, story)
