@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 import subprocess
 import sys
-import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from netlab import Host
 from netlab_cluster import SharedCluster
+from web_visitor import CLIENT, PORT, WebVisitor, password_of
 
 from tests.support.certificates import own_certificate
 
-PORT = 8443
 FRONT_UID = 951
 CERTIFICATE, KEY = "/etc/gsched-web.crt", "/etc/gsched-web.key"
 SERVICE = "gsched-test"
@@ -28,10 +24,6 @@ SETTINGS = {
     "GSCHED_WEB_PAM": SERVICE,
 }
 _PAM = "auth required pam_unix.so nodelay\naccount required pam_unix.so\n"
-
-
-def password_of(user: str) -> str:
-    return f"secret of {user}"
 
 
 def prepare_host(host: Host, names: Sequence[str]) -> None:
@@ -57,101 +49,15 @@ def certify_web(host: Host, names: Sequence[str]) -> None:
     (etc / Path(KEY).name).chmod(0o600)
 
 
-class WebAnswer(NamedTuple):
-    """What came back; header names in lower case."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    text: str
-
-    def header(self, name: str) -> str:
-        return next((value for each, value in self.headers if each == name), "")
-
-
-class LabBrowser:
+class LabBrowser(WebVisitor):
     """A browser on a host, and what it speaks to."""
 
     def __init__(self, cluster: SharedCluster, host: Host, server: Host, *, socket: str = "") -> None:
         self.host = host
-        self.origin = f"https://{server.name}:{PORT}"
-        self.cookie = ""
-        self._where = {"host": server.name, "port": PORT, "socket": socket}
         (host.folder / "etc/gsched-web-ca.crt").write_bytes((server.folder / CERTIFICATE.lstrip("/")).read_bytes())
-        script = Path(__file__).with_name("web_client.py")
-        self._process = host.popen(
-            [sys.executable, "-I", str(script), "/etc/gsched-web-ca.crt"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._cluster = cluster
-
-    def end(self) -> None:
-        """Log out and close it."""
-        self.ask("POST", "/leave")
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: str = "",
-        headers: Sequence[tuple[str, str]] = (),
-        *,
-        without: Sequence[str] = (),
-    ) -> WebAnswer:
-        """A request; `headers` come behind a browser's, of which those in `without` are left out."""
-        usual = {
-            "host": self.origin.removeprefix("https://"),
-            "accept": "text/html",
-            "cookie": f"__Host-gsched={self.cookie}" if self.cookie else "",
-            "origin": self.origin if method == "POST" else "",
-            "content-type": "application/x-www-form-urlencoded" if method == "POST" else "",
-        }
-        said = [(name, value) for name, value in usual.items() if value and name not in without]
-        return self._told({"method": method, "path": path, "headers": [*said, *headers], "body": body})
-
-    def say(self, address: str, text: str, origin: str, headers: Sequence[tuple[str, str]] = ()) -> WebAnswer:
-        """What is answered to a text on a websocket of that address; the status of a refusal, or 101."""
-        asked = {"method": "SOCKET", "path": address, "headers": headers, "body": text, "origin": origin}
-        return self._told(asked)
-
-    def _told(self, asked: dict[str, object]) -> WebAnswer:
-        asked |= self._where
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return WebAnswer(told["status"], [(name.lower(), value) for name, value in told["headers"]], told["text"])
-
-    def page(self, path: str, **options: object) -> str:
-        answer = self.ask("GET", path, **options)  # type: ignore[arg-type]
-        assert answer.status == 200, f"{path}: {answer.status}\n{answer.text}"
-        return answer.text
-
-    def log_in(self, user: str, password: str | None = None, **options: object) -> WebAnswer:
-        words = {"user": user, "password": password_of(user) if password is None else password, "onward": "/jobs"}
-        answer = self.ask("POST", "/login", urllib.parse.urlencode(words), **options)  # type: ignore[arg-type]
-        if found := re.match(r"__Host-gsched=([\w-]+);", answer.header("set-cookie")):
-            self.cookie = found[1]
-        return answer
-
-    def entered(self, user: str) -> LabBrowser:
-        answer = self.log_in(user)
-        assert (answer.status, answer.header("location")) == (303, "/jobs"), answer
-        return self
-
-    @property
-    def csrf(self) -> str:
-        found = re.search(r'name="csrf" value="([\w-]+)"', self.page("/"))
-        assert found is not None
-        return found[1]
-
-    def send(self, path: str, **fields: str) -> WebAnswer:
-        """A form, with its token."""
-        return self.ask("POST", path, urllib.parse.urlencode({"csrf": self.csrf, **fields}))
+        words = [sys.executable, "-I", str(CLIENT), "/etc/gsched-web-ca.crt"]
+        process = host.popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__init__(process, server.name, socket=socket)
 
 
 def start_web(cluster: SharedCluster, host: Host) -> None:

@@ -15,7 +15,8 @@ import pytest
 from netlab import Host, Lab, unavailable
 from netlab_cluster import SharedCluster, shared_cluster
 from netlab_machine import USERS
-from netlab_web import FRONT_UID, PORT, SETTINGS, LabBrowser, prepare_host, start_web
+from netlab_web import FRONT_UID, SETTINGS, LabBrowser, prepare_host, start_web
+from web_visitor import PORT
 
 from tests.support.folders import new_folder
 

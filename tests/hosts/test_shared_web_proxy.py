@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from netlab import Lab, unavailable
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_web import CERTIFICATE, KEY, PORT, SETTINGS, LabBrowser, WebAnswer, password_of, prepare_host, start_web
+from netlab_web import CERTIFICATE, KEY, SETTINGS, LabBrowser, prepare_host, start_web
 from test_shared_web_services import PROGRAM, ServiceVisit, opened
+from web_visitor import PORT, WebAnswer, password_of
 
 from tests.support.folders import new_folder
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from netlab import Lab, unavailable
 from netlab_cluster import SharedCluster, shared_cluster
-from netlab_web import PORT, SETTINGS, LabBrowser, WebAnswer, certify_web, prepare_host, start_web
+from netlab_web import SETTINGS, LabBrowser, certify_web, prepare_host, start_web
+from web_visitor import DOMAIN, PORT, ServiceVisit, opened, password_of
 
+from tests.support.browser import missing
 from tests.support.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
 NewBrowser = Callable[[], LabBrowser]
+CHROMIUM = Path(__file__).with_name("lab_chromium.py")
 PROGRAM = Path(__file__).parents[1] / "support" / "small_service.py"
-COOKIE = "__Host-gsched_service"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def shared() -> Iterator[SharedCluster]:
     with Lab(folder) as lab:
         hosts = [lab.host("h1"), lab.host("h2")]
         prepare_host(hosts[0], ["h1"])
-        cluster = shared_cluster(lab, hosts, settings={**SETTINGS, "GSCHED_WEB_NAMES": '"h1 *.h1"'})
+        cluster = shared_cluster(lab, hosts, settings={**SETTINGS, "GSCHED_WEB_NAMES": f'"h1 *.{DOMAIN}"'})
         start_web(cluster, hosts[0])
         yield cluster
     for log in sorted(folder.glob("*/var/log/gsched/*.log")):
@@ -53,54 +54,18 @@ def browser(shared: SharedCluster) -> Iterator[NewBrowser]:
         each.end()
 
 
-@pytest.fixture(scope="module")
-def job(shared: SharedCluster) -> int:
-    """Alice's, on h2, with a service that bob may use, too."""
-    number = shared.submit(
-        *("-m", "h2", "--service", "auto", "--service-users", "bob"), f"exec '{sys.executable}' -B '{PROGRAM}'"
-    )
-    shared.until(
-        lambda: "It answers" in shared.run("gjobs", "-l", str(number), user="alice").stdout, "it does not answer"
-    )
+def start_service(shared: SharedCluster, *options: str) -> int:
+    """Of alice, on h2; its job, when it answers."""
+    number = shared.submit(*("-m", "h2", "--service", "auto"), *options, f"exec '{sys.executable}' -B '{PROGRAM}'")
+    long = ("gjobs", "-l", str(number))
+    shared.until(lambda: "It answers" in shared.run(*long, user="alice").stdout, "it does not answer")
     return number
 
 
-class ServiceVisit:
-    """A browser that looks at a job's service; `cookie`: of the service's name; `name`: of the pages."""
-
-    def __init__(self, browser: LabBrowser, job: int, cookie: str = "", name: str = "h1") -> None:
-        self.host = f"job-{job}.{name}:{PORT}"
-        self.cookie = cookie
-        self._browser = browser
-
-    def ask(self, method: str, path: str, *headers: tuple[str, str], body: str = "") -> WebAnswer:
-        own = [("host", self.host), *([("cookie", f"{COOKIE}={self.cookie}")] if self.cookie else [])]
-        return self._browser.ask(method, path, body, [*own, *headers], without=["host", "cookie", "origin"])
-
-    def say(self, text: str, origin: str = "") -> WebAnswer:
-        """What the service answers on a websocket."""
-        headers = [("cookie", f"{COOKIE}={self.cookie}")] if self.cookie else []
-        return self._browser.say(f"wss://{self.host}/echo", text, origin or f"https://{self.host}", headers)
-
-
-def opened(browser: LabBrowser, job: int, name: str = "h1") -> ServiceVisit:
-    """As the button on the job's page does it."""
-    led = browser.ask("GET", f"/jobs/{job}/service")
-    assert led.status == 303, led
-    address = urllib.parse.urlsplit(led.header("location"))
-    assert (address.scheme, address.netloc) == ("https", f"job-{job}.{name}:{PORT}")
-    visit = ServiceVisit(browser, job, name=name)
-    path = f"{address.path}?{address.query}"
-    assert visit.ask("GET", path, ("sec-fetch-dest", "empty")).status == 403, "a script does not come in by it"
-    entered = visit.ask("GET", path, ("sec-fetch-dest", "document"))
-    cookie = entered.header("set-cookie")
-    assert entered.status == 200 and cookie.startswith(f"{COOKIE}="), entered
-    assert "Secure" in cookie and "HttpOnly" in cookie and "Domain" not in cookie
-    visit.cookie = cookie.partition(";")[0].partition("=")[2]
-    assert visit.cookie.partition(".")[0] not in address.query, "the token's alias is not the cookie's"
-    again = ServiceVisit(browser, job, name=name).ask("GET", path)
-    assert again.status == 401 and not again.header("set-cookie"), "the token works once"
-    return visit
+@pytest.fixture(scope="module")
+def job(shared: SharedCluster) -> int:
+    """Alice's, on h2, with a service that bob may use, too."""
+    return start_service(shared, "--service-users", "bob")
 
 
 def test_its_owner_uses_it(shared: SharedCluster, browser: NewBrowser, job: int) -> None:
@@ -154,6 +119,33 @@ def test_without_the_session_that_opened_it_there_is_nothing(
     alice.ask("POST", "/leave")
     assert visit.ask("GET", "/x").status == 401 and visit.say("x").status == 403
     assert his.ask("GET", "/x").status == 200
+
+
+def test_a_host_runs_services_of_several_jobs(shared: SharedCluster, job: int) -> None:
+    """Each has a port of its own; what tells of another's may be read by its agent alone."""
+    second = start_service(shared)
+    ports = {shared.field(each, "service_port") for each in (job, second)}
+    assert len(ports) == 2
+    shared.run("gkill", str(second), user="alice")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=f"needs {' and '.join(missing())}")
+def test_in_a_real_browser_a_page_of_another_job_gets_nothing(shared: SharedCluster, job: int) -> None:
+    """Names of services are of one site here, so the browser sends the other service's cookie along: as the link shows,
+    which opens a page without coming in again. What it says of where a request comes from is what they are refused by.
+    """
+    evil = start_service(shared)
+    words = [f"https://h1:{PORT}", DOMAIN, "alice", password_of("alice"), str(evil), str(job)]
+    command = [sys.executable, str(CHROMIUM), *words]
+    done = shared.hosts[1].run(command, env={"PYTHONPATH": str(CHROMIUM.parents[2])}, check=True)
+    told = json.loads(done.stdout)
+    assert told["own"] == ["basic 200"] * 4 + ["open"]
+    assert told["asked"] == ["refused"] * 5
+    assert '"method":"GET"' in told["linked"]
+    assert "link=1" in told["seen"] and not any("foreign" in query for query in told["seen"])
+    assert told["posted"].strip() == "The request does not come from a page of this service."
+    shared.run("gkill", str(evil), user="alice")
 
 
 def test_a_new_certificate_is_taken_while_it_runs(shared: SharedCluster, browser: NewBrowser) -> None:

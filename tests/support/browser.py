@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 NEEDED = ("chromium", "chromedriver")
@@ -103,8 +103,8 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browser(language: str = "en") -> Iterator[Browser]:
-    """A browser with nothing in it, whose user reads that language."""
+def browser(language: str = "en", arguments: Sequence[str] = ()) -> Iterator[Browser]:
+    """A browser with nothing in it, whose user reads that language; `arguments`: more for chromium."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -113,7 +113,7 @@ def browser(language: str = "en") -> Iterator[Browser]:
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
             try:
                 _wait_for(f"http://127.0.0.1:{port}/status")
-                options = {"args": [*ARGUMENTS, f"--accept-lang={language}", f"--user-data-dir={folder}"]}
+                options = {"args": [*ARGUMENTS, *arguments, f"--accept-lang={language}", f"--user-data-dir={folder}"]}
                 wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
                 made = _ask("POST", f"http://127.0.0.1:{port}/session", {"capabilities": {"alwaysMatch": wanted}})
                 session = f"http://127.0.0.1:{port}/session/{made['sessionId']}"

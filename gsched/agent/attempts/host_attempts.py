@@ -45,6 +45,7 @@ from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.jobs.job import AttemptResult, JobSpec
+from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -119,8 +120,7 @@ class Attempts:
         self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
-        taken_ports = self.services.taken
-        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context, taken_ports)
+        self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
 
     def _make_gpu_use(self, read: ReadGpus, owners: Owners) -> GpuUseRecorder:
         return GpuUseRecorder(
@@ -251,9 +251,10 @@ class Attempts:
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
         interval_s = self.terminate_interval_s
+        taken = self.services.taken() if spec.service == AUTO_PORT else ()  # of other users, who let nobody read it
         # Where the user's paths lead is looked up in the user's name.
         start = Start(message, spec, allocation, part, login)
-        order = await self._blocking.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
+        order = await self._blocking.as_user(login.account, lambda: self._orders.of(start, fence, interval_s, taken))
         if order.any_gpu:
             self.holdings.may_use_any(key)
         self._reports.expect(key, order)

@@ -210,7 +210,7 @@ class HostContext:
 
 class OrderBuilder:
     """Makes the orders that supervisors of one host carry out. `user`: whose agent it is, for jobs that need no account
-    of their own. `taken_ports` gives the ports of services that run here.
+    of their own.
     """
 
     def __init__(
@@ -220,18 +220,18 @@ class OrderBuilder:
         executor: ProcessExecutor,
         clock: Clock,
         host_context: HostContext,
-        taken_ports: Callable[[], Collection[int]],
     ) -> None:
         self._host = host
         self._user = user
         self._executor = executor
         self._clock = clock
         self._host_context = host_context
-        self._taken_ports = taken_ports
         self._unix_group = _group_name(os.getgid())
 
-    def of(self, start: Start, fence: Fence | None, terminate_interval_s: float) -> Order:
-        """The order of this host's part of the attempt. Raises GschedError."""
+    def of(
+        self, start: Start, fence: Fence | None, terminate_interval_s: float, taken_ports: Collection[int] = ()
+    ) -> Order:
+        """The order of this host's part of the attempt; `taken_ports`: of services here. Raises GschedError."""
         message, allocation, part, login = start.message, start.allocation, start.part, start.login
         job_id = message.job_id
         spec, folders = settled(start.spec, job_id, self._user_of(login), self._group_of(login))
@@ -242,7 +242,7 @@ class OrderBuilder:
         script = message.script or _too_long(spec.command)
         environment = self._environment(start, message.environment, fenced=fence is not None)
         is_first = self._host == allocation.first_host
-        _tell(environment, service_variables(spec.service if is_first else "", self._taken_ports))
+        _tell(environment, service_variables(spec.service if is_first else "", taken_ports))
         cpus, memory_nodes = bound_to(part)
         locked = part.gpus if self._host_context.locks_gpus() else ()
         order = Order(

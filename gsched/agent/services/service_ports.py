@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from gsched.base.errors import ResourceExhausted
 from gsched.model.jobs.job_service import AUTO_PORT, HOST, PORT, TOKEN, URL, VARIABLES
@@ -20,14 +20,14 @@ TRIES = 200
 SECRET_BYTES = 32
 
 
-def service_variables(service: str, taken: Callable[[], Collection[int]]) -> Mapping[str, str | None]:
+def service_variables(service: str, taken: Collection[int]) -> Mapping[str, str | None]:
     """Name -> value, None for what is not to be there. `service` as of JobSpec; `taken`: the ports of other jobs here.
 
     Raises ResourceExhausted when no port is free.
     """
     if not service:  # nor what it has from a job that has submitted it
         return dict.fromkeys(VARIABLES)
-    port = free_port(taken()) if service == AUTO_PORT else int(service)
+    port = free_port(taken) if service == AUTO_PORT else int(service)
     return {PORT: str(port), TOKEN: secrets.token_urlsafe(SECRET_BYTES), URL: f"http://{HOST}:{port}/"}
 
 

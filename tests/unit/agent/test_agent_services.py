@@ -86,12 +86,12 @@ def find(services: JobServices) -> agent_pb2.ServiceFound:
 
 
 def test_a_job_is_told_a_port_a_secret_and_where_that_is() -> None:
-    first, second = (service_variables("auto", set) for _ in range(2))
+    first, second = (service_variables("auto", ()) for _ in range(2))
     port = int(str(first[PORT]))
     assert port in PORTS and first[URL] == f"http://localhost:{port}/"
     assert len(str(first[TOKEN])) > 40 and first[TOKEN] != second[TOKEN]
-    assert service_variables("8888", set)[PORT] == "8888"
-    assert service_variables("", set) == dict.fromkeys(VARIABLES), "nothing of a job that has submitted it"
+    assert service_variables("8888", ())[PORT] == "8888"
+    assert service_variables("", ()) == dict.fromkeys(VARIABLES), "nothing of a job that has submitted it"
 
 
 def test_a_port_that_is_taken_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
