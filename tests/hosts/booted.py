@@ -19,7 +19,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import netlab_machine as machine
@@ -227,16 +227,24 @@ class Host:
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a script in it, as at a login."""
-        leader = self.leader
-        assert leader, f"{self.name} is off"
-        variables = [f"{name}={value}" for name, value in {"PATH": PATH, "LC_ALL": "C.UTF-8", **(env or {})}.items()]
-        words = ["nsenter", "-t", str(leader), "-a", "--wdns=/", "env", "-i", *variables]
+        words = self._entering({"PATH": PATH, "LC_ALL": "C.UTF-8", **(env or {})})
         words += ["runuser", "-l", user, "-w", ",".join(env or ()), "-c", script] if user != "root" else []
         words += ["HOME=/root", "USER=root", "bash", "-lc", script] if user == "root" else []
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s)
         if check and done.returncode != 0:
             raise AssertionError(f"{self.name}: {script}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
+
+    def popen(self, words: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a program of root's in it, and talk with it."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        return subprocess.Popen([*self._entering({"PATH": PATH}), *words], text=True, **pipes)
+
+    def _entering(self, env: Mapping[str, str]) -> list[str]:
+        leader = self.leader
+        assert leader, f"{self.name} is off"
+        variables = [f"{name}={value}" for name, value in env.items()]
+        return ["nsenter", "-t", str(leader), "-a", "--wdns=/", "env", "-i", *variables]
 
     def reboot(self) -> None:
         """As an administrator reboots it."""

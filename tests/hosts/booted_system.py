@@ -25,6 +25,8 @@ PACKAGES = (
 )
 USERS = {"alice": 2001, "bob": 2002, "carol": 2003}
 WHEELS = "/wheels"
+EXTRAS = "[web]"
+"""Whose wheels are there as well."""
 _SOURCE = re.compile(r"^deb(?:\s+\[[^\]]*\])?\s+(\S+)\s+(\S+)\s+(?:.*\s)?main\b", re.M)
 
 
@@ -67,13 +69,13 @@ class System:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **_OFFLINE},
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **OFFLINE},
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
         self.layers = (own, *self.layers)
 
 
-_OFFLINE = {
+OFFLINE = {
     "PIP_NO_INDEX": "1",
     "PIP_FIND_LINKS": WHEELS,
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -122,18 +124,17 @@ def source() -> tuple[str, str]:
 
 
 def fill_wheels(folder: Path, system: Path) -> Path:
-    """gsched as a wheel, and the wheels that it needs for the Debian's interpreter; returns gsched's own."""
+    """gsched as a wheel, and those that it and its extras need for the Debian's interpreter; returns gsched's own."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(REPOSITORY)])
     own = next(folder.glob("gsched-*.whl"))
     version = next(path.name.removeprefix("python") for path in sorted((system / "usr/bin").glob("python3.*[0-9]")))
-    kept = (
-        cache()
-        / f"wheels-{hashlib.sha256(((REPOSITORY / 'pyproject.toml').read_text() + version).encode()).hexdigest()[:8]}"
-    )
+    wanted = (REPOSITORY / "pyproject.toml").read_text() + version + EXTRAS
+    kept = cache() / f"wheels-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
     if not kept.is_dir():
         new = kept.with_name(f"{kept.name}.{os.getpid()}.new")
-        _run([*pip, "download", "--only-binary=:all:", "--python-version", version, "--dest", str(new), str(own)])
+        words = ["download", "--only-binary=:all:", "--python-version", version, "--dest", str(new)]
+        _run([*pip, *words, f"{own}{EXTRAS}"])
         for wheel in new.glob("gsched-*"):
             wheel.unlink()
         new.rename(kept)

@@ -9,38 +9,17 @@ import re
 import time
 from collections.abc import Iterator
 
-import booted
 import pytest
 from booted import Fleet, Host, until
-from booted_system import USERS, System, fill_wheels, variant
+from booted_system import System, variant
 
 from gsched.wire.messages.protocol import PROTOCOL
 from tests.support.fleet_guide import AS_USER, ON_EVERY_HOST, ON_FIRST, commands_below
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
 
-BASE = f"""
-systemctl enable -q systemd-networkd
-for user in {" ".join(f"{name}:{uid}" for name, uid in USERS.items())}; do
-  useradd -m -s /bin/bash -u ${{user#*:}} ${{user%:*}}
-done
-ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
-cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys
-printf 'Host *\\nStrictHostKeyChecking accept-new\\nLogLevel ERROR\\n' > /root/.ssh/config
-"""
 SOON_S = 180.0
 """Catches a hang only."""
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> System:
-    if booted.unavailable():
-        pytest.skip(booted.unavailable())
-    made = System(tmp_path_factory.mktemp("system") / "system")
-    made.add_layer("base", BASE)
-    made.own_wheel = fill_wheels(made.wheels, made.layers[-1])
-    made.add_layer("installed", "\n".join(commands_below(ON_EVERY_HOST)))
-    return made
 
 
 @pytest.fixture(scope="module")
