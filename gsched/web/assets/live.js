@@ -5,7 +5,7 @@
 (() => {
   const watch = document.currentScript.dataset.watch;
   const sign = document.getElementById("liveness");
-  let isLoading = false, isDue = false;
+  let isLoading = false, isDue = false, mark = "";
 
   const say = (name) => { if (sign && sign.textContent !== sign.dataset[name]) sign.textContent = sign.dataset[name]; };
 
@@ -39,12 +39,16 @@
     if (isLoading || document.hidden || isSelecting()) { isDue = true; return; }
     isLoading = true; isDue = false;
     try {
-      const answer = await fetch(location.href, { credentials: "same-origin", headers: { accept: "text/html" } });
+      const known = mark ? { "if-none-match": mark } : {};
+      const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store", headers: { accept: "text/html", ...known } });
       if (answer.status === 401) { location.reload(); return; }
+      // The page is as it was; what a chart or an output shows may not be.
+      if (answer.status === 304) document.dispatchEvent(new CustomEvent("gsched-changed"));
       if (answer.ok) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
         // A job that has waited has started: what shows its output is not on this page.
         if (fresh.getElementById("output") && !document.getElementById("output")) { location.reload(); return; }
+        mark = answer.headers.get("etag") || "";
         const kept = remember(), before = attempt();
         for (const old of document.querySelectorAll("[data-live]")) {
           const now = fresh.getElementById(old.id);

@@ -21,15 +21,18 @@ from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.errors import Unavailable as MasterAway
 from gsched.base.ids import show_job
+from gsched.web.access.web_place import READING
 from gsched.web.mirror.change_hub import ChangeHub
 from gsched.web.mirror.cluster_mirror import ClusterMirror
 from gsched.web.pages.asset_files import AssetFiles
+from gsched.web.pages.known_contents import is_known, mark_of, not_again
 from gsched.web.pages.part_cache import PartCache
 from gsched.web.shown import amounts
 from gsched.web.shown.job_address import job_path, job_word
 from gsched.web.texts.catalogue import Words, words_for
 from gsched.wire.calls.client import Client
 
+OK = 200
 LEAST_PACKED = 1_000
 """Bytes: what is shorter is not worth being compressed."""
 _STATUS: tuple[tuple[type[GschedError], int], ...] = (
@@ -128,8 +131,12 @@ def show(context: WebContext, request: Request, template: str, values: dict[str,
 
 
 def packed(request: Request, data: bytes, kind: str, status: int = 200) -> Response:
-    """The bytes, compressed where the browser takes that."""
+    """The bytes, compressed where the browser takes that; nothing but their mark where a page has them already."""
     headers = {"vary": "accept-encoding, accept-language"}
+    if status == OK and request.method in READING:
+        headers["etag"] = mark_of(data)
+        if is_known(request, headers["etag"]):
+            return not_again(headers)
     if len(data) >= LEAST_PACKED and "gzip" in request.headers.get("accept-encoding", ""):
         data = gzip.compress(data, 5, mtime=0)
         headers["content-encoding"] = "gzip"

@@ -19,8 +19,10 @@ def size(mib: float | None) -> str:
 
 
 def short_size(mib: float | None) -> str:
-    """`512M`, `29.3G`: for places where there is no room."""
+    """`512M`, `9.3G`, `29G`: for places where there is no room, four characters at most up to 9999 TiB."""
     text = size(mib)
+    if text != UNKNOWN and "." in text and float(text.split()[0]) >= 10:
+        text = f"{float(text.split()[0]):.0f} {text.split()[1]}"
     return text if text == UNKNOWN else text.replace(" ", "").removesuffix("iB")
 
 

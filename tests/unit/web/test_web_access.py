@@ -209,6 +209,22 @@ def test_assets_are_kept_by_browsers_and_need_no_session(outside: Pages) -> None
         assert answer.status == 200 and "immutable" in answer.headers["cache-control"]
         packed = outside.get(path, **{"accept-encoding": "gzip"})
         assert packed.headers["content-encoding"] == "gzip" and len(packed.data) < len(answer.data)
+        again = outside.get(path, **{"if-none-match": answer.headers["etag"]})
+        assert (again.status, again.data, again.headers["etag"]) == (304, b"", answer.headers["etag"])
+        assert outside.get(path, **{"if-none-match": '"another"'}).status == 200
+
+
+def test_a_page_that_has_not_changed_is_not_sent_again(pages: Pages) -> None:
+    """To who says what is there already, as an open page does; browsers keep none of it."""
+    mark = pages.get("/jobs?whose=all").headers["etag"]
+    for said in (mark, f'"x", {mark}', mark.removeprefix("W/"), f"W/{mark.removeprefix('W/')}"):
+        again = pages.get("/jobs?whose=all", **{"if-none-match": said, "accept-encoding": "gzip"})
+        assert (again.status, again.data, again.headers["cache-control"]) == (304, b"", "no-store"), said
+        assert again.headers["etag"] == mark and again.headers["content-security-policy"] == POLICY
+    korean = pages.get("/jobs?whose=all", **{"if-none-match": mark, "accept-language": "ko"})
+    assert korean.status == 200 and korean.data
+    assert pages.get("/jobs?whose=all", **{"if-none-match": mark, "cookie": "-"}).status == 401
+    assert pages.get("/queues").headers["etag"] != mark
 
 
 def test_a_request_with_two_hosts_is_refused(pages: Pages) -> None:
