@@ -35,11 +35,12 @@ SCHEDULING := $(addprefix tests/unit/,resreq model policy)
 ENGINE := $(addprefix tests/unit/,core sim)
 PROCESSES := $(addprefix tests/unit/,run probe)
 COMMANDS := $(addprefix tests/unit/,api app cli door render top web wire)
+MASTER := $(addprefix tests/unit/,master store)
 QUICK := not slow and not nightly
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-engine test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench clean
 
 help:  ## list the targets
@@ -70,15 +71,19 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 # Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
 # wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (4 minutes, without root)
-	@echo "Running the tests in six parts side by side; each reports when it has ended (about 4 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 6 --output-sync=target test-smoke test-processes test-units test-commands test-engine test-scheduling
+	@echo "Running the tests in seven parts side by side; each reports when it has ended (about 4 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 7 --output-sync=target \
+		test-smoke test-processes test-engine test-commands test-units test-master test-scheduling
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
-	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) -m '$(QUICK)'
+	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) $(MASTER:%=--ignore=%) -m '$(QUICK)'
 
 test-commands: $(DEV_STAMP)
 	@echo "== Units of the commands" && $(PYTEST) $(COMMANDS) -m '$(QUICK)'
+
+test-master: $(DEV_STAMP)
+	@echo "== Units of the master and its store" && $(PYTEST) $(MASTER) -m '$(QUICK)'
 
 test-scheduling: $(DEV_STAMP)
 	@echo "== Units of requirements and scheduling" && $(PYTEST) $(SCHEDULING) -m '$(QUICK)'

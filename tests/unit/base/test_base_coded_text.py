@@ -15,6 +15,7 @@ from gsched.base.coded_text import CodedText, coded, has_code, listed, order_of,
 from gsched.base.errors import NotFound
 from gsched.base.sentences import SENTENCES
 from gsched.model.gpus.xid import FATAL_XIDS, describe_xid
+from tests.support.source_trees import tree_of
 
 ROOT = Path(gsched.__file__).parent
 OF_BEFORE = ROOT / "model" / "texts_of_before.py"
@@ -85,9 +86,7 @@ def test_texts_are_ordered_by_what_they_say_not_by_their_words(monkeypatch: pyte
 @cache
 def _modules() -> list[tuple[Path, ast.Module]]:
     own = (path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")))
-    return [
-        (path, ast.parse(path.read_text("utf8"))) for path in own if path != OF_BEFORE and TABLES not in path.parents
-    ]
+    return [(path, tree_of(path)) for path in own if path != OF_BEFORE and TABLES not in path.parents]
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
@@ -163,7 +162,7 @@ def test_every_code_has_a_sentence_with_a_blank_for_each_parameter() -> None:
 
 
 def test_a_code_stands_in_one_table() -> None:
-    trees = [ast.parse(path.read_text("utf8")) for path in TABLES.glob("*_texts.py")]
+    trees = [tree_of(path) for path in TABLES.glob("*_texts.py")]
     tables = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     codes = [key.value for table in tables for key in table.keys if isinstance(key, ast.Constant)]
     assert sorted(codes) == sorted(SENTENCES)
@@ -171,6 +170,6 @@ def test_a_code_stands_in_one_table() -> None:
 
 def test_every_sentence_is_used() -> None:
     used = {text for _, tree in _modules() for text in _strings(tree)}
-    used |= set(_strings(ast.parse(OF_BEFORE.read_text("utf8"))))
+    used |= set(_strings(tree_of(OF_BEFORE)))
     families = ("load.", "xid.", "failure.", "idle.")  # their codes are put together
     assert [code for code in SENTENCES if code not in used and not code.startswith(families)] == []

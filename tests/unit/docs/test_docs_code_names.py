@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gsched
+from tests.support.source_trees import tree_of
 
 ROOT = Path(gsched.__file__).parent
 MOST_MODULES = 15
@@ -23,7 +24,7 @@ def modules() -> Iterator[Path]:
 
 def public_types(path: Path) -> Iterator[str]:
     """Classes and aliases of types (a capital first, no constant) of a module."""
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef):
             names = [node.name]
         elif isinstance(node, ast.Assign):
@@ -58,7 +59,7 @@ def test_a_topic_says_what_it_is_and_is_small() -> None:
     assert len(starts) > 50
     for start in starts:
         inside = [path for path in start.parent.glob("*.py") if path != start]
-        assert ast.get_docstring(ast.parse(start.read_text())), start
+        assert ast.get_docstring(tree_of(start)), start
         assert len(inside) <= MOST_MODULES, start.parent
 
 
@@ -66,7 +67,7 @@ def test_no_function_is_longer_than_a_reader_can_take_in() -> None:
     functions = [
         (node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}")
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
     ]
     assert len(functions) > 5000
@@ -77,7 +78,7 @@ def test_a_topic_says_where_to_start_and_that_is_there() -> None:
     folders = [path.parent for path in ROOT.rglob("__init__.py") if path.parent not in (ROOT, ROOT / "wire" / "v1")]
     assert len(folders) > 50
     for folder in folders:
-        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        said = ast.get_docstring(tree_of(folder / "__init__.py")) or ""
         found = re.search(r"Start with `(\w+)", said)
         assert found, f"{folder} does not say where to start"
         assert (folder / f"{found[1]}.py").exists() or (folder / found[1]).is_dir(), f"{folder}: {found[1]}"

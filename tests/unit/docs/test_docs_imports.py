@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gsched
+from tests.support.source_trees import tree_of
 
 ROOT = Path(gsched.__file__).parent
 MOST_LATE = 48
@@ -34,7 +35,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 def imported(module: str) -> set[str]:
     found = set()
-    for node in imports(ast.parse(MODULES[module].read_text())):
+    for node in imports(tree_of(MODULES[module])):
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{each.name}" for each in node.names]
             found.update(name if name in MODULES else str(node.module) for name in names)
@@ -53,7 +54,7 @@ def test_an_import_inside_a_function_says_why() -> None:
     late = 0
     for path in MODULES.values():
         lines = path.read_text().splitlines()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             imported_here = [each for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)]

@@ -1,0 +1,13 @@
+"""The project's own sources as syntax trees, for tests that read them; each is parsed once however many tests ask."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The module of a file of Python. Who asks must not change it."""
+    return ast.parse(path.read_text("utf8"))
