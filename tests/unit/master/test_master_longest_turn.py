@@ -278,7 +278,13 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LARGEST)
+COUNTED_LONG = ("modify all", "switch all")
+"""Those whose calls take seconds to count."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in COUNTED_LONG else name for name in LARGEST]
+)
 def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> None:
     method, request = LARGEST[name]()
     if method == "Administration.EndOrphans":
