@@ -41,7 +41,7 @@ QUICK := not slow and not nightly
 REST := not smoke and not nightly and not clients
 
 .PHONY: help install demo test test-all test-units test-commands test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
-.PHONY: test-clients check faults nightly bench clean
+.PHONY: test-clients check faults nightly bench pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -157,6 +157,9 @@ lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --output-file requirements.lock pyproject.toml
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra top --extra web --no-annotate \
 		--output-file requirements-all.lock pyproject.toml
+
+pictures: $(DEV_STAMP)  ## take the pictures of docs/images anew (four minutes, as root, with chromium)
+	@$(BIN)/python -m tests.support.web_pictures docs/images
 
 clean:  ## remove what was built
 	rm -rf $(VENV) .tools .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 from test_story_web import WebProcess, running_web
-from test_story_web_browser import keep
+from test_story_web_browser import fits
 
 from tests.support.browser import browser, missing
 
@@ -142,6 +142,6 @@ def test_in_a_browser_it_is_as_wide_as_the_screen(module_cluster: Callable[..., 
         names = {"": "administration", "/files": "files", "/files/lsb.params": "file", "/log": "audit"}
         for path, name in names.items():
             window.open(f"{web.place}/administration{path}")
-            keep(window, f"administration-{name}")
+            fits(window, f"administration-{name}")
         assert window.logged() == []
     web.end()

@@ -1,20 +1,16 @@
-"""The pages in a real browser: its own scripts run under the policy, charts are drawn, keys are enough, nothing is cut.
-
-With GSCHED_TEST_PICTURES=FOLDER the pages are also kept there as pictures.
-"""
+"""The pages in a real browser: scripts run under the policy, charts are drawn, keys are enough, nothing is cut."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
 from test_story_web import WebProcess, running_web
 
 from tests.support.browser import Browser, browser, entered, missing
+from tests.support.page_shapes import in_all_shapes
 
 pytestmark = [
     pytest.mark.system,
@@ -23,12 +19,6 @@ pytestmark = [
 ]
 
 TAB, ENTER = "\ue004", "\ue007"
-SHAPES = {  # each differs from the one before in one thing, so that charts are drawn anew once
-    "1280": (1280, 900, False),
-    "1280-dark": (1280, 900, True),
-    "390-dark": (390, 844, True),
-    "390": (390, 844, False),
-}
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +41,9 @@ def window(web: WebProcess) -> Iterator[Browser]:
         assert found.logged() == []
 
 
-def keep(window: Browser, name: str) -> None:
-    """Look at the page in all shapes: nothing may stick out; keep pictures where that is wanted."""
-    folder = os.environ.get("GSCHED_TEST_PICTURES")
-    for shape, (width, height, dark) in SHAPES.items():
-        _reshape(window, width, height, dark=dark)
-        assert window.run("return document.documentElement.scrollWidth") <= width, f"{name} is wider than {width}"
-        if folder:
-            (Path(folder) / f"{name}-{shape}.png").write_bytes(window.picture())
-    _reshape(window, 1280, 900, dark=False)
-
-
-def _reshape(window: Browser, width: int, height: int, *, dark: bool) -> None:
-    """Change the shape and wait until charts, which are drawn anew a moment later, fit it."""
-    looks = "return [innerWidth, matchMedia('(prefers-color-scheme: dark)').matches]"
-    charts = "const all = [...document.querySelectorAll('.uplot')];"
-    mark = f"{charts} all.forEach((each) => {{ each.dataset.old = 1 }}); return all.length"
-    left = f"{charts} return [all.filter((each) => each.dataset.old).length, all.length]"
-    before, count = window.run(looks), window.run(mark)
-    window.shape(width, height, dark=dark)
-    if count and window.run(looks) != before:
-        window.until(lambda: (found := window.run(left))[0] == 0 and found[1] >= count, "charts are not drawn anew")
+def fits(window: Browser, page: str) -> None:
+    """Look at the page in all shapes: nothing sticks out, charts are drawn anew."""
+    assert len(list(in_all_shapes(window, page))) == 4
 
 
 def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser) -> None:
@@ -83,15 +55,15 @@ def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser
         lambda: str(job) in window.text(".tile.mine .word a"), "the tiles are not brought up to date by themselves"
     )
     assert window.text("#liveness") == "kept up to date"
-    keep(window, "cluster")
+    fits(window, "cluster")
     gpu = window.run("return document.querySelector('.tile.mine b a').getAttribute('href')")
     for name, path in (("queues", "/queues"), ("gpu", gpu)):
         window.open(web.place + path)
         window.until(lambda: window.text("#liveness") == "kept up to date", "nobody keeps it up to date")
-        keep(window, name)
+        fits(window, name)
     window.open(f"{web.place}/jobs")
     window.until(lambda: "<img src=x" in window.text("#jobs"), "the job is not listed")
-    keep(window, "jobs")
+    fits(window, "jobs")
     window.open(f"{web.place}/jobs/{job}")
     window.until(lambda: "loss = 0.3" in window.text("#stdout"), "its output is not shown")
     window.until(lambda: window.run("return document.querySelectorAll('#curves canvas').length") >= 4, "no charts")
@@ -100,7 +72,7 @@ def test_a_day_in_the_browser(cluster: Cluster, web: WebProcess, window: Browser
     window.until(lambda: re.search(r"gpu01:0 \d+ – 87", window.run(curves)), "the curves do not show the GPUs' use")
     window.until(lambda: window.run("return document.querySelectorAll('#plots canvas').length") >= 1, "no plot")
     assert "loss 0.1 – " in window.run("return document.querySelector('#plots [role=img]').ariaLabel")
-    keep(window, "job")
+    fits(window, "job")
     window.run("window.confirm = () => true")
     window.click("button[value=kill]")
     cluster.wait(job)
@@ -120,7 +92,7 @@ def test_a_new_job_from_the_form(cluster: Cluster, web: WebProcess, window: Brow
     window.until(lambda: window.text("#line").startswith(line), "the line is not shown")
     window.until(lambda: window.text("#problem") == "", "it is still said to be wrong")
     window.until(lambda: "At once, on" in window.text("#when"), "nobody says when it could start")
-    keep(window, "new-job")
+    fits(window, "new-job")
     window.click("#new-job button.first")
     window.until(lambda: "is submitted" in window.text(".notice.good"), "the job's page is not shown")
     window.until(lambda: "begun; here" in window.text("#stdout"), "its output is not shown")
@@ -152,7 +124,7 @@ def test_pages_fit_in_korean_too(cluster: Cluster, web: WebProcess) -> None:
         address = web.address()
         window.open(web.place + address)
         window.until(lambda: "내 작업" in window.text(".tile.mine"), "the tiles are not in Korean")
-        keep(window, "cluster-ko")
+        fits(window, "cluster-ko")
         gpu = window.run("return document.querySelector('.tile.mine b a').getAttribute('href')")
         for name, path in (
             ("job-ko", f"/jobs/{job}"),
@@ -162,7 +134,7 @@ def test_pages_fit_in_korean_too(cluster: Cluster, web: WebProcess) -> None:
         ):
             window.open(web.place + path)
             assert "로그아웃" in window.text()
-            keep(window, name)
+            fits(window, name)
         assert window.logged() == []
     cluster.end_jobs()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 from test_story_web import WebProcess
-from test_story_web_browser import keep
+from test_story_web_browser import fits
 
 from tests.support.browser import Browser, entered, missing
 
@@ -77,7 +77,7 @@ def test_caffes_log_has_curves_and_its_progress(cluster: Cluster, window: Browse
     assert window.text("#plot-progress span").startswith("100 %, step 5000/5000")
     choose_axis(window, "time")
     window.until(lambda: len(curves(window)) == 4, "not all of it is drawn against time")
-    keep(window, "curves-caffe")
+    fits(window, "curves-caffe")
     choose_axis(window, "step")
 
 
@@ -169,5 +169,5 @@ def test_jobs_chosen_in_the_list_are_compared(cluster: Cluster, window: Browser)
         lambda: curves(window)["loss"] in (wanted, ", ".join(reversed(wanted.split(", ")))), str(curves(window))
     )
     assert window.run("return document.querySelectorAll('#numbers tbody tr').length") == 2
-    keep(window, "compare")
+    fits(window, "compare")
     cluster.end_jobs()
