@@ -363,6 +363,7 @@ def _submission(
     values = spec_values(options, around)
     warnings = (*source.warnings, *values.pop("warnings", ()))
     other = reading.other(source.other, values) if source.other is not None else None
+    warnings += other.spec.warnings if other is not None else ()
     values = _values(options, values if other is None else _fields(other.spec) | values, env)
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
     command, script = (source.command, source.script) if other is None else (other.spec.command, other.script)

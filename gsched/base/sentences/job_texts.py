@@ -129,6 +129,7 @@ JOB_TEXTS: dict[str, str] = {
         "Warning: the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
         "(SIGTERM, SIGKILL 2 seconds later). Leave the & out, or end with wait"
     ),
+    "warning.no_priorities": "{0}: taken, and does nothing: this cluster has no priorities of jobs (MAX_USER_PRIORITY)",
     "warning.not_expanded": (
         "Warning: {0} is not expanded on the execution host: only in a command that is one word are variables"
     ),

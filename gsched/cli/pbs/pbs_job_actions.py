@@ -61,7 +61,10 @@ def _do(session: Session, word: str, server: str, action: Action, ended_too: boo
         if ended_too:
             return
         raise PbsRefusal(f"Job has finished {_shown(word, server)}", FINISHED)
-    failed = next((each.error for each in action(session, ids, jobs) if each.error), "")
+    try:
+        failed = next((each.error for each in action(session, ids, jobs) if each.error), "")
+    except PbsRefusal as problem:
+        raise PbsRefusal(f"{problem.text} {_shown(word, server)}", problem.exit_code) from None
     if failed:
         is_mine = all(job.spec.user == jobs[0].spec.user for job in jobs)
         code = BAD_STATE if is_mine and "ermission" not in failed else NOT_ALLOWED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import pairwise
@@ -20,6 +20,8 @@ from gsched.cli.pbs.pbs_call import shown_id
 from gsched.dialect.pbs.chunk_lists import Chunk, text_of
 from gsched.dialect.pbs.job_chunks import chunks_of, said_of
 from gsched.dialect.pbs.pbs_values import parse_duration, show_duration, show_job, show_size
+from gsched.dialect.slurm.array_lists import shifted
+from gsched.dialect.slurm.dependencies import depend_list
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
 from gsched.model.views.view import JobView
 
@@ -231,8 +233,10 @@ def exec_vnode(job: JobView) -> str:
     )
 
 
-def attributes_of(shown: PbsJob, server: str, now: float, zone: tzinfo) -> Attributes:
-    """What qstat -f tells, in its order."""
+def attributes_of(
+    shown: PbsJob, server: str, now: float, zone: tzinfo, shift_of: Callable[[int], int] = lambda number: 0
+) -> Attributes:
+    """What qstat -f tells, in its order. `shift_of`: of another array's indices, by its number."""
     job, spec = shown.job, shown.spec
     found: Attributes = {"Job_Name": spec.display_name, "Job_Owner": f"{spec.user}@{spec.submit_host}"}
     used = resources_used(job, now) if not shown.is_array else {}
@@ -248,7 +252,7 @@ def attributes_of(shown: PbsJob, server: str, now: float, zone: tzinfo) -> Attri
         found |= {"array_index": str(index_of(job.job_id) - spec.index_shift)}
     found |= {"Checkpoint": "u", "ctime": moment(job.submitted_at, zone)}
     if spec.dependency:
-        found["depend"] = spec.dependency
+        found["depend"] = depend_of(spec.dependency, server, shift_of)
     found["Error_Path"] = _file(job, spec.error_file or spec.output_file, "err")
     if not shown.is_array and job.allocation is not None:
         found |= {"exec_host": exec_host(job), "exec_vnode": exec_vnode(job)}
@@ -264,6 +268,21 @@ def attributes_of(shown: PbsJob, server: str, now: float, zone: tzinfo) -> Attri
     found |= {"Rerunable": str(bool(spec.rerunnable)), "Resource_List": resources_asked(job)}
     found |= _course(shown, zone)
     return found
+
+
+def depend_of(condition: str, server: str, shift_of: Callable[[int], int]) -> str:
+    """`afterok:62.server`, whoever submitted the job; a condition that PBS has no word for as it stands."""
+
+    def job(number: int, indices: str) -> str:
+        if not indices:
+            return show_job(number, None, server)
+        try:
+            text, _ = shifted(indices.replace(" ", ""), -shift_of(number))
+        except BadRequest:  # an asterisk: all elements
+            text = ""
+        return show_job(number, None, server).replace(".", f"[{text}].", 1)
+
+    return depend_list(condition, job) or condition
 
 
 def _array_facts(shown: PbsJob) -> Attributes:

@@ -10,19 +10,24 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
-from gsched.cli.pbs.pbs_call import fails_as_pbs, read_jobs, server_of
+from gsched.cli.pbs.pbs_call import NO_CHANGE, PbsRefusal, fails_as_pbs, read_jobs, server_of
 from gsched.cli.pbs.pbs_job_actions import do_to_all
 from gsched.cli.pbs.qsub import reading_of
 from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import complain
 from gsched.cli.session.session import Session, connected
 from gsched.dialect.pbs.job_attributes import read_attributes
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
+from gsched.dialect.pbs.pbs_values import split_attributes
 from gsched.dialect.pbs.qalter_fields import changed_fields
 from gsched.dialect.pbs.qsub_fields import QsubReading
+from gsched.dialect.pbs.resource_lists import LIMIT_NAMES, read_resources
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
 from gsched.dialect.spec_values import SpecValues, ValueContext
-from gsched.model.jobs.job import PENDING, JobSpec
+from gsched.model.jobs.changed_while_running import WHILE_RUNNING
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec
 from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.control_action import ControlAction
 
@@ -58,6 +63,19 @@ TABLE = LetterOptions(
     ),
     examples=("PROGRAM -l walltime=2:00:00 12", "PROGRAM -W depend=afterok:11 12"),
 )
+_ATTRIBUTES = {
+
+        "N": "Job_Name",
+        "o": "Output_Path",
+        "e": "Error_Path",
+        "j": "Join_Path",
+        "k": "Keep_Files",
+        "R": "Remove_Files"
+    ,
+    "A": "Account_Name", "P": "project", "a": "Execution_Time", "p": "Priority", "m": "Mail_Points",
+    "M": "Mail_Users",
+}
+"""Option -> what qstat -f calls what it sets. Source: pbs_job_attributes(7B) of OpenPBS 23."""
 _OF_ATTRIBUTES = ("dependency", "end_orphan", "file_copies", "array_limit")
 
 
@@ -75,13 +93,35 @@ def main(call: Call) -> int:
         attributes = _attributes(words, reading)
 
         def alter(session: Session, ids: Sequence[int], jobs: Sequence[JobView]) -> Sequence[Control]:
-            values = changed_fields(words, jobs[0].spec, _as_of(reading, jobs[0].spec)) | attributes
+            here = _as_of(reading, jobs[0].spec)
+            if all(job.state in STARTED or job.state in FINISHED for job in jobs):
+                _check_running(words, jobs[0].spec, here, bool(hold))
+            values = changed_fields(words, jobs[0].spec, here) | attributes
+            for note in values.pop("warnings", ()):
+                complain(call, f"warning: {sentence(note)}")
             results = _modified(session, ids, values) if values else []
             if any(each.error for each in results) or not hold:
                 return results
             return _held(session, jobs, release=hold == "n")
 
         return do_to_all(call, session, words.rest, alter)
+
+
+def _check_running(words: GnuWords, spec: JobSpec, reading: QsubReading, holds: bool) -> None:
+    """Raises PbsRefusal that names the attributes that cannot be changed of a job that runs."""
+    named: list[str] = ["Hold_Types"] if holds else []
+    for each in words.given:
+        if each.name == "W":
+            named += [name for name, _ in split_attributes(each.value)]
+        elif changed_fields(GnuWords((each,)), spec, reading).keys() - WHILE_RUNNING - {"warnings"}:
+            named += _resources(each) if each.name == "l" else [_ATTRIBUTES[each.name]]
+    if named:
+        raise PbsRefusal(f"Cannot modify attribute while job running  {', '.join(dict.fromkeys(named))}", NO_CHANGE)
+
+
+def _resources(given: GivenOption) -> list[str]:
+    names = [word.partition("=")[0] for word in read_resources([given]).said]
+    return [f"Resource_List.{name}" for name in names if name not in LIMIT_NAMES]
 
 
 def _attributes(words: GnuWords, reading: QsubReading) -> SpecValues:

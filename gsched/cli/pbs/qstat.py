@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 
 from gsched.base.errors import BadRequest, GschedError, NotFound
 from gsched.base.ids import array_of
@@ -36,6 +37,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, read_words, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
+from gsched.cli.slurm.slurm_call import shift_of
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
 from gsched.dialect.pbs.pbs_values import parse_job, show_duration
 from gsched.dialect.slurm.gnu_options import GnuWords
@@ -112,7 +114,8 @@ class _Jobs:
             return self._code
         now, zone = time.time(), zone_of(self._call.env)
         if self._words.has("f"):
-            entries = [(job.name(self._server), attributes_of(job, self._server, now, zone)) for job in jobs]
+            shift = cache(partial(shift_of, self._session))
+            entries = [(job.name(self._server), attributes_of(job, self._server, now, zone, shift)) for job in jobs]
             write_full(self._call, "Jobs", "Job Id", entries, self._server, self._words, self._form)
         elif jobs:
             style = _style(self._words)

@@ -25,6 +25,7 @@ from gsched.core.submission.reserved_amounts import ReservedAnew
 from gsched.core.submission.spec_defaults import complete_started, queue_names, queue_of
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
+from gsched.model.jobs.changed_while_running import LIMITING, WHILE_RUNNING
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.notice import shown_wishes
@@ -37,17 +38,6 @@ FIXED = frozenset(
     | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
-LIMITING = frozenset({"run_limit_s", "limits"})
-"""What the agent of a started job is told of."""
-NOTICES = frozenset({"notices", "notice_targets", "service_users"})
-"""What the master alone goes by, in whatever state the job is."""
-WHILE_RUNNING = (
-    LIMITING
-    | NOTICES
-    | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description", "gpu_idle_ok"}
-    | {"plots"}
-)
-"""What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
 RESERVING = "res_req"
 """Of a started job the amounts in it can be changed. Source: bmod(1)."""
 RUNNING_TEXT = (

@@ -16,8 +16,6 @@ _NOT_ASKED = (
     *("home", "submit_host", "warnings", "notices", "notice_targets", "spooled_input", "warns_main"),
 )
 """What no script says by itself."""
-_CONDITION = re.compile(r"(started|ended|done|exit)\(([0-9]+)(?:\[([^\]]*)\])?\)", re.ASCII)
-_KINDS = {"started": "after", "ended": "afterany", "done": "afterok", "exit": "afternotok"}
 
 
 @dataclass(slots=True)
@@ -92,22 +90,6 @@ def word(text: str) -> str:
     if "'" not in text:
         return f"'{text}'"
     return '"' + re.sub(r'(["\\$`])', r"\\\1", text) + '"'
-
-
-def depend_list(text: str, element: str) -> str:
-    """`afterok:1:2` of `done(1) && done(2)`; empty where Slurm and PBS have no word for it. `element`: how elements of
-    an array are named behind its number.
-    """
-    parts = [_CONDITION.fullmatch(part.strip()) for part in text.split("&&")]
-    lists: list[tuple[str, list[str]]] = []
-    for part in parts:
-        if part is None:
-            return ""
-        kind, job = _KINDS[part[1]], part[2] + (element.format(part[3]) if part[3] else "")
-        if not lists or lists[-1][0] != kind:
-            lists.append((kind, []))
-        lists[-1][1].append(job)
-    return ",".join(":".join([kind, *jobs]) for kind, jobs in lists)
 
 
 def plain_path(path: str, asked: AskedScript) -> str:

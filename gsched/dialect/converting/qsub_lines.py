@@ -8,10 +8,11 @@ from datetime import tzinfo
 
 from gsched.dialect.converting.asked_scripts import CWD, HOME, PBS_DIALECT, SERVER, AskedScript
 from gsched.dialect.converting.asked_shape import AskedShape, shape_of_spec
-from gsched.dialect.converting.printed_lines import PrintedLines, depend_list, plain_path, word
+from gsched.dialect.converting.printed_lines import PrintedLines, plain_path, word
 from gsched.dialect.pbs.job_files import default_name
 from gsched.dialect.pbs.pbs_values import show_duration
 from gsched.dialect.slurm.array_lists import shifted
+from gsched.dialect.slurm.dependencies import depend_list
 
 _NAME = re.compile(r"[A-Za-z0-9_+][!-.0-~]{0,235}", re.ASCII)
 _RANGE = re.compile(r"[0-9]+-[0-9]+(?::[0-9]+)?", re.ASCII)
@@ -145,11 +146,15 @@ def _times(lines: PrintedLines) -> None:
     at = lines.number_of_begin()
     if at is not None:
         lines.add(f"-a {at:%Y%m%d%H%M.%S}")
-    if spec.dependency and (text := depend_list(spec.dependency, "[{}]")):
+    if spec.dependency and (text := depend_list(spec.dependency, _element)):
         lines.add(f"-W depend={text}", "dependency")
         if not spec.end_orphan:
             lines.note("dependency", "PBS ends the job when that can never hold")
     lines.said.add("end_orphan")
+
+
+def _element(number: int, indices: str) -> str:
+    return f"{number}[{indices}]" if indices else str(number)
 
 
 def _files(lines: PrintedLines) -> None:

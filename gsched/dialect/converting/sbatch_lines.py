@@ -6,8 +6,9 @@ from datetime import datetime, tzinfo
 
 from gsched.dialect.converting.asked_scripts import PBS_DIALECT, SBATCH_DIALECT, AskedScript
 from gsched.dialect.converting.asked_shape import AskedShape, shape_of_spec
-from gsched.dialect.converting.printed_lines import PrintedLines, depend_list, plain_path, start_folder, word
+from gsched.dialect.converting.printed_lines import PrintedLines, plain_path, start_folder, word
 from gsched.dialect.slurm.array_lists import shifted
+from gsched.dialect.slurm.dependencies import depend_list
 
 _TEXTS = {
     "queue": "partition",
@@ -127,7 +128,7 @@ def _times(lines: PrintedLines) -> None:
         at = datetime.fromtimestamp(spec.terminate_at, lines.zone)
         lines.add(f"--deadline={at:%Y-%m-%dT%H:%M:%S}", "terminate_at")
     if spec.dependency:
-        text = depend_list(spec.dependency, "_[{}]")
+        text = depend_list(spec.dependency, _element)
         if text:
             lines.add(f"--dependency={text}", "dependency")
     if spec.end_orphan:
@@ -135,6 +136,10 @@ def _times(lines: PrintedLines) -> None:
     if spec.warning_signal:
         main = "B:" if spec.warns_main or not spec.front_end else ""
         lines.add(f"--signal={main}{spec.warning_signal}@{spec.warning_s}", "warning_signal", "warning_s")
+
+
+def _element(number: int, indices: str) -> str:
+    return f"{number}_[{indices}]" if indices else str(number)
 
 
 def _files(lines: PrintedLines) -> None:

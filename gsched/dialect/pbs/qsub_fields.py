@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.dialect.pbs.job_attributes import JobAttributes
 from gsched.dialect.pbs.job_files import FilePlaces, files_of
@@ -213,7 +214,7 @@ def _priority(text: str, reading: QsubReading) -> SpecValues:
         return {}
     most = reading.max_priority()
     if most is None:
-        raise BadRequest("the cluster sets no MAX_USER_PRIORITY: all jobs of a queue are alike")
+        return {"warnings": (coded("warning.no_priorities", f"-p {text.strip()}"),)}
     return {"priority": 1 + (int(text) - _LOWEST) * (most - 1) // (_HIGHEST - _LOWEST)}
 
 

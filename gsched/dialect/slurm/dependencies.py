@@ -21,6 +21,9 @@ _REFUSED = {
     "expand": "a job that runs cannot be made larger",
 }
 
+_CONDITION = re.compile(r"(started|ended|done|exit)\(\s*([0-9]+)\s*(?:\[([^\]]*)\])?\s*\)", re.ASCII)
+_KINDS = {condition: kind for kind, condition in CONDITIONS.items()}
+
 ElementOf = Callable[[int, str], str]
 """(number of an array, list of Slurm's indices) -> the list of gsched's."""
 
@@ -40,6 +43,22 @@ def condition_of(text: str, element_of: ElementOf) -> str:
                 raise BadRequest(f"Invalid dependency '{text[:60]}': it names too many jobs")
         parts.append(" && ".join(terms))
     return joined.join(parts)
+
+
+def depend_list(text: str, shown: Callable[[int, str], str]) -> str:
+    """`afterok:1:2,afterany:3` of the condition `done(1) && done(2) && ended(3)`; empty where Slurm and PBS have no
+    word for it. `shown`: how a job, and elements of an array (else empty), are named there.
+    """
+    lists: list[tuple[str, list[str]]] = []
+    for part in text.split("&&"):
+        found = _CONDITION.fullmatch(part.strip())
+        if found is None:
+            return ""
+        kind, job = _KINDS[found[1]], shown(int(found[2]), found[3] or "")
+        if not lists or lists[-1][0] != kind:
+            lists.append((kind, []))
+        lists[-1][1].append(job)
+    return ",".join(":".join([kind, *jobs]) for kind, jobs in lists)
 
 
 def _terms(text: str, element_of: ElementOf) -> Iterator[str]:

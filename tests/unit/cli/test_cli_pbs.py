@@ -62,6 +62,26 @@ def test_a_job_of_gsub_is_shown_with_the_same_facts(master: FakeMaster, call: Ne
 
 
 @pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("done(62) && ended( 63 )", "afterok:62.firestone,afterany:63.firestone"),
+        ("done(62)&&done(7[1-3])", "afterok:62.firestone:7[0-2].firestone"),
+        ("started(5) && exit(6)", "after:5.firestone,afternotok:6.firestone"),
+        ("done(7[*])", "afterok:7[].firestone"),
+        ("done(62) || done(63)", "done(62) || done(63)"),
+        ('done("prepare")', 'done("prepare")'),
+    ],
+)
+def test_depend_is_in_pbss_words(master: FakeMaster, call: NewCall, condition: str, told: str) -> None:
+    array = spec("x", indices="1-3", index_shift=1)
+    master.views = [pending(8, spec=spec("x", dependency=condition)), pending(element_id(7, 1), spec=array)]
+    listing, as_json = call("qstat", "-f", "-w", "8"), call("qstat", "-f", "-F", "json", "8")
+    assert listing.run() == as_json.run() == 0
+    assert f"    depend = {told}\n" in listing.out
+    assert next(iter(json.loads(as_json.out)["Jobs"].values()))["depend"] == told
+
+
+@pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (("-Z",), 2, "qstat: invalid option -- 'Z'"),

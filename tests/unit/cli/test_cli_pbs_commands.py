@@ -16,6 +16,7 @@ from gsched.cli.pbs.pbsnodes import PbsNode
 from gsched.cli.pbs.refused_commands import INSTEAD
 from gsched.dialect.pbs.letter_options import LetterOptions
 from gsched.model.views.view import HostView
+from gsched.wire.v1 import scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
 LISTS = {
@@ -112,6 +113,51 @@ def test_what_is_wrong_is_one_line(master: FakeMaster, call: NewCall, words: tup
     asked = call(*words)
     assert asked.run() in (2, 166)
     assert asked.err.startswith(said) and asked.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("-N", "x", "-l", "walltime=60"), "Job_Name"),
+        (("-l", "ncpus=2,walltime=60", "-o", "f", "-e", "g"), "Resource_List.ncpus, Output_Path, Error_Path"),
+        (("-l", "select=1:ncpus=2", "-A", "p", "-m", "a", "-M", "a@b"), "Resource_List.select, Account_Name"),
+        (("-W", "depend=afterok:1,stagein=a@localhost:b", "-a", "1200"), "depend, stagein, Execution_Time"),
+        (("-p", "5", "-j", "oe", "-k", "o", "-h", "u"), "Hold_Types, Join_Path, Keep_Files"),
+    ],
+)
+def test_what_of_a_job_that_runs_cannot_be_altered(
+    master: FakeMaster, call: NewCall, words: tuple[str, ...], named: str
+) -> None:
+    master.views = [running(8)]
+    asked = call("qalter", *words, "8")
+    assert asked.run() == 167
+    assert asked.err.startswith(f"qalter: Cannot modify attribute while job running  {named}")
+    assert asked.err.endswith(" 8.firestone\n") and asked.err.count("\n") == 1
+    assert not any(isinstance(each, scheduler_pb2.ModifyRequest) for each in master.requests)
+
+
+def test_what_of_a_job_that_runs_can_be_altered(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(8)]
+    asked = call("qalter", "-l", "walltime=60,cput=30", "-r", "n", "-p", "0", "8")
+    assert (asked.run(), asked.err) == (0, "")
+    (request,) = [each for each in master.requests if isinstance(each, scheduler_pb2.ModifyRequest)]
+    assert set(request.fields) == {"run_limit_s", "limits", "rerunnable"}
+
+
+def test_a_priority_where_there_are_none_is_noted(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(8)]
+    said = "warning: -p 10: taken, and does nothing: this cluster has no priorities of jobs (MAX_USER_PRIORITY)\n"
+    submitted, altered, by_gsub = (
+        call("qsub", "-p", "10"),
+        call("qalter", "-p", "10", "-N", "x", "8"),
+        call("gsub", "f"),
+    )
+    submitted.stdin = b"#!/bin/sh\necho\n"
+    by_gsub.files["f"] = b"#!/bin/sh\n#PBS -p 10\necho\n"
+    assert (submitted.run(), submitted.err) == (0, f"qsub: {said}")
+    assert (altered.run(), altered.err) == (0, f"qalter: {said}")
+    assert by_gsub.run() == 0 and said.partition(": ")[2] in by_gsub.err
+    assert [each.spec.priority for each in master.submissions] == [None, None]
 
 
 def test_signals_that_there_are_not(master: FakeMaster, call: NewCall) -> None:
