@@ -352,7 +352,7 @@ def no_text_among(argv: Sequence[str]) -> str:
     """What is wrong with the first argument that no message can hold; empty where all are text."""
     for each in argv:
         if any("\ud800" <= letter <= "\udfff" for letter in each):
-            return f"{os.fsencode(each)!r}"[1:] + " is not UTF-8 text"
+            return f"{os.fsencode(each)[:60]!r}"[1:] + " is not UTF-8 text"
     return ""
 
 
