@@ -64,15 +64,17 @@ TABLE = LetterOptions(
     examples=("PROGRAM -l walltime=2:00:00 12", "PROGRAM -W depend=afterok:11 12"),
 )
 _ATTRIBUTES = {
-
-        "N": "Job_Name",
-        "o": "Output_Path",
-        "e": "Error_Path",
-        "j": "Join_Path",
-        "k": "Keep_Files",
-        "R": "Remove_Files"
-    ,
-    "A": "Account_Name", "P": "project", "a": "Execution_Time", "p": "Priority", "m": "Mail_Points",
+    "N": "Job_Name",
+    "o": "Output_Path",
+    "e": "Error_Path",
+    "j": "Join_Path",
+    "k": "Keep_Files",
+    "R": "Remove_Files",
+    "A": "Account_Name",
+    "P": "project",
+    "a": "Execution_Time",
+    "p": "Priority",
+    "m": "Mail_Points",
     "M": "Mail_Users",
 }
 """Option -> what qstat -f calls what it sets. Source: pbs_job_attributes(7B) of OpenPBS 23."""
