@@ -94,6 +94,11 @@ class MoveJobsToBottom(JobCommand):
     position: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangeJobs(JobCommand):
+    """Two waiting jobs of a queue take each other's place in its order."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs(JobCommand):
     """Start waiting jobs now, on these hosts, whatever else would have been first."""

@@ -102,6 +102,8 @@ class JobMoved(JobEvent, frozen=True, kw_only=True, tag="job_moved"):
     to_top: bool
     ages_from: float | None = None
     """JOB_PRIORITY_OVER_TIME: its priority is that of a job submitted then, as of those it was put among."""
+    exchanged_with: int = 0
+    """The job whose place this is; `position` says nothing then. 0: it was put somewhere else."""
 
 
 class JobForced(JobEvent, frozen=True, kw_only=True, tag="job_forced"):

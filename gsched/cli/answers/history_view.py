@@ -183,7 +183,7 @@ class _Teller:
             case events.JobSwitched():
                 yield history.switched(event.at, event.spec.queue, event.by)
             case events.JobMoved():
-                yield history.moved(event.at, event.position, event.by, to_top=event.to_top)
+                yield history.moved(event)
             case events.JobForced():
                 yield history.forced(event.at, event.by)
             case events.JobModified():

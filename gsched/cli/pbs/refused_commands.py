@@ -10,8 +10,6 @@ _RESERVED = "grsvadd, grsvmod, grsvdel and grsvs make, change, remove and show r
 INSTEAD = {
     "qmgr": _MANAGED,
     "qterm": "gadmin and the service manager stop the daemons",
-    "qrun": "grun starts a job at once",
-    "qorder": "gtop and gbot move a job that waits",
     "qchkpt": "there is no checkpointing",
     "qgpumode": "gsub -gpu mode=... says how a job uses its GPUs",
     "qgpureset": "gadmin closes and opens GPUs",

@@ -15,6 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
 from gsched.core.authorization import cluster_denied, job_denied
 from gsched.core.command import (
+    ExchangeJobs,
     JobCommand,
     KillJobs,
     MoveJobsToBottom,
@@ -232,6 +233,52 @@ def _record_move(context: _Move, job: JobRecord, number: int, *, whole: bool = F
     )
 
 
+def _exchange(context: ControlContext[ExchangeJobs], job: JobRecord) -> str:
+    if job.state is not JobState.PEND:
+        return STARTED_TEXT if job.state in STARTED else "Job is suspended"
+    return _exchanged(context, job.job_id)
+
+
+def _exchange_waiting(context: ControlContext[ExchangeJobs], array: JobArray) -> str:
+    return "Job is suspended" if array.stopped_by else _exchanged(context, array.array_id)
+
+
+def _exchanged(context: ControlContext[ExchangeJobs], number: int) -> str:
+    """Both of them, when it is the turn of the first. What speaks against it is the answer for either."""
+    first, second = context.command.job_ids
+    other = find(context.state, second if number == first else first)
+    there = other.array.template() if other.array is not None else other.job
+    if there is None:
+        return other.error
+    job = context.state.item(number)
+    if there.state in FINISHED:
+        return FINISHED_TEXT
+    if there.state is not JobState.PEND or (other.array is not None and other.array.stopped_by):
+        return STARTED_TEXT if there.state in STARTED else "Job is suspended"
+    if not context.caller.may_touch(there.spec, context.config):
+        return _denied(context, there.spec)
+    if job.spec.queue != there.spec.queue or job.spec.priority != there.spec.priority:
+        return "Jobs of different queues or priorities do not change places"
+    if number != first:
+        return ""
+    context.turn.spend(2 * MOVE)
+    places = {number: queue_order.place_of(context.state, number) for number in (first, second)}
+    for moved, place in ((first, places[second]), (second, places[first])):
+        context.decision.record(
+            JobMoved(
+                at=context.now,
+                job_id=moved,
+                by=context.command.user,
+                order=place.order,
+                position=0,
+                to_top=True,
+                ages_from=place.ages_from or None,
+                exchanged_with=second if moved == first else first,
+            )
+        )
+    return ""
+
+
 def _run(context: ControlContext[RunJobs], job: JobRecord) -> str:
     """grun: administrators only, on named hosts, now."""
     if not context.command.is_admin:
@@ -275,6 +322,11 @@ def _whole_array(context: ControlContext[JobCommand], array: JobArray) -> str:
 def _check_position(command: MoveJobsToTop | MoveJobsToBottom, config: ClusterConfig) -> None:
     if command.position < 1:
         raise BadRequest("Bad argument: positions count from 1")
+
+
+def _check_two(command: ExchangeJobs, config: ClusterConfig) -> None:
+    if len(set(command.job_ids)) != 2 or len(command.job_ids) != 2:
+        raise BadRequest("Bad argument: two jobs change places")
 
 
 def _check_hosts(command: RunJobs, config: ClusterConfig) -> None:
@@ -327,6 +379,7 @@ _ACTIONS: dict[type[JobCommand], JobAction[Any]] = {
     RequeueJobs: JobAction(requeue, requeue_waiting, finished_too=True, on_ended_element=requeue_ended),
     MoveJobsToTop: _MOVE,
     MoveJobsToBottom: _MOVE,
+    ExchangeJobs: JobAction(_exchange, _exchange_waiting, _check_two),
     RunJobs: JobAction(_run, _whole_array, _check_hosts),
     PostToJobs: JobAction(_post, _whole_array, _check_message, finished_too=True),
 }

@@ -55,6 +55,11 @@ def place_at(
     return others.after(last[0]) if to_top else others.before(last[0])
 
 
+def place_of(state: ClusterState, number: int) -> QueuePlace:
+    """Where the waiting job or array of this number stands."""
+    return _place_of(state.item(number))
+
+
 class _Others:
     """The other waiting jobs and arrays of the queue that have the job's priority. Looks at no more than it must."""
 

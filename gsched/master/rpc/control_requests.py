@@ -11,6 +11,7 @@ from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.core.command import (
+    ExchangeJobs,
     JobCommand,
     KillJobs,
     MoveJobsToBottom,
@@ -79,6 +80,7 @@ _COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
     "requeue": _requeue,
     "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1),
     "bottom": lambda request, whose: MoveJobsToBottom(*whose, position=request.position or 1),
+    "exchange": lambda request, whose: ExchangeJobs(*whose),
     "run": lambda request, whose: RunJobs(*whose, hosts=tuple(request.hosts)),
     "post": lambda request, whose: PostToJobs(*whose, box=request.box, text=request.text),
 }

@@ -11,7 +11,9 @@ from gsched.wire.v1 import scheduler_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAction:
-    """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post`, and what it needs to know."""
+    """What it is, `kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `exchange`, `run` or `post`, and what
+    it needs to know.
+    """
 
     action: str
     signal: int = 0

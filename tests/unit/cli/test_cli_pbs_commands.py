@@ -11,7 +11,7 @@ from test_cli_gjobs import pending, running
 
 from gsched import command_table
 from gsched.cli import registry
-from gsched.cli.pbs import pbs_job_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
+from gsched.cli.pbs import pbs_job_commands, pbs_order_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
 from gsched.cli.pbs.pbsnodes import PbsNode
 from gsched.cli.pbs.refused_commands import INSTEAD
 from gsched.dialect.pbs.letter_options import LetterOptions
@@ -28,6 +28,8 @@ LISTS = {
     "qsig": (pbs_job_commands.QSIG, "s:", "as:"),
     "qrerun": (pbs_job_commands.QRERUN, "W:", "m:f"),
     "qmsg": (pbs_job_commands.QMSG, "EO", "EO"),
+    "qorder": (pbs_order_commands.QORDER, "", ""),
+    "qrun": (pbs_order_commands.QRUN, "aH:", "acH:"),
     "qselect": (qselect.TABLE, "a:A:c:h:HJl:N:p:q:r:s:t:Tu:xP:", "a:A:ec:h:l:N:p:q:r:s:u:"),
     "pbsnodes": (pbsnodes.TABLE, "acC:dD:F:HjlLoqrs:Sv", "acdlm:opqrs:xN:A:n"),
     "tracejob": (tracejob.TABLE, "zvamslw:p:n:f:c:", ""),
@@ -104,6 +106,10 @@ def test_qselect(master: FakeMaster, call: NewCall) -> None:
         (("qmsg", "text"), "qmsg: usage"),
         (("qrerun", "-W", "x", "8"), "qrerun: illegal -W value"),
         (("qdel", "-W", "30", "8"), "qdel: -W: the time between signals"),
+        (("qorder", "8"), "qorder: usage: qorder JOB JOB"),
+        (("qorder", "8", "9[1-2]"), "qorder: illegally formed job identifier: 9[1-2]: one job, element or array each"),
+        (("qrun", "8"), "qrun: -H HOST[+HOST...] says where"),
+        (("qrun", "-H", "(n1:ncpus=2)", "8"), "qrun: illegal -H value: '(n1:ncpus=2)': hosts with +"),
         (("qenable",), "qenable: usage"),
         (("tracejob", "-n", "x", "8"), "tracejob: illegal -n value"),
     ],
@@ -158,6 +164,23 @@ def test_a_priority_where_there_are_none_is_noted(master: FakeMaster, call: NewC
     assert (altered.run(), altered.err) == (0, f"qalter: {said}")
     assert by_gsub.run() == 0 and said.partition(": ")[2] in by_gsub.err
     assert [each.spec.priority for each in master.submissions] == [None, None]
+
+
+def test_two_jobs_change_places_and_one_is_started(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(8), pending(9)]
+    ordered, started = call("qorder", "9.firestone", "8"), call("qrun", "-H", "n1+n2", "8", "9")
+    assert (ordered.run(), ordered.out, ordered.err) == (0, "", "")
+    assert (started.run(), started.err) == (0, "")
+    assert [(action, ids) for action, ids, *_ in master.controls] == [
+        ("exchange", (9, 8)),
+        ("run", (8,)),
+        ("run", (9,)),
+    ]
+    assert [each.hosts for each in master.requests if getattr(each, "action", "") == "run"] == [["n1", "n2"]] * 2
+    unknown, refused = call("qorder", "8", "99"), call("qorder", "8", "9")
+    assert unknown.run() == 153 and unknown.err == "qorder: Unknown Job Id 99.firestone\n"
+    master.control_errors[8] = "Job is suspended"
+    assert refused.run() == 168 and refused.err == "qorder: Job is suspended 8 9\n"
 
 
 def test_signals_that_there_are_not(master: FakeMaster, call: NewCall) -> None:

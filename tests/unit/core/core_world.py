@@ -16,6 +16,7 @@ from gsched.core.command import (
     ControlHosts,
     ControlQueues,
     ControlReservations,
+    ExchangeJobs,
     HeldAttempt,
     HostDisconnected,
     HostHello,
@@ -70,6 +71,7 @@ JOB_COMMANDS: dict[str, type[JobCommand]] = {
     "requeue": RequeueJobs,
     "top": MoveJobsToTop,
     "bottom": MoveJobsToBottom,
+    "exchange": ExchangeJobs,
     "run": RunJobs,
     "post": PostToJobs,
 }

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.base.ids import element_id
+from gsched.base.ids import array_of, element_id
 from gsched.core.control.queue_order import QueuePlace, place_at
 from gsched.core.records.array import JobArray
 from gsched.core.records.job import JobRecord
@@ -44,6 +44,36 @@ def test_a_users_jobs_are_moved_among_his_own() -> None:
     assert order(world) == [mine[4], *mine[1:3], his[1], his[0], mine[3], mine[0]]
     assert world.order("top", mine[0], position=3) == [""]  # the third of his own
     assert order(world) == [mine[4], mine[1], mine[0], mine[2], his[1], his[0], mine[3]]
+    world.check_replay()
+
+
+def served(world: World) -> list[int]:
+    """The same, each array once."""
+    return list(dict.fromkeys(map(array_of, order(world))))
+
+
+def test_two_jobs_change_places() -> None:
+    world = full()
+    a, b, c = world.submit(*[spec()] * 3)
+    his = world.submit(spec(), user="bob")[0]
+    array = world.submit(spec(indices="1-3"))[0]
+    assert world.control("exchange", a, c) == ["", ""]
+    assert served(world) == [c, b, a, his, array]
+    assert world.control("exchange", c, array) == ["", ""]
+    assert served(world) == [array, b, a, his, c]
+    assert world.control("exchange", his, a, user="root") == ["", ""]
+    assert served(world) == [array, b, his, a, c]
+    for answers in (world.control("exchange", a, his), world.control("exchange", his, a)):
+        assert {*first_words(answers)} == {"User permission denied"}
+    (night,) = world.submit(spec(queue="night"))
+    assert world.control("exchange", a, night) == ["Jobs of different queues or priorities do not change places"] * 2
+    world.control("stop", b)
+    assert world.control("exchange", a, b) == ["Job is suspended"] * 2
+    assert world.control("exchange", a, 999_999)[0] == "No matching job found"
+    for ids in ((a,), (a, a), (a, b, c)):
+        with pytest.raises(BadRequest, match="two jobs change places"):
+            world.control("exchange", *ids)
+    assert served(world) == [array, his, a, c]
     world.check_replay()
 
 

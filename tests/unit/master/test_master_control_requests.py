@@ -8,6 +8,7 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.core.command import (
+    ExchangeJobs,
     JobCommand,
     KillJobs,
     MoveJobsToBottom,
@@ -40,6 +41,7 @@ CASES: dict[str, tuple[dict[str, Any], JobCommand]] = {
     "requeue": ({"hold": True, "states": ["RUN", "EXIT"]}, RequeueJobs(*WHOSE, hold=True, states=("RUN", "EXIT"))),
     "top": ({"position": 3}, MoveJobsToTop(*WHOSE, position=3)),
     "bottom": ({}, MoveJobsToBottom(*WHOSE, position=1)),
+    "exchange": ({}, ExchangeJobs(*WHOSE)),
     "run": ({"hosts": ["a", "b"]}, RunJobs(*WHOSE, hosts=("a", "b"))),
     "post": ({"text": "note", "box": 3}, PostToJobs(*WHOSE, text="note", box=3)),
 }

@@ -20,6 +20,7 @@ from gsched.cli.render.jobs.jobs_long import SEPARATOR
 from gsched.cli.render.jobs.shown_job import ShownJob
 from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.event import JobMoved
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.views.past_query import JobTimes
 
@@ -150,10 +151,13 @@ def switched(at: float, queue: str, user: str) -> Remark:
     return Remark(at=at, text=f"Switched to Queue <{queue}> by user or administrator <{user}>")
 
 
-def moved(at: float, position: int, user: str, *, to_top: bool) -> Remark:
-    """btop, bbot."""
-    end = "top" if to_top else "bottom"
-    return Remark(at=at, text=f"Job moved to position {position} relative to <{end}> by user or administrator <{user}>")
+def moved(event: JobMoved) -> Remark:
+    """btop, bbot; qorder of PBS."""
+    end = "top" if event.to_top else "bottom"
+    how = f"moved to position {event.position} relative to <{end}>"
+    if event.exchanged_with:
+        how = f"changed places with job <{show_job(event.exchanged_with)}>"
+    return Remark(at=event.at, text=f"Job {how} by user or administrator <{event.by}>")
 
 
 def forced(at: float, user: str) -> Remark:
