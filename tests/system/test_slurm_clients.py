@@ -19,6 +19,6 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
     return made
 
 
-@pytest.mark.parametrize("client", ["submitit", "snakemake", "parsl", "dask", "psij", "lightning"])
+@pytest.mark.parametrize("client", ["submitit", "snakemake", "parsl", "dask", "psij", "lightning", "fireworks"])
 def test_a_client_of_slurm_gets_its_work_done(cluster: Cluster, client: str) -> None:
     drive(cluster, client, "slurm")

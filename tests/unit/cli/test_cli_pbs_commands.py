@@ -109,7 +109,7 @@ def test_qselect(master: FakeMaster, call: NewCall) -> None:
         (("qorder", "8"), "qorder: usage: qorder JOB JOB"),
         (("qorder", "8", "9[1-2]"), "qorder: illegally formed job identifier: 9[1-2]: one job, element or array each"),
         (("qrun", "8"), "qrun: -H HOST[+HOST...] says where"),
-        (("qrun", "-H", "(n1:ncpus=2)", "8"), "qrun: illegal -H value: '(n1:ncpus=2)': hosts with +"),
+        (("qrun", "-H", "(n1:ncpus=2)", "8"), "qrun: illegal -H value: '(n1:ncpus=2)': names of hosts"),
         (("qenable",), "qenable: usage"),
         (("tracejob", "-n", "x", "8"), "tracejob: illegal -n value"),
     ],

@@ -91,7 +91,7 @@ def test_names_that_the_guide_says_are_not_there_are_not() -> None:
 @pytest.mark.parametrize(
     ("guide", "programs"),
     [
-        ("from-pbs.md", ("parsl", "dask-jobqueue", "psij-python")),
+        ("from-pbs.md", ("parsl", "dask-jobqueue", "psij-python", "FireWorks")),
         (
             "from-lsf.md",
             ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil", "parsl"),
@@ -105,6 +105,7 @@ def test_names_that_the_guide_says_are_not_there_are_not() -> None:
                 "dask-jobqueue",
                 "psij-python",
                 "pytorch-lightning",
+                "FireWorks",
             ),
         ),
     ],
