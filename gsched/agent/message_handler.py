@@ -118,7 +118,12 @@ class MessageHandler:
         match kind:
             case "terminate":
                 await self._attempts.terminate(
-                    key, order.reason, given_up=order.given_up, hangup=order.hangup, failed=order.failed
+                    key,
+                    order.reason,
+                    given_up=order.given_up,
+                    hangup=order.hangup,
+                    failed=order.failed,
+                    kill_delay_s=order.kill_delay_s if order.HasField("kill_delay_s") else None,
                 )
             case "signal":
                 if order.HasField("step"):

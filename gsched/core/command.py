@@ -47,6 +47,8 @@ class KillJobs(JobCommand):
     """Started jobs are DONE by it."""
     hangup: bool = False
     """Of interactive jobs, whose terminal is gone; they get SIGHUP, and SIGKILL soon afterwards."""
+    kill_delay_s: int | None = None
+    """Seconds from the signals that ask to SIGKILL; None: as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ class TerminateAttempt(Instruction):
     """Its terminal is gone: HUP, and KILL soon afterwards."""
     failed: bool = False
     """Its job has failed by itself: its agent is to say who else is on its GPUs."""
+    kill_delay_s: int | None = None
+    """Seconds from the signals that ask to SIGKILL; None: as usual."""
 
 
 @dataclass(frozen=True, slots=True)

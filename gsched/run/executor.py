@@ -154,21 +154,28 @@ class ProcessExecutor:
             if main is not None and main.start == held.started.start:
                 process_tree.send(main, signum)
 
-    async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
+    async def terminate(
+        self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False, kill_delay_s: float | None = None
+    ) -> None:
         """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval.
 
-        `hangup`: its terminal is gone, so HUP, and KILL soon afterwards.
+        `hangup`: its terminal is gone, so HUP, and KILL soon afterwards. `kill_delay_s`: somebody wants this interval,
+        which no repeat without one changes.
         """
         interval_s = min(interval_s, HANGUP_S) if hangup else interval_s
         held = self._running(job_id, attempt)
         if held is None:
             return
-        if held.ends_by_term and not hangup:
+        if kill_delay_s is not None:
+            interval_s = kill_delay_s
+        elif held.ends_by_term and not hangup:
             interval_s = KILL_WAIT_S
         if held.ending is not None and not held.ending.done():
-            if interval_s >= held.terminate_interval_s:
+            is_chosen = held.has_chosen_delay and kill_delay_s is None and not hangup
+            if is_chosen or interval_s >= held.terminate_interval_s:
                 return
             held.ending.cancel()
+        held.has_chosen_delay = kill_delay_s is not None
         held.terminate_interval_s = interval_s
         held.ending = self._following.spawn(self._endings.end(held, interval_s, hangup=hangup))
 

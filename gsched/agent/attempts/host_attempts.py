@@ -275,9 +275,17 @@ class Attempts:
         return {attempt_name(*key): uuids_of(part) for key, part in self.holdings.returning.items()}
 
     async def terminate(
-        self, key: AttemptKey, reason: str = "", *, given_up: bool = False, hangup: bool = False, failed: bool = False
+        self,
+        key: AttemptKey,
+        reason: str = "",
+        *,
+        given_up: bool = False,
+        hangup: bool = False,
+        failed: bool = False,
+        kill_delay_s: int | None = None,
     ) -> None:
-        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone.
+        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone;
+        `kill_delay_s`: when SIGKILL follows the signals that ask, else as usual.
 
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
         `failed`: its job has failed by itself.
@@ -293,7 +301,8 @@ class Attempts:
         if given_up and key in self._memory.elsewhere:
             await self._executor.close_part(*key)
         else:
-            await self._executor.terminate(*key, self.terminate_interval_s, hangup=hangup)
+            interval_s = self.terminate_interval_s
+            await self._executor.terminate(*key, interval_s, hangup=hangup, kill_delay_s=kill_delay_s)
             if hangup:  # else its end would wait for somebody to take its last output
                 await terminal_questions.hang_up(self.folder(key))
 

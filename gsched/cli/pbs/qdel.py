@@ -5,6 +5,7 @@ Source: qdel(1B) of OpenPBS 23 and of Torque 6.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 
@@ -21,7 +22,7 @@ TABLE = LetterOptions(
     summary="end jobs, as PBS's qdel does",
     operands="JOB ...",
     options=(
-        letter("W", "force|suppress_email=N", "force: KILL at once; no mail is sent of this anyway"),
+        letter("W", "force|delay=N|N|suppress_email=N", "force: KILL at once; delay=N, N: KILL N seconds after TERM"),
         letter("x", "", "jobs that have ended are no mistake; what is known of them stays"),
         letter("m", "TEXT", "why they are ended (Torque)"),
         letter("t", "LIST", "only these elements of an array (Torque)"),
@@ -31,7 +32,7 @@ TABLE = LetterOptions(
     ),
     examples=("PROGRAM 12", "PROGRAM 12[3] '13[]'", "PROGRAM -W force 12"),
 )
-_NO_DELAY = "-W: the time between signals is the cluster's JOB_TERMINATE_INTERVAL; -W force kills at once"
+_LONGEST_DELAY_S = 86_400
 
 
 @fails_as_pbs
@@ -56,17 +57,26 @@ def elements_named(words: Sequence[str], indices: str) -> Sequence[str]:
 
 
 def _action(words: GnuWords) -> ControlAction:
-    forced = words.has("p")
+    """-W of Torque is a number of seconds, or `delay=N`; -p of it purges: what a lost host holds is given up, too."""
+    forced, delay = words.has("p"), None
     for each in words.given:
-        if each.name == "W":
-            name, _, value = each.value.partition("=")
-            if name == "suppress_email" and value.lstrip("-").isdigit():
-                continue
-            if each.value.isdigit():
-                raise BadRequest(_NO_DELAY)
+        if each.name != "W":
+            continue
+        name, equals, value = each.value.partition("=")
+        if not (equals and name == "suppress_email" and value.lstrip("-").isdigit()):
+            forced = forced or each.value == "force"
             if each.value != "force":
-                raise BadRequest("illegal -W value: force and suppress_email=N are taken")
-            forced = True
+                delay = _delay(value if name == "delay" and equals else each.value)
     if forced:
         return ControlAction(action="signal", signal=signal.SIGKILL)
-    return ControlAction(action="kill", text=words.value("m"))
+    return ControlAction(action="kill", text=words.value("m"), kill_delay_s=delay)
+
+
+def _delay(text: str) -> int:
+    """Raises BadRequest."""
+    if not re.fullmatch("[0-9]{1,5}", text, re.ASCII) or int(text) > _LONGEST_DELAY_S:
+        raise BadRequest(
+            f"illegal -W value: '{text[:40]}': force, delay=N (N up to {_LONGEST_DELAY_S}) and suppress_email=N "
+            "are taken"
+        )
+    return int(text)

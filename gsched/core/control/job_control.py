@@ -50,6 +50,7 @@ SIGNAL_TARGETS = ("", "main", "steps")
 MOST_BOX = 128
 """MAX_JOB_MSG_NUM of LSF's lsb.params."""
 MOST_TEXT = 512
+MOST_KILL_DELAY_S = 86_400
 MOST_ATTACHED = 16 * 1024 * 1024
 """Bytes of all attachments of a job: they stay in the store, where nothing is ever replaced."""
 
@@ -343,6 +344,12 @@ def _check_message(command: PostToJobs, config: ClusterConfig) -> None:
     _check_text(command, config)
 
 
+def _check_kill(command: KillJobs, config: ClusterConfig) -> None:
+    if command.kill_delay_s is not None and not 0 <= command.kill_delay_s <= MOST_KILL_DELAY_S:
+        raise BadRequest(f"Bad argument: SIGKILL comes after 0 to {MOST_KILL_DELAY_S} seconds")
+    _check_text(command, config)
+
+
 def _check_text(command: KillJobs | PostToJobs, config: ClusterConfig) -> None:
     length = len(command.text)
     if length > MOST_TEXT:
@@ -372,7 +379,7 @@ class JobAction(Generic[AnyJobCommand]):
 
 _MOVE = JobAction(_move, _move_waiting, _check_position)
 _ACTIONS: dict[type[JobCommand], JobAction[Any]] = {
-    KillJobs: JobAction(kill, kill_waiting, _check_text, waiting_first=True),
+    KillJobs: JobAction(kill, kill_waiting, _check_kill, waiting_first=True),
     SignalJobs: JobAction(send_signal, signal_waiting, waiting_first=True),
     StopJobs: JobAction(stop, stop_waiting, waiting_first=True),
     ResumeJobs: JobAction(resume, resume_waiting),

@@ -6,6 +6,7 @@ Each action is one small function on a job; an array's waiting elements are acte
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.attempts import attempt_results
@@ -34,7 +35,7 @@ def kill(context: ControlContext[KillJobs], job: JobRecord) -> str:
     if command.text:
         text = coded("note.termination_reason", command.text)
         context.decision.record(JobNoted(at=context.now, job_id=job.job_id, text=text, is_warning=False))
-    return _end(context, job, reason=command.text, as_done=command.as_done, hangup=command.hangup)
+    return _end(context, job, reason=command.text, as_done=command.as_done, how=command)
 
 
 def _end(
@@ -43,7 +44,7 @@ def _end(
     reason: str = "",
     *,
     as_done: bool = False,
-    hangup: bool = False,
+    how: KillJobs | None = None,
 ) -> str:
     if not job.kill_by or job.state is JobState.UNKWN:
         as_done = as_done and job.state not in PENDING
@@ -57,7 +58,10 @@ def _end(
     assert job.allocation is not None
     for part in job.allocation.hosts:
         ending = attempt_results.ending_reason(job)
-        context.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending, hangup=hangup))
+        order = TerminateAttempt(part.host, job.job_id, job.attempt, ending)
+        if how is not None:
+            order = replace(order, hangup=how.hangup, kill_delay_s=how.kill_delay_s)
+        context.decision.instruct(order)
     return ""
 
 

@@ -289,6 +289,7 @@ class AgentSessions:
                     given_up=instruction.given_up,
                     hangup=instruction.hangup,
                     failed=instruction.failed,
+                    kill_delay_s=instruction.kill_delay_s,
                 )
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):

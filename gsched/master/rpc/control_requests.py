@@ -60,7 +60,8 @@ def _attached(request: Any) -> dict[str, bytes]:
 
 
 def _kill(request: Any, whose: _Whose) -> KillJobs:
-    return KillJobs(*whose, text=request.text, as_done=request.as_done, hangup=request.hangup)
+    delay_s = request.kill_delay_s if request.HasField("kill_delay_s") else None
+    return KillJobs(*whose, text=request.text, as_done=request.as_done, hangup=request.hangup, kill_delay_s=delay_s)
 
 
 def _signal(request: Any, whose: _Whose) -> SignalJobs:

@@ -30,6 +30,8 @@ class Attempt:
         self.group: FenceGroup | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s
         self.ends_by_term = order.ends_by_term
+        self.has_chosen_delay = False
+        """Whoever had it ended has said how long before SIGKILL."""
         self.awaits_answer = False
         self.tries = 0
         self.looks = 0

@@ -35,6 +35,8 @@ class ControlAction:
     """A job that is killed counts as DONE."""
     hangup: bool = False
     """It gets SIGHUP and soon afterwards SIGKILL."""
+    kill_delay_s: int | None = None
+    """Of kill: seconds from the signals that ask to SIGKILL; None: as usual."""
     target: str = ""
     """Of signal, for jobs of Slurm's commands: whom it is for, `main` or `steps`; empty: all processes."""
     step: int | None = None
@@ -55,6 +57,7 @@ class ControlAction:
             attachment=self.attachment,
             as_done=self.as_done,
             hangup=self.hangup,
+            kill_delay_s=self.kill_delay_s,
             target=self.target,
             step=self.step,
         )

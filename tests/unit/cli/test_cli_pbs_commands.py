@@ -105,7 +105,8 @@ def test_qselect(master: FakeMaster, call: NewCall) -> None:
         (("qmove", "night"), "qmove: usage"),
         (("qmsg", "text"), "qmsg: usage"),
         (("qrerun", "-W", "x", "8"), "qrerun: illegal -W value"),
-        (("qdel", "-W", "30", "8"), "qdel: -W: the time between signals"),
+        (("qdel", "-W", "delay=x", "8"), "qdel: illegal -W value: 'x': force, delay=N (N up to 86400)"),
+        (("qdel", "-W", "delay=86401", "8"), "qdel: illegal -W value: '86401'"),
         (("qorder", "8"), "qorder: usage: qorder JOB JOB"),
         (("qorder", "8", "9[1-2]"), "qorder: illegally formed job identifier: 9[1-2]: one job, element or array each"),
         (("qrun", "8"), "qrun: -H HOST[+HOST...] says where"),
@@ -164,6 +165,29 @@ def test_a_priority_where_there_are_none_is_noted(master: FakeMaster, call: NewC
     assert (altered.run(), altered.err) == (0, f"qalter: {said}")
     assert by_gsub.run() == 0 and said.partition(": ")[2] in by_gsub.err
     assert [each.spec.priority for each in master.submissions] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), ("kill", 0, None)),
+        (("-W", "delay=90"), ("kill", 0, 90)),
+        (("-W", "0"), ("kill", 0, 0)),
+        (("-W", "suppress_email=1"), ("kill", 0, None)),
+        (("-W", "force"), ("signal", 9, None)),
+        (("-p",), ("signal", 9, None)),
+        (("-p", "-W", "delay=90"), ("signal", 9, None)),
+    ],
+)
+def test_how_qdel_ends_jobs(
+    master: FakeMaster, call: NewCall, words: tuple[str, ...], asked: tuple[str, int, int | None]
+) -> None:
+    master.views = [running(8)]
+    ended = call("qdel", *words, "8")
+    assert (ended.run(), ended.err) == (0, "")
+    (request,) = [each for each in master.requests if isinstance(each, scheduler_pb2.ControlRequest)]
+    delay = request.kill_delay_s if request.HasField("kill_delay_s") else None
+    assert (request.action, request.signal, delay) == asked
 
 
 def test_two_jobs_change_places_and_one_is_started(master: FakeMaster, call: NewCall) -> None:

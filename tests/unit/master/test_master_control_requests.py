@@ -32,8 +32,8 @@ WHOSE = ("ann", False, (1, 2), None)
 
 CASES: dict[str, tuple[dict[str, Any], JobCommand]] = {
     "kill": (
-        {"text": "why", "as_done": True, "hangup": True},
-        KillJobs(*WHOSE, text="why", as_done=True, hangup=True),
+        {"text": "why", "as_done": True, "hangup": True, "kill_delay_s": 0},
+        KillJobs(*WHOSE, text="why", as_done=True, hangup=True, kill_delay_s=0),
     ),
     "signal": ({"signal": 10}, SignalJobs(*WHOSE, signal=10)),
     "stop": ({}, StopJobs(*WHOSE)),

@@ -91,6 +91,23 @@ def test_a_hangup_is_not_waited_for_as_an_end_is(on_host):
     on_host(scenario)
 
 
+def test_the_delay_that_somebody_chose_counts(on_host):
+    """Longer than usual, and no repeat of the order without one shortens it; a shorter one does."""
+
+    async def scenario(host):
+        script = "trap '' TERM\ntrap 'touch asked' INT\ntouch ready\nwhile :; do sleep 0.01; done\n"
+        await host.executor.start(host.order(script=script))
+        await appears((host.root / "ready").exists)
+        await host.executor.terminate(1, 1, 0.1, kill_delay_s=3600)
+        await appears((host.root / "asked").exists)
+        await host.executor.terminate(1, 1, 0.0)
+        assert host.executor._running(1, 1).terminate_interval_s == 3600
+        await host.executor.terminate(1, 1, 3600, kill_delay_s=0)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+
+    on_host(scenario)
+
+
 def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host, monkeypatch):
     """A shell puts an interrupt off until the command has ended that it started behind our back."""
     monkeypatch.setattr(
