@@ -23,7 +23,7 @@ from gsched.cli.slurm.facts.job_steps import BATCH, STEP_NAME, SlurmStep, steps_
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock
 from gsched.cli.slurm.job_columns import shown_id
 from gsched.cli.slurm.slurm_call import FAILURE, GENERAL, elements_of, fails_as_slurm
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import JobFilter, JobView
@@ -47,7 +47,7 @@ TABLE = GnuOptions(
         GnuOption("nodelist", "w", "NODES", "only jobs that have one of these nodes"),
         GnuOption("interactive", "i", help="ask before each"),
         GnuOption("hurry", "H", help="taken: there are no burst buffers"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
+        VERBOSE,
         *GENERAL,
         GnuOption("clusters", "M", "all", "taken: there is one cluster"),
         *refused("sibling", because="there is one cluster"),

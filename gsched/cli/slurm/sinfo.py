@@ -21,7 +21,7 @@ from gsched.cli.slurm.facts.node_records import node_pieces
 from gsched.cli.slurm.formats import Layout, by_letters, by_names
 from gsched.cli.slurm.node_columns import NODE_BY_LETTER, NODE_BY_NAME, NodeGroup
 from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, GnuWords, refused
 from gsched.dialect.slurm.slurm_values import parse_count
 from gsched.model.views.view import HostView, QueueView
 
@@ -55,7 +55,7 @@ TABLE = GnuOptions(
         GnuOption("local", help="taken: there is one cluster"),
         GnuOption("federation", help="taken: there is one cluster"),
         GnuOption("future", "F", help="taken: every host is there"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
+        VERBOSE,
         *refused("yaml", because="--json is there"),
         *refused("reservation/T", because="scontrol show reservation shows them"),
     ),

@@ -12,15 +12,11 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, read_words
 from gsched.cli.session.session import Session
 from gsched.dialect.slurm.array_lists import MAX_INDEX, shifted
-from gsched.dialect.slurm.gnu_options import GivenOption, GnuOption, GnuOptions, GnuWords
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuOptions, GnuWords, general
 from gsched.model.views.view import JobFilter
 
 FAILURE = 1
-GENERAL = (
-    GnuOption("help", help="this text"),
-    GnuOption("usage", help="the same"),
-    GnuOption("version", "V", help="version"),
-)
+GENERAL = general("")
 
 
 def fails_as_slurm(command: Callable[[Call], int]) -> Callable[[Call], int]:

@@ -6,7 +6,7 @@ Source: squeue(1) of Slurm 22.05, whose list of options this table goes through;
 from __future__ import annotations
 
 from gsched.cli.slurm.slurm_call import GENERAL
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, refused
 
 SQUEUE = GnuOptions(
     summary="list jobs, as Slurm's squeue does",
@@ -50,7 +50,7 @@ SQUEUE = GnuOptions(
         GnuOption("local", help="taken: there is one cluster"),
         GnuOption("federation", help="taken: there is one cluster"),
         GnuOption("sibling", help="taken: there is one cluster"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
+        VERBOSE,
         *GENERAL,
         *refused("yaml", because="--json is there"),
         *refused("licenses/L", because="gjobs -l shows which shared resources a job has"),

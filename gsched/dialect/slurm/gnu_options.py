@@ -58,6 +58,18 @@ def noted(*names: str, value: str = "VALUE", because: str) -> tuple[GnuOption, .
     )
 
 
+VERBOSE = GnuOption("verbose", "v", help="taken, and says nothing more")
+
+
+def general(help_letter: str = "h", usage_letter: str = "") -> tuple[GnuOption, ...]:
+    """Help, usage and version of every command; the letters of the first two where no other option has them."""
+    return (
+        GnuOption("help", help_letter, help="this text"),
+        GnuOption("usage", usage_letter, help="the same"),
+        GnuOption("version", "V", help="version"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class GivenOption:
     """An option as somebody has given it."""

@@ -5,14 +5,9 @@ Source: sbatch(1) of Slurm 22.05, whose list of options this table goes through;
 
 from __future__ import annotations
 
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, noted, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general, noted, refused
 
 _ONE_CLUSTER = "there is one cluster"
-_GENERIC = (
-    GnuOption("help", "h", help="this text"),
-    GnuOption("usage", help="the same"),
-    GnuOption("version", "V", help="version"),
-)
 
 SHAPE = (
     GnuOption("ntasks", "n", "COUNT", "tasks; a slot for each CPU of each"),
@@ -92,8 +87,8 @@ SBATCH = GnuOptions(
         GnuOption("test-only", "", help="tell when the job could start, and submit nothing"),
         GnuOption("parsable", "", help="print the number alone"),
         GnuOption("quiet", "Q", help="print nothing but errors"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        *_GENERIC,
+        VERBOSE,
+        *general(),
         GnuOption("clusters", "M", "all", "taken for this cluster alone", variable="SBATCH_CLUSTERS"),
         *refused("cluster-constraint", because=_ONE_CLUSTER),
         GnuOption("qos", "q", "normal", "taken: there is no other", variable="SBATCH_QOS"),

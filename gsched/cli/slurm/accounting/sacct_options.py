@@ -6,7 +6,7 @@ Source: sacct(1) of Slurm 22.05, whose list of options this table goes through; 
 from __future__ import annotations
 
 from gsched.cli.slurm.accounting.field_tables import PARSABLE
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general, refused
 
 SACCT = GnuOptions(
     summary="show what jobs took, those that have ended too, as Slurm's sacct does",
@@ -48,10 +48,8 @@ SACCT = GnuOptions(
         GnuOption("duplicates", "D", help="taken: a number is never used twice"),
         GnuOption("use-local-uid", help="taken: numbers of users are this host's"),
         GnuOption("whole-hetjob", "", "yes|no", "taken: there are no heterogeneous jobs", is_optional=True),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general(),
         *refused("associations/x", because="there are no associations: -u and -A choose"),
         *refused("wckeys/W", because="there are no wckeys: -A and --name choose"),
         *refused("constraints/C", because="gjobs -l shows the requirement of a job"),

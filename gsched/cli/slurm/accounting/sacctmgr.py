@@ -15,7 +15,7 @@ from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.slurm.accounting.field_tables import AccountingTable, TableField, by_name
 from gsched.cli.slurm.slurm_call import fails_as_slurm
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general, refused
 
 TABLE = GnuOptions(
     summary="show the cluster, users and QOS, as Slurm's sacctmgr does; it changes nothing",
@@ -28,10 +28,8 @@ TABLE = GnuOptions(
         GnuOption("immediate", "i", help="taken: nothing is changed"),
         GnuOption("quiet", "Q", help="taken, and says no less"),
         GnuOption("readonly", "r", help="taken: nothing is changed"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general(),
         *refused("json", "yaml", because="-P is there"),
     ),
     interspersed=True,

@@ -12,7 +12,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.accounting.field_tables import PARSABLE, AccountingTable, TableField, by_name, field_names
 from gsched.cli.slurm.slurm_call import fails_as_slurm, read_listing
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, GnuWords, general
 from gsched.model.views.view import QueueView, ShareView
 
 TABLE = GnuOptions(
@@ -29,10 +29,8 @@ TABLE = GnuOptions(
         GnuOption("helpformat", "e", help="the fields of --format"),
         *PARSABLE,
         GnuOption("clusters", "M", "NAMES", "taken: there is one cluster", also=("cluster",)),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general(""),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -al", "PROGRAM -U --format User,Partition,FairShare"),

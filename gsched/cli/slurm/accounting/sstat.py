@@ -17,7 +17,7 @@ from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
 from gsched.cli.slurm.facts.job_steps import STEP_NAME, SlurmStep, running_steps
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock, clock_of
 from gsched.cli.slurm.slurm_call import FAILURE, fails_as_slurm, read_listing
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.views.view import JobFilter
 
@@ -32,10 +32,8 @@ TABLE = GnuOptions(
         *PARSABLE,
         GnuOption("noconvert", help="sizes as they are kept"),
         GnuOption("allsteps", "a", help="all steps of the jobs that run, not the first alone"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general(),
     ),
     interspersed=True,
     examples=("PROGRAM -j 12", "PROGRAM -nPj 12,13 -o JobID,MaxRSS,TRESUsageInTot"),

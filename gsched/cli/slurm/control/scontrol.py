@@ -16,7 +16,7 @@ from gsched.cli.slurm.control.scontrol_call import ScontrolCall
 from gsched.cli.slurm.control.shown_entities import SHOWN
 from gsched.cli.slurm.control.updates import update
 from gsched.cli.slurm.slurm_call import fails_as_slurm
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general, refused
 
 TABLE = GnuOptions(
     summary="show and change jobs, nodes and partitions, as Slurm's scontrol does",
@@ -33,10 +33,8 @@ TABLE = GnuOptions(
         GnuOption("federation", help="taken: there is one cluster"),
         GnuOption("sibling", help="taken: there is one cluster"),
         GnuOption("future", "F", help="taken: every host is there"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general(),
         *refused("uid/u", because="what is done is done by whoever asks for it"),
         *refused("yaml", because="--json is there"),
     ),

@@ -11,16 +11,12 @@ from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, read_words
 from gsched.cli.slurm.slurm_call import fails_as_slurm
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions
+from gsched.dialect.slurm.gnu_options import GnuOptions, general
 
 TABLE = GnuOptions(
     summary="not in gsched: called without options it says what to use instead",
     operands="",
-    options=(
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", help="the same"),
-        GnuOption("version", "V", help="version"),
-    ),
+    options=(*general(),),
 )
 INSTEAD: Mapping[str, str] = {
     "sbcast": "gsub -f copies files to the host of a job; glaunch runs cp on each of its hosts",

@@ -15,7 +15,7 @@ from gsched.cli.session.command_line import read_words
 from gsched.cli.session.session import connected
 from gsched.cli.slurm.facts.job_facts import shown_index
 from gsched.cli.slurm.slurm_call import fails_as_slurm
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, refused
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, general, refused
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import STARTED
 from gsched.model.views.view import JobFilter, OutputChunk
@@ -27,10 +27,8 @@ TABLE = GnuOptions(
     operands="JOB[.STEP]",
     options=(
         GnuOption("quiet", "Q", help="taken, and says no less"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
-        GnuOption("help", "h", help="this text"),
-        GnuOption("usage", "u", help="the same"),
-        GnuOption("version", "V", help="version"),
+        VERBOSE,
+        *general("h", "u"),
         *refused("error-filter", "input-filter", "output-filter", "label/l", because=_ONE),
         *refused("layout", because="scontrol show job -d tells where a job runs"),
         *refused("pty", because="gsub -Ip has a terminal"),

@@ -16,7 +16,7 @@ from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
 from gsched.cli.slurm.facts.slurm_clock import clock_of
 from gsched.cli.slurm.formats import FormatColumn, by_letters
 from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
-from gsched.dialect.slurm.gnu_options import GnuOption, GnuOptions, GnuWords
+from gsched.dialect.slurm.gnu_options import VERBOSE, GnuOption, GnuOptions, GnuWords
 from gsched.dialect.slurm.slurm_values import parse_job
 from gsched.model.jobs.job import PENDING
 from gsched.model.views.view import JobFilter
@@ -38,7 +38,7 @@ TABLE = GnuOptions(
         GnuOption("local", help="taken: there is one cluster"),
         GnuOption("federation", help="taken: there is one cluster"),
         GnuOption("sibling", help="taken: there is one cluster"),
-        GnuOption("verbose", "v", help="taken, and says nothing more"),
+        VERBOSE,
         *GENERAL,
     ),
     interspersed=True,
