@@ -12,7 +12,7 @@ from fake_master import FakeCall, FakeMaster, allocation, spec
 from test_cli_gjobs import pending, running
 
 from gsched.base.ids import element_id
-from gsched.cli.pbs import pbs_job_commands, pbs_order_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
+from gsched.cli.pbs import pbs_job_commands, pbsnodes, qalter, qdel, qselect, qstat, queue_commands, tracejob
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.session.call import Cancelled
 from gsched.cli.slurm import salloc, sbatch, scancel, sinfo, squeue, srun
@@ -64,8 +64,8 @@ COMMANDS: dict[str, tuple[LetterOptions | GnuOptions, tuple[str, ...], tuple[str
     "qrerun": (pbs_job_commands.QRERUN, (), _JOBS),
     "qmove": (pbs_job_commands.QMOVE, ("normal",), _JOBS),
     "qmsg": (pbs_job_commands.QMSG, ("text",), _JOBS),
-    "qorder": (pbs_order_commands.QORDER, (), _JOBS),
-    "qrun": (pbs_order_commands.QRUN, (), _JOBS),
+    "qorder": (queue_commands.QORDER, (), _JOBS),
+    "qrun": (queue_commands.QRUN, (), _JOBS),
     "pbsnodes": (pbsnodes.TABLE, (), ("ubuntu02", "n1")),
     "tracejob": (tracejob.TABLE, (), _JOBS),
 }

@@ -11,7 +11,7 @@ from test_cli_gjobs import pending, running
 
 from gsched import command_table
 from gsched.cli import registry
-from gsched.cli.pbs import pbs_job_commands, pbs_order_commands, pbsnodes, qalter, qdel, qselect, qstat, tracejob
+from gsched.cli.pbs import pbs_job_commands, pbsnodes, qalter, qdel, qselect, qstat, queue_commands, tracejob
 from gsched.cli.pbs.pbsnodes import PbsNode
 from gsched.cli.pbs.refused_commands import INSTEAD
 from gsched.dialect.pbs.letter_options import LetterOptions
@@ -28,8 +28,8 @@ LISTS = {
     "qsig": (pbs_job_commands.QSIG, "s:", "as:"),
     "qrerun": (pbs_job_commands.QRERUN, "W:", "m:f"),
     "qmsg": (pbs_job_commands.QMSG, "EO", "EO"),
-    "qorder": (pbs_order_commands.QORDER, "", ""),
-    "qrun": (pbs_order_commands.QRUN, "aH:", "acH:"),
+    "qorder": (queue_commands.QORDER, "", ""),
+    "qrun": (queue_commands.QRUN, "aH:", "acH:"),
     "qselect": (qselect.TABLE, "a:A:c:h:HJl:N:p:q:r:s:t:Tu:xP:", "a:A:ec:h:l:N:p:q:r:s:u:"),
     "pbsnodes": (pbsnodes.TABLE, "acC:dD:F:HjlLoqrs:Sv", "acdlm:opqrs:xN:A:n"),
     "tracejob": (tracejob.TABLE, "zvamslw:p:n:f:c:", ""),
