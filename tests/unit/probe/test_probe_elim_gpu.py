@@ -107,9 +107,9 @@ def test_change_of_a_mode_shows_in_the_next_line(env: dict[str, str], tmp_path: 
 
 
 @pytest.mark.needs_gcc
-def test_nvml_is_where_gpus_come_from_by_default(machine: Machine) -> None:
+def test_nvml_is_where_gpus_come_from_by_default(machine: Machine, tmp_path: Path) -> None:
     machine.say("gpu.0.mode=3", "gpu.1.mode=2")
-    env = {**os.environ, "LSF_RESOURCES": ""}
+    env = {**os.environ, "LSF_RESOURCES": "", "HOME": str(tmp_path)}
     env.pop("GSCHED_GPU_PROVIDER", None)
     done = run(env, "--once")
     assert (done.returncode, done.stdout, done.stderr) == (
@@ -166,7 +166,7 @@ def test_provider_of_environment_then_lsf_conf_then_nvml(tmp_path: Path) -> None
     assert provider_of({"GSCHED_ENVDIR": str(tmp_path)}) == "sim:/y"
     assert provider_of({"LSF_ENVDIR": str(tmp_path)}) == "sim:/y"
     assert provider_of({"GSCHED_ENVDIR": str(tmp_path / "missing")}) == "nvml"
-    assert provider_of({}) == "nvml"
+    assert provider_of({"HOME": str(tmp_path / "nobody")}) == "nvml"
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "lsf.conf").mkdir()
     with pytest.raises(BadRequest, match=r"lsf\.conf: cannot be read: Is a directory"):
