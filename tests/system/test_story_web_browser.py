@@ -99,6 +99,21 @@ def test_a_new_job_from_the_form(cluster: Cluster, web: WebProcess, window: Brow
     cluster.end_jobs()
 
 
+def test_what_is_to_be_done_with_no_job_is_asked_on_the_page(
+    cluster: Cluster, web: WebProcess, window: Browser
+) -> None:
+    window.open(f"{web.place}/jobs")
+    assert window.run("return document.querySelector('#jobs td.empty a').getAttribute('href')") == "/new"
+    job = cluster.submit("-H", "sleep", "3000")
+    window.until(lambda: str(job) in window.text("#jobs"), "the job is not listed")
+    for button in ("button[value=kill]", "button[data-compare]"):
+        window.open(f"{web.place}/jobs")
+        window.click(button)
+        window.until(lambda: "Choose a job first" in window.text("#choose-first"), "nobody says what is missing")
+        assert window.url == f"{web.place}/jobs"
+    cluster.run("gkill", str(job))
+
+
 def test_keys_are_enough(cluster: Cluster, web: WebProcess, window: Browser) -> None:
     job = cluster.submit("-H", "sleep", "3000")
     window.open(f"{web.place}/jobs")

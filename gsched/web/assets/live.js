@@ -63,7 +63,20 @@
     if (isDue) setTimeout(load, 1000);
   };
 
+  // Nothing is chosen: said here, not on a page of its own.
+  const chooseFirst = document.getElementById("choose-first");
+  const sayChoose = (event) => {
+    const wants = event.target.closest("#jobs button[name=action], #jobs button[data-compare]");
+    if (!chooseFirst || !wants) return false;
+    const isMissing = !document.querySelector("#jobs input[name=job]:checked");
+    chooseFirst.textContent = isMissing ? chooseFirst.dataset.text : "";
+    chooseFirst.hidden = !isMissing;
+    if (isMissing) event.preventDefault();
+    return isMissing;
+  };
+
   document.addEventListener("click", (event) => {
+    if (sayChoose(event)) return;
     const button = event.target.closest("button[data-ask]");
     if (button && !window.confirm(button.dataset.ask)) event.preventDefault();
     const compare = event.target.closest("button[data-compare]");

@@ -199,6 +199,7 @@ ENGLISH: Mapping[str, str] = {
     "jobs.where": "Where, or why it waits",
     "jobs.none": "There are no such jobs.",
     "jobs.choose": "Choose",
+    "jobs.choose_first": "Choose a job first, by the box at the beginning of its line.",
     "jobs.choose_one": "Choose job {job}",
     "jobs.with_chosen": "With the chosen jobs:",
     "jobs.array": "array of {n}",

@@ -200,6 +200,7 @@ KOREAN: Mapping[str, str] = {
     "jobs.where": "실행 호스트 또는 대기 이유",
     "jobs.none": "해당하는 작업이 없습니다.",
     "jobs.choose": "선택",
+    "jobs.choose_first": "먼저 줄 앞의 상자로 작업을 선택하십시오.",
     "jobs.choose_one": "작업 {job} 선택",
     "jobs.with_chosen": "선택한 작업을",
     "jobs.array": "{n}개짜리 배열",
