@@ -170,7 +170,8 @@ class Job:
 
 def _output_path(view: JobView) -> Path:
     """The file of -o, as this machine sees it; a directory holds a file for each job."""
-    path = os.path.join(view.spec.run_dir, expand_job_id(view.spec.output_file, view.job_id))
+    host = view.allocation.first_host if view.allocation is not None else ""
+    path = os.path.join(view.spec.run_dir, expand_job_id(view.spec.output_file, view.job_id, host=host))
     if path.endswith("/") or os.path.isdir(path):
         path = expand_job_id(f"{path.rstrip('/')}/", view.job_id, extension="out")
     return Path(path)

@@ -1,29 +1,48 @@
-"""File names with %J and %I, as bsub(1) takes them in -o, -e and -i, and %i for arrays that count from 0."""
+"""Job numbers, indices and hosts in the names of files: LSF's patterns, and those that Slurm's commands are written as.
+
+LSF has %J and %I and no way to write a percent sign before such a letter; so what only Slurm has begins with %0, which
+means nothing in LSF: %0J and its kin with a width, %0N, %0b, %0c and %0%.
+"""
 
 from __future__ import annotations
 
+import re
+
 from gsched.base.ids import array_of, index_of
 
+MOST_WIDTH = 10
+"""Characters that a number is filled up to at most. Source: sbatch(1), "filename pattern"."""
+OF_SLURM = re.compile(r"%0([0-9]{0,2})([JIiNbc%])", re.ASCII)
+"""A pattern that LSF does not have: its width, and its letter."""
+_PATTERN = re.compile(r"%(?:0([0-9]{0,2})([JIiNbc%])|([JIi]))", re.ASCII)
 
-def expand_job_id(path: str, job_id: int, *, extension: str = "") -> str:
+
+def expand_job_id(path: str, job_id: int, *, extension: str = "", host: str = "") -> str:
     """`path` with %J as the job's number and %I as its array index (0 for a job that is no array element), %i as the
-    index less one.
+    index less one. With %0 before it and perhaps a width, the same with so many digits; %0N is `host` without its
+    domain, %0b and %0c the last digit of index and index less one, %0% a percent sign.
 
     A path that ends in `/` is a directory: the file in it is named `NUMBER.extension` (`.out` for output, `.err`), that
     of an array's element `NUMBER.INDEX.extension`.
     """
-    # One pass, so that nothing that was filled in is read again.
     number, index = array_of(job_id), index_of(job_id)
-    parts = path.split("%")
-    filled = parts[0] + "".join(_filled(part, number, index) for part in parts[1:])
-    if not (extension and filled.endswith("/")):
-        return filled
-    return f"{filled}{number}.{index}.{extension}" if index else f"{filled}{number}.{extension}"
+
+    def filled(found: re.Match[str]) -> str:
+        letter = found[2] or found[3]
+        if (letter == "i" and not index) or (letter == "N" and not host):
+            return found[0]
+        values = {"J": number, "I": index, "i": index - 1, "b": index % 10, "c": (index - 1) % 10}
+        if letter in values:
+            return str(values[letter]).zfill(min(int(found[1] or 0), MOST_WIDTH))
+        return "%" if letter == "%" else host.partition(".")[0]
+
+    # One pass, so that nothing that was filled in is read again.
+    whole = _PATTERN.sub(filled, path)
+    if not (extension and whole.endswith("/")):
+        return whole
+    return f"{whole}{number}.{index}.{extension}" if index else f"{whole}{number}.{extension}"
 
 
-def _filled(part: str, number: int, index: int) -> str:
-    if part.startswith("J"):
-        return f"{number}{part[1:]}"
-    if part.startswith("i") and index:
-        return f"{index - 1}{part[1:]}"
-    return f"{index}{part[1:]}" if part.startswith("I") else "%" + part
+def without_widths(path: str) -> str:
+    """The path with LSF's patterns alone; what LSF does not have stays as Slurm writes it."""
+    return OF_SLURM.sub(lambda found: "%" if found[2] == "%" else f"%{found[2].replace('c', 'b')}", path)

@@ -96,6 +96,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     error_file: str = ""
     """Empty, or the same as `output_file`: standard error goes where standard output goes if that has a file."""
     error_overwrite: bool = False
+    output_required: bool = False
+    """Where one of these files cannot be opened, the job fails; else what it prints is kept in the attempt's folder."""
     run_limit_s: int | None = None
     """Seconds of run time, time suspended not counted. At the limit SIGUSR2, then INT, TERM, KILL."""
     terminate_interval_s: float = 10.0

@@ -45,10 +45,10 @@ def parse_environment(block: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals and name}
 
 
-def output_path(path: str, job_id: int, cwd: str, extension: str) -> str:
-    """The output file's path: %J filled in, and a folder stands for the file JOBID.out (or .err) in it."""
+def output_path(path: str, job_id: int, cwd: str, extension: str, host: str = "") -> str:
+    """The output file's path: %J and its kin filled in, and a folder stands for the file JOBID.out (or .err) in it."""
     is_folder = bool(path) and not path.endswith("/") and os.path.isdir(os.path.join(cwd, path))
-    return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension)
+    return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension, host=host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def job_environment(block: bytes, facts: EnvironmentFacts) -> dict[str, str]:
         found.pop(name, None)
     part = next(part for part in allocation.hosts if part.host == facts.host)
     found.update(_batch(facts))
-    found.update(_places(facts.job_id, spec))
+    found.update(_places(facts.job_id, spec, facts.allocation.first_host))
     number, attempt = show_job(facts.job_id), str(facts.attempt)
     found.update(GSCHED_JOB_ID=number, GSCHED_ATTEMPT=attempt, GSCHED_CLUSTER=facts.cluster)
     if facts.earlier_runs:
@@ -181,14 +181,14 @@ def _array(indices: str, index: int) -> Mapping[str, str]:
     return {"LSB_JOBINDEX_STEP": str(step), "LSB_JOBINDEX_END": str(ranges.largest)}
 
 
-def _places(job_id: int, spec: JobSpec) -> Mapping[str, str]:
+def _places(job_id: int, spec: JobSpec, host: str) -> Mapping[str, str]:
     """The job's files, by their final names."""
     found = {}
     for name, path, suffix in (("LSB_OUTPUTFILE", spec.output_file, "out"), ("LSB_ERRORFILE", spec.error_file, "err")):
         if path:
-            found[name] = output_path(path, job_id, spec.run_dir, suffix)
+            found[name] = output_path(path, job_id, spec.run_dir, suffix, host)
     if spec.input_file:
-        found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id)
+        found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id, host=host)
     return found
 
 

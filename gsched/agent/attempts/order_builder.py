@@ -127,21 +127,24 @@ def _as_part(order: Order) -> Order:
     )
 
 
-def _as_specified(order: Order, spec: JobSpec, terminate_interval_s: float) -> Order:
-    """The order with what the specification alone says: its files, its limits, and how the job is warned and ended."""
+def _as_specified(order: Order, spec: JobSpec, host: str, terminate_interval_s: float) -> Order:
+    """The order with what the specification alone says: its files, its limits, and how the job is warned and ended.
+    `host`: the job's first.
+    """
     job_id = order.job_id
     return msgspec.structs.replace(
         order,
         script_words=spec.script_words,
         cwd=spec.run_dir,
         umask=spec.umask,
-        input_file=expand_job_id(spec.input_file, job_id),
+        input_file=expand_job_id(spec.input_file, job_id, host=host),
         interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
         login_shell=spec.login_shell,
-        output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+        output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", host),
         output_overwrite=spec.output_overwrite,
-        error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+        error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", host),
         error_overwrite=spec.error_overwrite,
+        output_required=spec.front_end == SLURM,
         warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
         warning_s=spec.warning_s or 0,
         warning_target=_warning_target(spec),
@@ -278,7 +281,7 @@ class OrderBuilder:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
-        order = _as_specified(order, spec, terminate_interval_s)
+        order = _as_specified(order, spec, allocation.first_host, terminate_interval_s)
         if not _is_direct(environment, message):
             order = _with_report_room(order)
         return order if self._host == allocation.first_host else _as_part(order)
@@ -405,8 +408,8 @@ class OrderBuilder:
             submitted_at=message.submitted_at,
             dispatched_at=message.dispatched_at,
             requested_mem_mib=sum(asked) if asked else None,
-            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
-            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", allocation.first_host),
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", allocation.first_host),
             gpus=sum(len(part.gpus) for part in allocation.hosts),
             # What it uses on its other hosts is not known here.
             asked=asked_of(spec, allocation) if is_judged and len(allocation.hosts) == 1 else None,

@@ -17,7 +17,7 @@ from gsched.model.jobs.job_step import StepGranted
 
 MOST_LINE = 64 * 1024
 """Bytes of a line that are kept back until it is whole."""
-_LETTERS = "jJstnNuxAa%"
+_LETTERS = "jJstnNuxAab%"
 
 
 class StepOutput:
@@ -31,8 +31,8 @@ class StepOutput:
         self._files: dict[str, int] = {}
         self._lines: dict[tuple[int, int], bytearray] = {}
         for option, text in (("--output", ask.output), ("--error", ask.error)):
-            wrong = re.search(f"%[0-9]*[^0-9{_LETTERS}]", text)
-            if wrong is not None:
+            wrong = re.search(f"%(?![0-9]*[{_LETTERS}])[0-9]*.?", text)
+            if wrong is not None and "\\" not in text:
                 known = " ".join(f"%{letter}" for letter in _LETTERS if letter != "%")
                 raise BadRequest(f"{option}: {wrong[0]} is not supported: {known} are filled in")
 
@@ -94,6 +94,8 @@ class StepOutput:
 
     def _filled(self, text: str, number: int) -> str:
         assert self._granted is not None
+        if "\\" in text:  # nothing is filled in
+            return text.replace("\\", "")
         place, env = self._granted.places[number], self._environment
         job = env.get("SLURM_ARRAY_JOB_ID") or env.get("SLURM_JOB_ID", "")
         known: dict[str, Callable[[], str]] = {
@@ -107,6 +109,7 @@ class StepOutput:
             "x": lambda: env.get("SLURM_JOB_NAME", ""),
             "A": lambda: job,
             "a": lambda: env.get("SLURM_ARRAY_TASK_ID", "0"),
+            "b": lambda: env.get("SLURM_ARRAY_TASK_ID", "0")[-1:],
             "%": lambda: "%",
         }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
+from gsched.base.patterns import expand_job_id, without_widths
+from gsched.cli.slurm.facts.job_facts import SlurmJob
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock
 from gsched.cli.slurm.facts.tres_texts import gres_per_node, held_tres, requested_tres, shown_size
 from gsched.cli.slurm.formats import FormatColumn
@@ -53,7 +54,10 @@ def _group(job: SlurmJob) -> str:
 
 
 def _file(job: SlurmJob, name: str) -> str:
-    text = name.replace("%J", str(job.array_id)).replace("%I", shown_index(job.view)).replace("%i", job.index)
+    if job.elements:
+        text = without_widths(name).replace("%J", str(job.array_id)).replace("%I", "%a").replace("%i", "%a")
+    else:
+        text = expand_job_id(name, job.view.job_id, host=(job.hosts or [""])[0]).replace("%0N", "%N")
     return text if text.startswith("/") or not text else f"{job.spec.run_dir.rstrip('/')}/{text}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from gsched.base.patterns import OF_SLURM, without_widths
 from gsched.dialect.converting.asked_scripts import AskedScript
 from gsched.dialect.converting.printed_lines import PrintedLines, plain_path, start_folder, word
 from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_KIB
@@ -133,7 +134,10 @@ def _files(lines: PrintedLines) -> None:
         if path := getattr(spec, f"{name}_file"):
             option = f"{letter}o" if getattr(spec, f"{name}_overwrite") else letter
             # LSF has no name for an index that is counted from 0.
-            text = plain_path(path, lines.asked).replace("%i", "%I")
+            text = plain_path(path, lines.asked)
+            if OF_SLURM.search(text):
+                lines.note(f"{name}_file", "LSF fills in %J and %I, without a width, and nothing else")
+            text = without_widths(text).replace("%i", "%I")
             lines.add(f"-{option} {word(text)}", f"{name}_file")
     if spec.input_file:
         lines.add(f"-i {word(plain_path(spec.input_file, lines.asked).replace('%i', '%I'))}", "input_file")

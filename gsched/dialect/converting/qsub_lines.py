@@ -6,6 +6,7 @@ import re
 import shlex
 from datetime import tzinfo
 
+from gsched.base.patterns import OF_SLURM, without_widths
 from gsched.dialect.converting.asked_scripts import CWD, HOME, PBS_DIALECT, SERVER, AskedScript
 from gsched.dialect.converting.asked_shape import AskedShape, shape_of_spec
 from gsched.dialect.converting.printed_lines import PrintedLines, plain_path, word
@@ -191,6 +192,9 @@ def _files(lines: PrintedLines) -> None:
 
 def _pattern(lines: PrintedLines, name: str, path: str) -> str:
     spec = lines.spec
+    if OF_SLURM.search(path):
+        lines.note(f"{name}_file", "PBS has no width of numbers, and no name of a host in names of files")
+        path = without_widths(path)
     known = (f"%J[%i].{SERVER}", f"%J[%I].{SERVER}", f"%J.{SERVER}")
     for text in known:
         path = path.replace(text, "$PBS_JOBID")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, tzinfo
 
 from gsched.dialect.converting.asked_scripts import PBS_DIALECT, SBATCH_DIALECT, AskedScript
@@ -158,8 +159,15 @@ def _files(lines: PrintedLines) -> None:
 
 
 def _pattern(path: str, *, is_array: bool) -> str:
-    path = path.replace("%J", "\0").replace("%i", "\1").replace("%I", "\1").replace("%", "%%")
-    return path.replace("\0", "%A" if is_array else "%j").replace("\1", "%a")
+    number = "A" if is_array else "j"
+    letters = {"J": number, "I": "a", "i": "a", "N": "N", "b": "b", "c": "b", "%": "%"}
+
+    def written(found: re.Match[str]) -> str:
+        if found[2]:
+            return f"%{found[1]}{letters[found[2]]}"
+        return f"%{letters[found[3]]}" if found[3] else "%%"
+
+    return re.sub(r"%(?:0([0-9]{0,2})([JIiNbc%])|([JIi])|)", written, path, flags=re.ASCII)
 
 
 def _flags(lines: PrintedLines) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes
+from gsched.base.patterns import MOST_WIDTH
 from gsched.dialect.slurm.array_lists import ArrayList, parse_array
 from gsched.dialect.slurm.dependencies import ElementOf, condition_of
 from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
@@ -217,27 +218,37 @@ def _files(words: GnuWords, values: SpecValues, reading: Reading) -> SpecValues:
 
 
 def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> str:
-    """%j, %J and %A are the number, %a is the index, %x the name, %u the user; others are refused.
+    """Slurm's pattern as gsched.base.patterns has it: %j, %J and %A are the number, %a is the index, %b its last digit,
+    %N the first node, %x the name, %u the user; others are refused. Numbers may have a width; where there is a
+    backslash nothing is filled in.
 
     The batch script is task 0 on node 0 of the step `batch`; of that step Slurm's %J, JOB.STEP, is the job's number.
     """
     if len(text) > MAX_TEXT:
         raise BadRequest(f"{option}: the path is longer than {MAX_TEXT} characters")
-    index = "%i" if values.get("index_shift") else "%I"
-    known = {"j": "%J", "J": "%J", "A": "%J", "a": index, "x": str(values["name"]), "u": reading.user, "%": "%"}
-    known |= {"s": "batch", "t": "0", "n": "0"}
+    if "\\" in text:
+        return text.replace("\\", "").replace("%", "%0%")
+    is_shifted = bool(values.get("index_shift"))
+    numbers = {"j": "J", "J": "J", "A": "J", "a": "i" if is_shifted else "I", "b": "c" if is_shifted else "b"}
+    texts = {"x": str(values["name"]), "u": reading.user, "s": "batch"}
 
     def filled(found: re.Match[str]) -> str:
-        width, letter = found[1], found[2]
-        if width:
-            raise BadRequest(f"{option}: {found[0]}: a width is not supported")
-        if letter not in known:
-            raise BadRequest(f"{option}: %{letter} is not supported: %j, %J, %A, %a, %x, %u, %s, %t, %n are filled in")
-        if letter in "jJ" and values.get("indices"):
-            return f"%J_{index}"  # an element's own number
-        return known[letter]
+        width, letter = found[1].lstrip("0"), found[2]
+        if letter in numbers:
+            own = numbers[letter]
+            plain = f"%{own}" if not width and own in "JIi" else f"%0{min(int(width or 0), MOST_WIDTH) or ''}{own}"
+            # an element's own number
+            return f"{plain}_%{numbers['a']}" if letter in "jJ" and values.get("indices") else plain
+        if letter in "tn":
+            return "0".zfill(min(int(width or 0), MOST_WIDTH))
+        if letter in "N%":
+            return f"%0{letter}"
+        if letter not in texts:
+            known = ", ".join(f"%{each}" for each in "jJAabNnstux")
+            raise BadRequest(f"{option}: {found[0][:20]} is not supported: {known} are filled in")
+        return texts[letter].replace("%", "%0%")
 
-    return re.sub("%([0-9]*)(.)", filled, text)
+    return re.sub("%([0-9]*)(.?)", filled, text, flags=re.ASCII | re.DOTALL)
 
 
 def _time(text: str, reading: Reading) -> SpecValues:

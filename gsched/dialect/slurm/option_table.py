@@ -58,7 +58,7 @@ SBATCH = GnuOptions(
         *SHAPE,
         GnuOption("time", "t", "TIME", "run limit", variable="SBATCH_TIMELIMIT"),
         GnuOption("array", "a", "LIST[%COUNT]", "an array with these indices", variable="SBATCH_ARRAY_INX"),
-        GnuOption("output", "o", "FILE", "output; %j %A %a %x %u are filled in", variable="SBATCH_OUTPUT"),
+        GnuOption("output", "o", "FILE", "output; %j %A %a %N %x %u ... are filled in", variable="SBATCH_OUTPUT"),
         GnuOption("error", "e", "FILE", "error output; without it, it goes to the output", variable="SBATCH_ERROR"),
         GnuOption("input", "i", "FILE", "standard input", variable="SBATCH_INPUT"),
         GnuOption("open-mode", "", "append|truncate", "whether files are added to", variable="SBATCH_OPEN_MODE"),

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from gsched.run.supervisor.terminal import Terminal
 
 
+FINAL_FAILURE, NO_OUTPUT = 2, 1
+"""What a job exits with that cannot be executed; where that is for want of its output file, as in Slurm."""
+
+
 class SupervisorSettings:
     """What all attempts of one fork server have in common."""
 
@@ -56,10 +60,11 @@ class SupervisorSettings:
 class FinalFailure(Exception):
     """The job cannot be executed, here or on a second try."""
 
-    def __init__(self, problem: AnyText, term_reason: str = "") -> None:
+    def __init__(self, problem: AnyText, term_reason: str = "", exit_code: int = FINAL_FAILURE) -> None:
         super().__init__(str(problem))
         self.problem = problem
         self.term_reason = term_reason
+        self.exit_code = exit_code
 
 
 class NotStarted(Exception):
@@ -226,6 +231,8 @@ class AttemptOpening:
                 self._check(output.fd)
                 return output
             except (OSError, ValueError) as error:
+                if self._order.output_required:
+                    raise FinalFailure(coded("attempt.output", path, why(error)), exit_code=NO_OUTPUT) from error
                 self._note(coded("attempt.output_kept", path, why(error)))
         kept = Output(spooled, True, 0o600)
         self._hand_over((kept.fd,))

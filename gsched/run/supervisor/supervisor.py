@@ -42,8 +42,6 @@ AGAIN_S = 1.0
 """Until the end of a task is written again that could not be."""
 MOST_LEFT_NAMED = 10
 """Of the processes that a job leaves running so many are named; the others are counted."""
-FINAL_FAILURE = 2
-"""Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
 
 class Supervisor:
@@ -96,7 +94,9 @@ class Supervisor:
             self._begin()
         except FinalFailure as failure:
             self._remove_group()
-            self.folder.write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
+            self.folder.write_status(
+                {"exit_code": failure.exit_code, "term_reason": failure.term_reason}, failure.problem
+            )
         except Exception as error:
             unexpected = coded("attempt.unexpected", type(error).__name__, str(error))
             self._remove_group()

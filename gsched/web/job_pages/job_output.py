@@ -136,7 +136,11 @@ def output_path(view: JobView, stream: str) -> str:
     named = spec.output_file if stream == "stdout" else spec.error_file
     if not named:
         return ""
-    return os.path.join(_folder(spec, view.job_id), expand_job_id(named, view.job_id))
+    return os.path.join(_folder(spec, view.job_id), expand_job_id(named, view.job_id, host=_first_host(view)))
+
+
+def _first_host(view: JobView) -> str:
+    return view.allocation.first_host if view.allocation is not None else ""
 
 
 def _folder(spec: JobSpec, job_id: int) -> str:

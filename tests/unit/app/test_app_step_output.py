@@ -28,6 +28,7 @@ def output_of(pattern: str, folder: Path, env: dict[str, str]) -> StepOutput:
         ("%J %n %N %x", {}, ["9.3 0 gpu01 train", "9.3 1 gpu02 train"]),
         ("%A_%a_%2t", {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "4"}, ["7_4_00", "7_4_01"]),
         ("%A_%a_%t", {}, ["9_0_0", "9_0_1"]),
+        ("%12j%b.%t", {"SLURM_ARRAY_TASK_ID": "14"}, ["00000000094.0", "00000000094.1"]),
     ],
 )
 def test_files_are_named_after_the_job_and_the_task(
@@ -40,6 +41,12 @@ def test_files_are_named_after_the_job_and_the_task(
         output.show(task, 1, b"%d\n" % task)
         output.end(task)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {names[0]: "0\n", names[1]: "1\n"}
+
+
+def test_behind_a_backslash_nothing_is_filled_in(tmp_path: Path) -> None:
+    output = output_of(r"\%j_%t", tmp_path, JOB)
+    output.begin(StepGranted(3, PLACES))
+    assert [path.name for path in tmp_path.iterdir()] == ["%j_%t"]
 
 
 def test_a_letter_that_means_nothing_is_named(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import element_id
+from gsched.base.patterns import expand_job_id
 from gsched.dialect.slurm.array_lists import parse_array, shifted
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import condition_of
@@ -128,6 +130,29 @@ def test_files_are_named_after_the_step_of_the_batch_script() -> None:
     assert spec("-a", "2,5", "-o", "%J", "job.sh").output_file == "%J_%I"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("%5j_%3A.%2t%n%20j", "00012_012.000" + "0" * 8 + "12"),
+        ("%N.%5N %s", "gpu01.gpu01 batch"),
+        ("%a%b", "00"),
+        ("%%j %%5j %j%%", "%j %5j 12%"),
+        ("100%x", "100ru%n"),
+        (r"\%j.%N\out", "%j.%Nout"),
+    ],
+)
+def test_names_of_files_are_filled_in_as_slurm_does(pattern: str, name: str) -> None:
+    job = spec("-o", pattern, "-J", "ru%n", "job.sh")
+    assert expand_job_id(job.output_file, 12, host="gpu01.example.org") == name
+
+
+def test_names_of_an_arrays_files() -> None:
+    job = spec("-a", "0-20", "-o", "%A_%4a_%b %3j", "job.sh")
+    assert expand_job_id(job.output_file, element_id(12, 14)) == "12_0013_3 012_13"
+    job = spec("-a", "1-20", "-o", "%A_%4a_%b", "job.sh")
+    assert expand_job_id(job.output_file, element_id(12, 14)) == "12_0014_4"
+
+
 def test_an_array_that_begins_with_0_is_shifted() -> None:
     job = spec("--array=0-6:3%2", "-o", "%A_%a %j", "job.sh")
     assert (job.indices, job.array_limit, job.index_shift, job.output_file) == ("1-7:3", 2, 1, "%J_%i %J_%i")
@@ -146,14 +171,14 @@ def test_an_array_that_begins_with_0_is_shifted() -> None:
         ("-G 3 -N 2", "-G: 3 GPUs cannot be shared out evenly over 2 nodes"),
         ("-N2 -n3 --gpus-per-task=1", "--gpus-per-task: 3 tasks are not as many on each node"),
         ("-N 3 -w n[1-2]", "--nodelist: 2 nodes are named and 3 asked for"),
-        ("-o %4j.out", "--output: %4j: a width is not supported"),
+        ("-o %4q.out", "--output: %4q is not supported: %j, %J, %A, %a, %b, %N, %n, %s, %t, %u, %x are filled in"),
+        ("-o out.%", "--output: % is not supported"),
         ("-G 1 --gres=gpu:1", "-G: --gres says already how many GPUs it needs"),
         ("-t 1:2:3:4", "-t: Invalid time specification '1:2:3:4'"),
         ("-w n[0-99999999]", "-w: Invalid node list"),
         ("--signal=FOO@3", "--signal: Invalid signal 'FOO@3'"),
         ("-d singleton", "-d: dependency singleton is not supported"),
         ("-d afterok", "-d: Invalid dependency 'afterok'"),
-        ("-o %N.out", "--output: %N is not supported"),
         ("--mail-type=TIME_LIMIT_90", "--mail-type: 'TIME_LIMIT_90' is not supported"),
         ("-N 1 --ntasks-per-node=2 -n 4", "4 tasks are more than 2 on each of 1 nodes"),
         ("--qos=high", "--qos: there is no QOS"),

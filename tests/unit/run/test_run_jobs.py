@@ -197,6 +197,20 @@ def test_output_that_cannot_be_opened_is_kept_and_said(on_host):
     on_host(scenario)
 
 
+def test_output_that_must_be_had_fails_the_job(on_host):
+    """As in Slurm, whose commands have submitted it: nothing is executed."""
+
+    async def scenario(host):
+        for number, files in enumerate(({"output_file": "missing/out"}, {"error_file": "missing/err"}), 1):
+            result = await host.run("touch ran", number, output_required=True, **files)
+            assert (result.exit_code, result.started, result.term_reason) == (1, True, "")
+            (name,) = files.values()
+            assert sentence(result.problem) == f"output file {name}: No such file or directory"
+        assert not (host.root / "ran").exists() and host.started == {}
+
+    on_host(scenario)
+
+
 def test_input_comes_from_its_file_or_from_nowhere(on_host):
     async def scenario(host):
         (host.root / "in").write_text("text\n")
