@@ -24,6 +24,9 @@ _PIECE = re.compile(rf"([0-9]{{1,{MOST_DIGITS}}})(?:-([0-9]{{1,{MOST_DIGITS}}}))
 _NUMBERED = re.compile(rf"(.*?)([0-9]{{1,{MOST_DIGITS}}})", re.ASCII)
 
 
+_TEXT_AND_DIGITS = re.compile(r"([^0-9]*)([0-9]*)", re.ASCII)
+
+
 def expand_nodes(text: str) -> list[str]:
     """Names of a list such as `n[1-3,07],gpu01`, in order. Raises BadRequest, also where it would not end."""
     return expand_lists((text,))
@@ -119,6 +122,11 @@ class _OpenRun:
         if self.count > 1:
             return [f"{self.head}[{self.first}-{self._written(self.last)}]"]
         return [self.head + self.first] if self.count else []
+
+
+def node_order(name: str) -> tuple[tuple[str, int], ...]:
+    """Sort key: n2 before n10."""
+    return tuple((text, int(digits or 0)) for text, digits in _TEXT_AND_DIGITS.findall(name))
 
 
 def fold_nodes(names: Iterable[str]) -> str:

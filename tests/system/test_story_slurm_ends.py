@@ -111,6 +111,33 @@ def test_whom_a_signal_of_scancel_reaches(
     cluster.becomes(int(number), "EXIT")
 
 
+def test_output_into_a_folder_that_is_not_there(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:
+    told = slurm("sbatch", "--parsable", "-o", "missing/%j.out", "--wrap", "touch ran")
+    number = told.stdout.strip()
+    cluster.becomes(int(number), "EXIT")
+    assert state(slurm, number) == "FAILED" and not (tmp_path / "ran").exists()
+    facts = slurm("sacct", "-nPXj", number, "-o", "State,ExitCode,SystemComment").stdout
+    assert facts == f"FAILED|1:0|output file {tmp_path}/missing/{number}.out: No such file or directory\n"
+
+
+def test_names_of_output_files(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:
+    told = slurm("sbatch", "--parsable", "-w", "b", "-J", "run", "-o", "%x.%N.%6j.%2t.%s", "--wrap", "true")
+    cluster.wait(int(told.stdout))
+    name = f"run.b.{int(told.stdout):06}.00.batch"
+    assert (tmp_path / name).exists()
+    assert (
+        slurm("squeue", "-h", "-t", "all", "-j", told.stdout.strip(), "-O", "STDOUT:200").stdout.strip().endswith(name)
+    )
+
+
+def test_more_nodes_than_there_are(slurm: Slurm) -> None:
+    for command, failure in (("sbatch", "Batch job submission failed"), ("salloc", "Unable to allocate resources")):
+        words = ("--wrap", "true") if command == "sbatch" else ("true",)
+        told = slurm(command, "-N9", *words)
+        assert (told.returncode, told.stdout) == (1, "")
+        assert told.stderr == f"{command}: error: {failure}: Node count specification invalid\n"
+
+
 def test_wait_for_an_array_tells_the_highest_exit_code(slurm: Slurm) -> None:
     line = "exit $((SLURM_ARRAY_TASK_ID % 3 * 2))"
     told = slurm("sbatch", "--wait", "--array=1-3", "-o", "/dev/null", "--wrap", line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable
@@ -56,7 +57,12 @@ def _run(name: str, words: list[str]) -> int:
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as name_of_process:
         name_of_process.write(STEP_COMMAND)  # so that a warning of the job's end finds it
     ask = read_step(
-        words, environment, os.getcwd(), lambda path: read_file(os.fsencode(path)), address_of(socket.gethostname())
+        words,
+        environment,
+        os.getcwd(),
+        lambda path: read_file(os.fsencode(path)),
+        address_of(socket.gethostname()),
+        lambda program: shutil.which(program, path=environment.get("PATH")) is not None,
     )
     _open_input(ask)
     own = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID", "")

@@ -16,7 +16,8 @@ from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, program
 from gsched.cli.session.session import Session
-from gsched.cli.slurm.slurm_call import elements_of
+from gsched.cli.slurm.job_priority import settle_priority
+from gsched.cli.slurm.slurm_call import elements_of, refused_nodes
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.dialect.slurm.allocation import AllocationRequest
 from gsched.dialect.slurm.job_fields import Reading
@@ -45,11 +46,14 @@ def reading_of(call: Call, session: Callable[[], Session], name: str) -> Reading
 
 def submit(call: Call, session: Session, asked: AllocationRequest) -> Submitted:
     """Submit the job. Raises a refusal that names the option."""
-    submission = submission_of(call, asked.parsed)
+    parsed, notes = settle_priority(session, asked.words, asked.parsed)
+    for note in notes:
+        call.error(f"{program(call)}: warning: {note}\n")
+    submission = submission_of(call, parsed)
     try:
         job = session.client.submit(submission, token=call.token or new_token())
     except _REFUSALS as problem:
-        reason = asked.refused(problem.about, problem.text)
+        reason = refused_nodes(session, asked.words, problem.about) or asked.refused(problem.about, problem.text)
         raise type(problem)(f"Unable to allocate resources: {reason.rstrip('.')}") from None
     for text in job.warnings:
         complain(call, f"warning: {sentence(text)}")

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from gsched.base.patterns import expand_job_id, without_widths
-from gsched.cli.slurm.facts.job_facts import SlurmJob
+from gsched.cli.slurm.facts.dependency_words import waits_for
+from gsched.cli.slurm.facts.job_facts import MOST_PRIORITY, SlurmJob
 from gsched.cli.slurm.facts.slurm_clock import SlurmClock
 from gsched.cli.slurm.facts.tres_texts import gres_per_node, held_tres, requested_tres, shown_size
 from gsched.cli.slurm.formats import FormatColumn
@@ -122,7 +123,7 @@ _FIELDS: tuple[tuple[str, str, str, _Value], ...] = (
     ("cpus-per-tres", "", "CPUS_PER_TRES", _NOT_THERE),
     ("Deadline", "", "DEADLINE", _moment(lambda job: job.spec.terminate_at)),
     ("DelayBoot", "", "DELAY_BOOT", _fixed("0:00")),
-    ("Dependency", "E", "DEPENDENCY", lambda job: job.spec.dependency or "(null)"),
+    ("Dependency", "E", "DEPENDENCY", lambda job: waits_for(job) or "(null)"),
     ("DerivedEC", "", "DERIVED_EC", _exit_code),
     ("EligibleTime", "", "ELIGIBLE_TIME", _moment(lambda job: job.eligible_at)),
     ("EndTime", "e", "END_TIME", _moment(lambda job: job.ends_at)),
@@ -164,8 +165,8 @@ _FIELDS: tuple[tuple[str, str, str, _Value], ...] = (
     ("PendingTime", "", "PENDING_TIME", _waited),
     ("PreemptTime", "", "PREEMPT_TIME", _NOT_THERE),
     ("Prefer", "", "PREFER", _NULL),
-    ("Priority", "p", "PRIORITY", lambda job: str(job.spec.priority or 0)),
-    ("PriorityLong", "Q", "PRIORITY", lambda job: str(job.spec.priority or 0)),
+    ("Priority", "p", "PRIORITY", lambda job: f"{job.priority / MOST_PRIORITY:.14f}"),
+    ("PriorityLong", "Q", "PRIORITY", lambda job: str(job.priority)),
     ("Profile", "", "PROFILE", _NOT_THERE),
     ("QOS", "q", "QOS", _fixed("normal")),
     ("Reason", "r", "REASON", lambda job: job.reason),

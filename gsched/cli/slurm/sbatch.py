@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from gsched.base.coded_text import sentence
@@ -18,9 +19,9 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
-from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm
+from gsched.cli.slurm.job_priority import settle_priority
+from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm, refused_nodes
 from gsched.cli.submit.job_wait import exit_code
-from gsched.dialect.slurm.job_fields import nice_of
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
 from gsched.model.jobs.job import JobState
@@ -44,38 +45,23 @@ def main(call: Call) -> int:
             user=call.user,
             element_of=lambda number, indices: ",".join(map(str, elements_of(session, number, indices))),
         )
-        nice, notes = _nice(session, asked)
+        parsed, notes = settle_priority(session, asked.words, asked.parsed)
+        asked = replace(asked, parsed=parsed).with_array_mail()
         for note in [*TABLE.notes(asked.words), *notes]:
             complain(call, f"warning: {note}")
         if asked.words.has("test-only"):
-            _tell_start(call, session, nice)
+            _tell_start(call, session, asked)
             return 0
-        job = _submit(call, session, nice)
+        job = _submit(call, session, asked)
         _announce(call, asked, job)
         if not asked.words.has("wait"):
             return 0
         return _exit_code(session, job.job_id)
 
 
-def _nice(session: Session, asked: BatchSubmission) -> tuple[BatchSubmission, list[str]]:
-    """The job with less priority among its owner's, where the cluster lets them say it; and what is to be noted."""
-    given = asked.words.last("nice")
-    if given is None:
-        return asked, []
-    less = nice_of(given)
-    values = {each.name: each.value for each in session.client.cluster(parameters=True).parameters}
-    most = values.get("MAX_USER_PRIORITY", "")
-    if asked.words.has("priority"):
-        return asked, [f"{given.place}: taken, and does nothing: --priority says the order among your own jobs"]
-    if not most.isdigit():
-        return asked, [f"{given.place}: taken, and does nothing: this cluster has no priorities of jobs"]
-    usual = max(1, int(most) // 2)
-    return asked.with_priority(max(1, usual - usual * less // 100)), []
-
-
 def _submit(call: Call, session: Session, asked: BatchSubmission) -> Submitted:
     submission = submission_of(call, asked.parsed)
-    with _refusals(asked, "Batch job submission failed"):
+    with _refusals(session, asked, "Batch job submission failed"):
         return session.client.submit(submission, token=call.token or new_token())
 
 
@@ -84,7 +70,7 @@ def _tell_start(call: Call, session: Session, asked: BatchSubmission) -> None:
     that nobody knows is N/A, and why follows.
     """
     spec = submission_of(call, asked.parsed).spec
-    with _refusals(asked, "allocation failure"):
+    with _refusals(session, asked, "allocation failure"):
         found = session.client.forecast(spec)
     planned, at = found.planned, "N/A"
     hosts = found.hosts if planned is None else planned.hosts
@@ -101,12 +87,12 @@ def _tell_start(call: Call, session: Session, asked: BatchSubmission) -> None:
 
 
 @contextmanager
-def _refusals(asked: BatchSubmission, failure: str) -> Iterator[None]:
+def _refusals(session: Session, asked: BatchSubmission, failure: str) -> Iterator[None]:
     """Say of what the master refuses where it stands."""
     try:
         yield
     except _REFUSALS as problem:
-        reason = asked.refused(problem.about, problem.text)
+        reason = refused_nodes(session, asked.words, problem.about) or asked.refused(problem.about, problem.text)
         raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 
 from gsched.base.errors import BadRequest, GschedError
@@ -45,6 +45,14 @@ def read_listing(call: Call, table: GnuOptions, *, loose: str = "") -> GnuWords:
     if given.rest:
         raise BadRequest(f"Unrecognized option: {given.rest[0][:60]}")
     return GnuWords((*table.in_environment(call.env).given, *given.given))
+
+
+def refused_nodes(session: Session, words: GnuWords, about: Iterable[str]) -> str:
+    """What Slurm says where more nodes are asked for than there are; empty where that is not what is wrong."""
+    least = words.value("nodes").partition("-")[0]
+    if "slots" not in about or not least.isdigit() or len(least) > 9:
+        return ""
+    return "Node count specification invalid" if int(least) > sum(1 for _ in session.client.hosts()) else ""
 
 
 def elements_of(session: Session, number: int, indices: str) -> list[int]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import array_of, index_of, show_job
+from gsched.base.node_lists import node_order
 from gsched.core.attempts.attempt_results import ending_reason
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
@@ -17,7 +20,7 @@ from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
-from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.jobs.job import SLURM, JobSpec, JobState
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Placement, Plan, Preempted
 from gsched.policy.match.host_fit import misfit
@@ -72,6 +75,7 @@ class Dispatcher:
     def start(self, job: JobRecord, allocation: Allocation, effective: str, decision: Decision) -> None:
         """Record the dispatch and have it started."""
         attempt = job.attempt + 1
+        allocation = _in_order(job, allocation)
         decision.record(
             JobDispatched(
                 at=decision.now,
@@ -140,3 +144,13 @@ def effective_of(spec: JobSpec, allocation: Allocation) -> str:
     """The requirement the job starts with; a GPU that it did not ask for (auto=1) is said there."""
     claims = {gpu.claim for part in allocation.hosts for gpu in part.gpus} if spec.auto_gpu else set()
     return spec.combined_req + "".join(f" rusage[{claim}=1.00]" for claim in sorted(claims))
+
+
+def _in_order(job: JobRecord, allocation: Allocation) -> Allocation:
+    """Hosts of a job of Slurm's commands stand in the order of their names: SLURM_JOB_NODELIST lists them so, and the
+    first of that list is where the script runs.
+    """
+    if job.spec.front_end != SLURM or len(allocation.hosts) < 2 or "{" in job.spec.res_req:
+        return allocation
+    hosts = tuple(sorted(allocation.hosts, key=lambda part: node_order(part.host)))
+    return msgspec.structs.replace(allocation, hosts=hosts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import ParsedSubmission
-from gsched.dialect.slurm.gnu_options import GnuOptions, GnuWords
+from gsched.dialect.slurm.gnu_options import GnuOptions, GnuWords, refuse_parts
 from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of, named_nodes
 from gsched.dialect.slurm.job_shape import JobShape, shape_of
 from gsched.dialect.slurm.sbatch import submitted_environment, told_of_options
@@ -27,9 +27,11 @@ STEP_OF_SRUN = "GSCHED_STEP_OF_SRUN"
 _OF_STEP = (
     *("label", "output", "error", "input", "open-mode", "unbuffered", "kill-on-bad-exit", "wait", "multi-prog"),
     *("distribution", "overcommit", "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-task", "gpu-bind"),
-    *("quiet", "whole", "nodelist"),
+    *("quiet", "whole", "nodelist", "mpi"),
 )
 """Options that srun within the job has to know."""
+_OF_JOB_WITH_MPI = ("nodes", "ntasks-per-node", "nodelist")
+"""Those of them that the job itself meets: an MPI's launcher takes the slots of the job as they lie."""
 _TASKS = '#!/bin/sh\nexec "$GSCHED_GLAUNCH" --srun "$@"\n'
 _TERMINAL = (
     "#!/bin/sh\nexport SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PTY_PORT=0\n"
@@ -101,8 +103,9 @@ def read_salloc(words: Sequence[str], env: Mapping[str, str], reading: Reading) 
 def step_words(line: GnuWords, shape: JobShape) -> list[str]:
     """The options that srun within the job is given."""
     found = [f"--ntasks={shape.tasks}"]
+    is_mpi = line.value("mpi", "none") != "none"
     for each in line.given:
-        if each.name in _OF_STEP:
+        if each.name in _OF_STEP and not (is_mpi and each.name in _OF_JOB_WITH_MPI):
             found.append(f"--{each.name}={each.value}" if each.value else f"--{each.name}")
     return found
 
@@ -110,6 +113,7 @@ def step_words(line: GnuWords, shape: JobShape) -> list[str]:
 def _read(table: GnuOptions, words: Sequence[str], env: Mapping[str, str]) -> tuple[GnuWords, GnuWords]:
     """The command line's options alone, and those of variables too."""
     line = table.read(words)
+    refuse_parts(line.rest)
     return line, GnuWords((*table.in_environment(env).given, *line.given), line.rest)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gsched.base.errors import BadRequest
 from gsched.dialect.directives import place
 from gsched.dialect.script_marks import leading_directives
-from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
+from gsched.dialect.slurm.gnu_options import HETEROGENEOUS, GivenOption, GnuWords
 from gsched.dialect.slurm.option_table import SBATCH
 
 _MARK = b"#SBATCH"
@@ -30,5 +30,7 @@ def _read(number: int, words: list[str]) -> tuple[GivenOption, ...]:
     wrong = next((each for each in found.given if each.name in _NOT_IN_SCRIPTS), None)
     if found.rest or wrong is not None:
         word = wrong.written if wrong is not None else found.rest[0]
+        if word.lower() in ("hetjob", "packjob"):
+            raise BadRequest(f"{place(number)}: {HETEROGENEOUS}")
         raise BadRequest(f"{place(number)}: '{word[:40]}' cannot stand in an #SBATCH line")
     return found.given

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 
+HETEROGENEOUS = "heterogeneous jobs are not supported: submit a job for each part, with --dependency where one follows"
+
 
 @dataclass(frozen=True, slots=True)
 class GnuOption:
@@ -217,6 +219,12 @@ class GnuOptions:
         if option.refused:
             raise BadRequest(f"{given.place}: {option.refused}")
         return given
+
+
+def refuse_parts(words: Sequence[str], where: str = "") -> None:
+    """Raise BadRequest for a heterogeneous job: parts with `:` between them on a command line."""
+    if ":" in words:
+        raise BadRequest(f"{where}{HETEROGENEOUS}")
 
 
 def _next(left: list[str], written: str, option: GnuOption, line: int) -> str:

@@ -36,6 +36,7 @@ _MAILS: Mapping[str, SpecValues] = {
     "END": {"notify_end": True},
     "FAIL": {"notify_error": True},
     "ALL": {"notify_begin": True, "notify_end": True},
+    "ARRAY_TASKS": {},
 }
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -305,7 +306,7 @@ def _mail(text: str, reading: Reading) -> SpecValues:
     found: SpecValues = {}
     for word in text.upper().split(","):
         if word not in _MAILS:
-            raise BadRequest(f"'{word[:40]}' is not supported: NONE, BEGIN, END, FAIL and ALL are")
+            raise BadRequest(f"'{word[:40]}' is not supported: NONE, BEGIN, END, FAIL, ALL and ARRAY_TASKS are")
         found |= _MAILS[word]
     return found
 
@@ -314,6 +315,13 @@ def _clusters(text: str, reading: Reading) -> SpecValues:
     if text != "all":
         raise BadRequest(f"'{text[:40]}': there is one cluster")
     return {}
+
+
+def _priority(text: str, reading: Reading) -> SpecValues:
+    """0 holds the job; TOP would put it before all others, which only administrators may say in Slurm."""
+    if text.upper() == "TOP":
+        return {}
+    return {"priority": number} if (number := parse_count(text, 0)) else {"hold": True}
 
 
 def _plain(field: str) -> Callable[[str, Reading], SpecValues]:
@@ -347,7 +355,7 @@ _READERS: Mapping[str, Callable[[str, Reading], SpecValues]] = {
     "begin": _begin,
     "deadline": _deadline,
     "hold": lambda text, reading: {"hold": True},
-    "priority": lambda text, reading: {"priority": parse_count(text)},
+    "priority": _priority,
     "reservation": _plain("reservation"),
     "signal": _signal,
     "mail-type": _mail,

@@ -18,13 +18,15 @@ from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import ElementOf
-from gsched.dialect.slurm.gnu_options import GnuWords
+from gsched.dialect.slurm.gnu_options import GnuWords, refuse_parts
 from gsched.dialect.slurm.job_fields import FIELDS, Reading, fields_of, named_nodes
 from gsched.dialect.slurm.job_shape import shape_of
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.slurm_values import named_variables, parse_size_mib
 from gsched.dialect.spec_values import ValueContext, check_text
 from gsched.model.jobs.job import SLURM, JobSpec
+from gsched.model.jobs.notice import END, FAIL, MAIL, START, NoticeWish
+from gsched.model.jobs.notice_targets import NoticeTarget, packed_targets
 
 _WRAPPED = "# This script was made by sbatch --wrap.\n\n"
 """Names no interpreter: the host's choice keeps functions that bash has exported."""
@@ -42,10 +44,17 @@ class BatchSubmission:
     words: GnuWords
     """All options that count."""
 
-    def with_priority(self, priority: int) -> BatchSubmission:
-        """The same job with this priority among its owner's."""
-        spec = msgspec.structs.replace(self.parsed.spec, priority=priority)
-        return replace(self, parsed=replace(self.parsed, spec=spec))
+    def with_array_mail(self) -> BatchSubmission:
+        """The same; of an array there is one mail of its start and one of its end, unless ARRAY_TASKS is asked for."""
+        spec = self.parsed.spec
+        told = (START, spec.notify_begin), (END, spec.notify_end), (FAIL, spec.notify_error)
+        events = tuple(event for event, is_told in told if is_told)
+        kinds = self.words.value("mail-type").upper().split(",")
+        if not spec.indices or not events or "ARRAY_TASKS" in kinds:
+            return self
+        wish, target = NoticeWish(way=MAIL, events=events), NoticeTarget(way=MAIL, to=spec.mail_user)
+        spec = msgspec.structs.replace(spec, notices=(wish,), notify_begin=False, notify_end=False, notify_error=False)
+        return replace(self, parsed=replace(self.parsed, spec=spec, notice_targets=packed_targets((target,))))
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """The reason, with the option that set what was found wrong."""
@@ -67,6 +76,7 @@ def read_sbatch(
     """The submission that the command line asks for. Standard input is read only where no script is named. Raises
     BadRequest.
     """
+    refuse_parts(line.rest[:1])
     wrapped = line.last("wrap")
     if wrapped is not None:
         if line.rest:

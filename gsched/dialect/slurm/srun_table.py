@@ -81,7 +81,7 @@ _STEP = (
     GnuOption("exact", help="taken: a step has no more CPUs than it asks for", variable="SLURM_EXACT"),
     GnuOption("whole", help="all CPUs of the step's nodes", variable="SLURM_WHOLE"),
     GnuOption("overcommit", "O", help="more tasks than CPUs", variable="SLURM_OVERCOMMIT"),
-    GnuOption("mpi", "", "none|list", "how MPI programs find each other", variable="SLURM_MPI_TYPE"),
+    GnuOption("mpi", "", "none|pmi2|pmix", "how MPI programs find each other; list", variable="SLURM_MPI_TYPE"),
     GnuOption("export", "", "LIST", "ALL, NONE, NAME, NAME=VALUE", variable="SLURM_EXPORT_ENV"),
     GnuOption("gpu-bind", "", "none|per_task:COUNT", "which GPUs of its node a task has"),
     GnuOption("cpu-bind", "", "none", "tasks may use all CPUs of the job"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes
 from gsched.dialect.directives import split_words
-from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords
+from gsched.dialect.slurm.gnu_options import GivenOption, GnuWords, refuse_parts
 from gsched.dialect.slurm.job_shape import parse_gpus
 from gsched.dialect.slurm.slurm_values import named_variables, parse_count, parse_job
 from gsched.dialect.slurm.srun_table import SRUN
@@ -21,8 +21,21 @@ from gsched.model.jobs.job_step import MOST_PROGRAMS, StepProgram, StepRequest
 from gsched.model.jobs.step_facts import LONGEST_STEP_NAME
 from gsched.model.jobs.step_layout import BLOCK, CYCLIC, StepShape
 
-MPI_TYPES = "MPI plugin types are...\n\tnone\n"
-_MPI = "MPI programs are started by mpirun, which starts its processes on all hosts of the job"
+_LAUNCHERS = {"pmi2": "mpiexec.hydra", "pmix": "mpirun"}
+"""How processes of MPI find each other -> the launcher of the MPIs that do it so: Intel MPI and MPICH; Open MPI."""
+MPI_TYPES = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
+_NOT_WITH_MPI = (
+    "label",
+    "multi-prog",
+    "pty",
+    "nodes",
+    "nodelist",
+    "exclude",
+    "relative",
+    "ntasks-per-node",
+    "distribution",
+)
+"""Options that say of each task what an MPI's own launcher has other options for."""
 _BIND_WORDS = ("quiet", "q", "verbose", "v")
 """Of --cpu-bind: how much is said of the binding. Alone they leave it as it is."""
 _FLAGS = ("0", "no", "false", "")
@@ -61,10 +74,18 @@ class StepAsk:
 
 
 def read_step(
-    words: Sequence[str], env: Mapping[str, str], cwd: str, read_file: Callable[[str], bytes], address: str = ""
+    words: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    read_file: Callable[[str], bytes],
+    address: str = "",
+    has_program: Callable[[str], bool] = lambda name: True,
 ) -> StepAsk:
-    """`words`: without the program's name. Raises BadRequest."""
+    """`words`: without the program's name; `has_program`: whether there is one of that name in PATH. Raises
+    BadRequest.
+    """
     line = SRUN.read(words)
+    refuse_parts(line.rest)
     variables = [each for each in SRUN.in_environment(env).given if each.name not in _NOT_OF_VARIABLES]
     given = GnuWords((*variables, *line.given), line.rest)
     check_values(given)
@@ -75,6 +96,9 @@ def read_step(
     shape = shape_of_step(line, given, env)
     if is_set(given, "multi-prog"):
         programs = read_programs(_text(line.rest[0], read_file), shape.tasks, line.rest[1:])
+    command = line.rest
+    if mpi := mpi_type(given):
+        shape, command = under_mpi(mpi, given, shape, command, has_program)
     reader, input_file = _input(given.value("input"), shape.tasks)
     request = StepRequest(
         shape=shape,
@@ -83,11 +107,11 @@ def read_step(
         is_at_once=given.has("immediate"),
         pty=line.has("pty"),
         address=address,
-        name=line.value("job-name")[:LONGEST_STEP_NAME],
+        name=(line.value("job-name") or (posixpath.basename(line.rest[0]) if mpi else ""))[:LONGEST_STEP_NAME],
     )
     return StepAsk(
         request=request,
-        words=() if programs else line.rest,
+        words=() if programs else command,
         job=_job(given.value("jobid")),
         cwd=folder,
         environment=exported(given, env),
@@ -107,14 +131,46 @@ def read_step(
 
 def check_values(given: GnuWords) -> None:
     """Values of options that a step and a job of its own read alike. Raises BadRequest."""
-    mpi = given.value("mpi", "none")
-    if mpi not in ("none", "list"):
-        raise BadRequest(f"--mpi: '{mpi[:40]}' is not supported: {_MPI}")
+    mpi_type(given)
     bind = given.value("cpu-bind", "none").rpartition(",")[2]
     if bind not in ("none", "no", *_BIND_WORDS):
         raise BadRequest(f"--cpu-bind: '{bind[:40]}' is not supported: gsub -R 'affinity[core(1)]' binds jobs to cores")
     if given.value("open-mode", "truncate") not in ("append", "truncate"):
         raise BadRequest(f"--open-mode: '{given.value('open-mode')[:40]}' is neither append nor truncate")
+
+
+def mpi_type(given: GnuWords) -> str:
+    """pmi2 or pmix, whose versions are all the same; empty: tasks need not find each other. Raises BadRequest."""
+    name = given.value("mpi", "none").lower()
+    found = re.fullmatch("(pmix)(?:_v[1-9])?|(pmi2)", name, re.ASCII)
+    if found is None and name not in ("none", "list"):
+        kinds = ", ".join(_LAUNCHERS)
+        raise BadRequest(
+            f"--mpi: '{name[:40]}' is not supported: none, {kinds} are, or say mpirun in the place of srun"
+        )
+    return found[1] or found[2] if found is not None else ""
+
+
+def under_mpi(
+    kind: str, given: GnuWords, shape: StepShape, words: tuple[str, ...], has_program: Callable[[str], bool]
+) -> tuple[StepShape, tuple[str, ...]]:
+    """The step of an MPI program: its MPI's own launcher, which starts processes on all hosts of the job by glaunch.
+
+    `has_program`: whether there is one of that name. Raises BadRequest that says what to say in srun's place.
+    """
+    launcher = _LAUNCHERS[kind]
+    instead = f"say {launcher} -n {shape.tasks} ... in the place of srun"
+    if not has_program(launcher):
+        raise BadRequest(f"--mpi={kind}: there is no {launcher} in PATH: load the MPI that the program was built with")
+    other = next((given.last(name) for name in _NOT_WITH_MPI if given.has(name)), None)
+    if other is not None and other.written.startswith("-"):
+        raise BadRequest(f"--mpi={kind}: {other.written} is not supported with it: {instead}")
+    if shape.cpus > 1 or (shape.gpus_per_task, shape.gpus_per_node, shape.gpus) != (None, None, None):
+        raise BadRequest(f"--mpi={kind}: CPUs and GPUs of each task are not supported with it: {instead}")
+    count = str(shape.tasks)
+    told = [f"{name}={count}" for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS")]
+    unset = [word for name in ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS") for word in ("-u", name)]
+    return StepShape(tasks=1, is_whole=True), ("env", *unset, *told, launcher, "-n", count, *words)
 
 
 def shape_of_step(line: GnuWords, given: GnuWords, env: Mapping[str, str]) -> StepShape:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.base.node_lists import MOST_NODES, expand_lists, expand_nodes, fold_in_order, fold_nodes
+from gsched.base.node_lists import MOST_NODES, expand_lists, expand_nodes, fold_in_order, fold_nodes, node_order
 
 HOSTILE = [
     "n" + "[1]" * 2000,
@@ -107,3 +107,8 @@ def test_folded_in_their_order(names: list[str], text: str) -> None:
 @given(st.lists(st.from_regex(r"[a-z]{1,2}-?[0-9]{0,3}", fullmatch=True), max_size=20, unique=True))
 def test_folding_in_order_keeps_it(names: list[str]) -> None:
     assert expand_nodes(fold_in_order(names)) == names
+
+
+def test_names_are_in_order_of_their_numbers() -> None:
+    names = ["n10", "n2", "a3b12", "n1", "a3b2", "n", "n01"]
+    assert sorted(names, key=node_order) == ["a3b2", "a3b12", "n", "n1", "n01", "n2", "n10"]

@@ -39,8 +39,11 @@ def lines(call: NewCall, *words: str) -> list[str]:
 
 @pytest.mark.usefixtures("told")
 def test_sprio(call: NewCall) -> None:
-    assert lines(call, "sprio", "-h", "-o", "%i %r %Y %P", "-S", "-Y") == ["9 normal 70 30", "8 normal 20 40"]
-    assert lines(call, "sprio", "-h", "-n", "-j", "8", "-o", "%i %y") == ["8 0.20000000"]
+    assert lines(call, "sprio", "-h", "-o", "%i %r %Y %P", "-S", "-Y") == [
+        "8 normal 40020 40",
+        "9 normal 30070 30",
+    ]
+    assert lines(call, "sprio", "-h", "-n", "-j", "8", "-o", "%i %y") == ["8 0.00000932"]
     assert lines(call, "sprio", "-w")[1].split() == ["Weights", "1"]
 
 

@@ -137,12 +137,27 @@ def test_a_file_of_programs() -> None:
     )
 
 
+@pytest.mark.parametrize(("mpi", "launcher"), [("pmix", "mpirun"), ("pmix_v4", "mpirun"), ("pmi2", "mpiexec.hydra")])
+def test_an_mpi_program_is_started_by_its_own_launcher(mpi: str, launcher: str) -> None:
+    asked = step(f"--mpi={mpi}", "-n3", "./solve", "-v")
+    assert asked.words[-5:] == (launcher, "-n", "3", "./solve", "-v")
+    assert asked.words[0] == "env" and "SLURM_NTASKS=3" in asked.words
+    assert (asked.request.shape.tasks, asked.request.shape.is_whole, asked.request.name) == (1, True, "solve")
+    with pytest.raises(BadRequest, match=f"there is no {launcher} in PATH"):
+        read_step([f"--mpi={mpi}", "x"], {}, "/", lambda path: b"", has_program=lambda name: False)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "fatal: No command given to execute."),
         (("-n", "0", "x"), "-n: Invalid numeric value '0'"),
-        (("--mpi=pmix", "x"), "--mpi: 'pmix' is not supported"),
+        (
+            ("--mpi=pmi1", "x"),
+            "--mpi: 'pmi1' is not supported: none, pmi2, pmix are, or say mpirun in the place of srun",
+        ),
+        (("--mpi=pmix", "-N2", "x"), "--mpi=pmix: -N is not supported with it: say mpirun -n 2 ... in the place of"),
+        (("--mpi=pmi2", "-c2", "x"), "--mpi=pmi2: CPUs and GPUs of each task are not supported with it: say mpiexec"),
         (("-m", "plane=4", "x"), "--distribution: 'plane=4' is not supported: block and cyclic are"),
         (("--cpu-bind=cores", "x"), "--cpu-bind: 'cores' is not supported"),
         (("--cpu-bind=q,cores", "x"), "--cpu-bind: 'cores' is not supported"),

@@ -56,7 +56,7 @@ def _job(row: AccountRow) -> dict[str, Any]:
         "exit_code": exit_status(*job.job_exit_code),
         "derived_exit_code": exit_status(*job.exit_code),
         "kill_request_user": "" if row.ended_by is None else str(row.ended_by),
-        "priority": number(spec.priority or 0),
+        "priority": number(job.priority),
         "required": {
             "CPUs": job.cpus,
             "memory_per_cpu": number(None),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gsched.base.coded_text import sentence
 from gsched.cli.slurm.accounting.field_tables import AccountingFields, TableField, by_name
 from gsched.cli.slurm.facts.job_facts import SlurmJob
 from gsched.cli.slurm.facts.job_steps import SlurmStep
@@ -179,6 +180,12 @@ def _submitted(row: AccountRow) -> float | None:
     return row.step.started_at if row.step is not None else row.job.view.submitted_at
 
 
+def _problem(job: SlurmJob) -> str:
+    """What went wrong with it that its exit code does not say."""
+    result = job.view.result
+    return sentence(result.problem) if result is not None and result.problem else ""
+
+
 def _first_node(row: AccountRow) -> str:
     return row.job.hosts[0] if row.job.hosts else ""
 
@@ -265,7 +272,7 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("NodeList", 15, _nodes),
     ("NTasks", 8, _of_step(lambda step: str(step.tasks))),
     ("Partition", 10, _of_job(lambda job: job.spec.queue)),
-    ("Priority", 10, _of_job(lambda job: str(job.spec.priority or 0))),
+    ("Priority", 10, _of_job(lambda job: str(job.priority))),
     ("QOS", 10, _of_job(lambda job: "normal")),
     ("QOSRAW", 10, _of_job(lambda job: "1")),
     ("Reason", 22, _of_job(lambda job: job.reason)),
@@ -287,7 +294,7 @@ _VALUES: tuple[tuple[str, int, Getter], ...] = (
     ("Submit", 19, lambda row: row.job.clock.moment(_submitted(row))),
     ("SubmitLine", 20, _of_job(lambda job: job.spec.command)),
     ("Suspended", 10, lambda row: long_duration(row.job.view.result.suspended_s if row.job.view.result else 0.0)),
-    ("SystemComment", 20, _nothing),
+    ("SystemComment", 20, _of_job(_problem)),
     ("SystemCPU", 10, _nothing),
     ("Timelimit", 10, _of_job(lambda job: _limit(job, long_duration))),
     ("TimelimitRaw", 12, _of_job(lambda job: _limit(job, lambda seconds: f"{seconds / 60:.0f}"))),

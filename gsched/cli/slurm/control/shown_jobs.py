@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest, NotFound
 from gsched.base.ids import index_of
 from gsched.base.node_lists import fold_nodes
 from gsched.cli.slurm.control.scontrol_call import ScontrolCall, free_text, record
+from gsched.cli.slurm.facts.dependency_words import waits_for
 from gsched.cli.slurm.facts.job_facts import SlurmJob, folded
 from gsched.cli.slurm.facts.job_records import gpu_detail, job_pieces
 from gsched.cli.slurm.facts.job_steps import STEP_NAME, SlurmStep, running_steps
@@ -84,8 +86,8 @@ def _state(job: SlurmJob, *, details: bool) -> Iterator[str]:
     uid = "" if job.uid is None else job.uid
     group = f"{job.group[1]}({job.group[0]})" if job.group else "()"
     yield f"UserId={spec.user}({uid}) GroupId={group} MCS_label=N/A"
-    yield f"Priority={spec.priority or 0} Nice=0 Account={free_text(spec.project)} QOS=normal"
-    yield f"JobState={job.state} Reason={job.reason} Dependency={free_text(spec.dependency) or '(null)'}"
+    yield f"Priority={job.priority} Nice=0 Account={free_text(spec.project)} QOS=normal"
+    yield f"JobState={job.state} Reason={job.reason} Dependency={free_text(waits_for(job)) or '(null)'}"
     is_batch = int(not spec.interactive)
     code = "{}:{}".format(*job.job_exit_code)
     yield (
@@ -138,6 +140,9 @@ def _files(job: SlurmJob) -> Iterator[str]:
     yield f"WorkDir={free_text(job.spec.run_dir)}"
     if job.spec.description:
         yield f"Comment={free_text(job.spec.description)}"
+    result = job.view.result
+    if result is not None and result.problem:
+        yield f"SystemComment={free_text(sentence(result.problem))}"
     if job.spec.reservation:
         yield f"Reservation={free_text(job.spec.reservation)}"
     yield f"StdErr={free_text(standard_error(job))}"

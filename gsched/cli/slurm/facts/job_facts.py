@@ -26,6 +26,9 @@ from gsched.model.views.view import JobView
 BY_OWNER = frozenset({"TERM_OWNER", "TERM_FORCE_OWNER", "TERM_REQUEUE_OWNER"})
 ENDED_FROM_OUTSIDE = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "NODE_FAIL"})
 """States whose job has no exit code of its own; that of its script stands in the step."""
+MOST_PRIORITY = (1 << 32) - 2
+_OF_QUEUE = 1_000
+"""What the priority of a queue counts in that of its jobs."""
 _LONGEST_LIST = 64
 _MEMORY = re.compile(r"\bmem=([0-9.]+)(MB|GB|TB|KB)?", re.ASCII)
 _UNITS = {"KB": 1 / 1024, "MB": 1.0, "": 1.0, "GB": 1024.0, "TB": 1024.0**2}
@@ -140,6 +143,14 @@ class SlurmJob:
         if self.is_pending or self.started_at is None:
             return 0.0
         return max(0.0, (self.view.finished_at or self.clock.now) - self.started_at)
+
+    @property
+    def priority(self) -> int:
+        """The priority of its queue counts first, then its own among its owner's; 0 only of a job that is held."""
+        if self.view.state == "PSUSP":
+            return 0
+        own = min(max(0, self.spec.priority or 0), _OF_QUEUE - 1)
+        return min(max(1, self.view.queue_priority * _OF_QUEUE + own), MOST_PRIORITY)
 
     @property
     def eligible_at(self) -> float:

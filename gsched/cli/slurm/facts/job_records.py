@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gsched.base.ids import index_of
+from gsched.cli.slurm.facts.dependency_words import waits_for
 from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
 from gsched.cli.slurm.facts.slurm_json import exit_status, json_answer, number
 from gsched.cli.slurm.facts.tres_texts import gres_per_node, held_tres, requested_tres
@@ -37,7 +38,7 @@ def _described(job: SlurmJob, cluster: str) -> dict[str, Any]:
         "command": spec.command,
         "comment": spec.description,
         "current_working_directory": spec.run_dir,
-        "dependency": spec.dependency,
+        "dependency": waits_for(job),
         "derived_exit_code": exit_status(*job.exit_code),
         "exit_code": exit_status(*job.job_exit_code),
         "group_id": job.group[0] if job.group else 0,
@@ -48,7 +49,7 @@ def _described(job: SlurmJob, cluster: str) -> dict[str, Any]:
         "name": job.name,
         "nice": 0,
         "partition": spec.queue,
-        "priority": number(spec.priority or 0),
+        "priority": number(job.priority),
         "qos": "normal",
         "requeue": bool(spec.rerunnable),
         "restart_cnt": view.requeues,

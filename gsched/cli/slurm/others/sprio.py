@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest, NotFound
 from gsched.base.node_lists import list_parts
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, connected
-from gsched.cli.slurm.facts.job_facts import SlurmJob, shown_index
+from gsched.cli.slurm.facts.job_facts import MOST_PRIORITY, SlurmJob, shown_index
 from gsched.cli.slurm.facts.slurm_clock import clock_of
 from gsched.cli.slurm.formats import FormatColumn, by_letters
 from gsched.cli.slurm.slurm_call import GENERAL, fails_as_slurm, read_listing
@@ -67,8 +67,8 @@ SPRIO_COLUMNS = {
     "r": _column("PARTITION", lambda job: job.spec.queue),
     "u": _column("USER", lambda job: job.spec.user),
     "o": FormatColumn("ACCOUNT", lambda job: job.spec.project, is_free=True),
-    "Y": _column("PRIORITY", lambda job: str(_own(job))),
-    "y": _column("PRIORITY", lambda job: f"{_own(job) / _MOST:.8f}"),
+    "Y": _column("PRIORITY", lambda job: str(job.priority)),
+    "y": _column("PRIORITY", lambda job: f"{job.priority / MOST_PRIORITY:.8f}"),
     "P": _column("PARTITION", lambda job: str(job.view.queue_priority)),
     "p": _column("PARTITION", lambda job: f"{job.view.queue_priority / _MOST:.7f}"),
     "N": _zero("NICE"),
