@@ -347,4 +347,6 @@ def _input(text: str, tasks: int) -> tuple[int, str]:
         if int(text) >= tasks:
             raise BadRequest(f"--input: there is no task {text}: there are {tasks}")
         return int(text), ""
+    if pattern := re.search("%[0-9]*.?", text):
+        raise BadRequest(f"--input: {pattern[0]} is not supported: one file is read for all tasks")
     return -1, text

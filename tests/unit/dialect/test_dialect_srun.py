@@ -164,6 +164,7 @@ def test_an_mpi_program_is_started_by_its_own_launcher(mpi: str, launcher: str) 
         (("-n6", "--multi-prog", "programs"), "the file of programs says nothing of task 4"),
         (("--multi-prog", "nothing"), "Unable to open file nothing: No such file or directory"),
         (("-i", "9", "x"), "--input: there is no task 9: there are 4"),
+        (("-i", "in.%2t", "x"), "--input: %2t is not supported: one file is read for all tasks"),
         (("--gres=gpu:1", "-G2", "x"), "-G: --gres says already how many GPUs it needs"),
         (("--jobid=7_1", "x"), "--jobid: 7_1: an element of an array"),
         (("--open-mode=x", "y"), "--open-mode: 'x' is neither append nor truncate"),
