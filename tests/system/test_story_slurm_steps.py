@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -321,3 +322,22 @@ def test_a_terminal_of_srun_is_step_0(slurm: Slurm) -> None:
         f"{number}.0|typing|COMPLETED",
         f"{number}.1|sh|COMPLETED",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "launcher", "rank", "size"),
+    [
+        ("pmix", "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("pmi2", "mpiexec.hydra", "PMI_RANK", "PMI_SIZE"),
+    ],
+)
+def test_mpi_programs(slurm: Slurm, tmp_path: Path, mpi: str, launcher: str, rank: str, size: str) -> None:
+    """Their MPI starts them on both hosts: an MPI is asked for what it tells its processes."""
+    if shutil.which(launcher, path="/usr/local/bin:/usr/bin:/bin") is None:
+        pytest.skip(f"there is no {launcher}")
+    text = f"""
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+srun --mpi={mpi} sh -c 'echo ${rank} ${size} $SLURM_NTASKS $SLURMD_NODENAME' 2>said | sort
+"""
+    lines = batch(slurm, tmp_path, text, "-N2", "-n4").splitlines()
+    assert lines == ["0 4 4 a", "1 4 4 a", "2 4 4 b", "3 4 4 b"], (tmp_path / "said").read_text()
