@@ -117,7 +117,7 @@ def test_output_into_a_folder_that_is_not_there(slurm: Slurm, cluster: Cluster, 
     cluster.becomes(int(number), "EXIT")
     assert state(slurm, number) == "FAILED" and not (tmp_path / "ran").exists()
     facts = slurm("sacct", "-nPXj", number, "-o", "State,ExitCode,SystemComment").stdout
-    assert facts == f"FAILED|1:0|output file {tmp_path}/missing/{number}.out: No such file or directory\n"
+    assert facts == f"FAILED|1:0|output file missing/{number}.out: No such file or directory\n"
 
 
 def test_names_of_output_files(slurm: Slurm, cluster: Cluster, tmp_path: Path) -> None:

@@ -218,6 +218,14 @@ def _files(words: GnuWords, values: SpecValues, reading: Reading) -> SpecValues:
     return found
 
 
+_MAKES_PATTERN = ("J", "I", "i", "0", "%")
+
+
+def _literal(text: str) -> str:
+    """The text, of which nothing is filled in, whatever stands behind it."""
+    return re.sub(r"%(?=[JIi0%]|$)", "%0%", text)
+
+
 def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> str:
     """Slurm's pattern as gsched.base.patterns has it: %j, %J and %A are the number, %a is the index, %b its last digit,
     %N the first node, %x the name, %u the user; others are refused. Numbers may have a width; where there is a
@@ -228,7 +236,7 @@ def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> st
     if len(text) > MAX_TEXT:
         raise BadRequest(f"{option}: the path is longer than {MAX_TEXT} characters")
     if "\\" in text:
-        return text.replace("\\", "").replace("%", "%0%")
+        return _literal(text.replace("\\", ""))
     is_shifted = bool(values.get("index_shift"))
     numbers = {"j": "J", "J": "J", "A": "J", "a": "i" if is_shifted else "I", "b": "c" if is_shifted else "b"}
     texts = {"x": str(values["name"]), "u": reading.user, "s": "batch"}
@@ -240,14 +248,16 @@ def _pattern(option: str, text: str, values: SpecValues, reading: Reading) -> st
             plain = f"%{own}" if not width and own in "JIi" else f"%0{min(int(width or 0), MOST_WIDTH) or ''}{own}"
             # an element's own number
             return f"{plain}_%{numbers['a']}" if letter in "jJ" and values.get("indices") else plain
-        if letter in "tn":
+        if letter in ("t", "n"):
             return "0".zfill(min(int(width or 0), MOST_WIDTH))
-        if letter in "N%":
-            return f"%0{letter}"
+        if letter == "N":
+            return "%0N"
+        if letter == "%":  # a percent sign, and what would make a pattern of it
+            return "%0%" if found.string[found.end() : found.end() + 1] in _MAKES_PATTERN else "%"
         if letter not in texts:
             known = ", ".join(f"%{each}" for each in "jJAabNnstux")
             raise BadRequest(f"{option}: {found[0][:20]} is not supported: {known} are filled in")
-        return texts[letter].replace("%", "%0%")
+        return _literal(texts[letter])
 
     return re.sub("%([0-9]*)(.?)", filled, text, flags=re.ASCII | re.DOTALL)
 

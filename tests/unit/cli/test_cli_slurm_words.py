@@ -70,7 +70,7 @@ def test_priority_is_0_of_held_jobs_alone(master: FakeMaster, call: NewCall) -> 
         pending(7, spec=spec("x"), queue_priority=0),
         pending(8, spec=spec("x", priority=70), queue_priority=30),
         msgspec.structs.replace(pending(9, spec=spec("x", priority=70), queue_priority=30), state="PSUSP"),
-        pending(10, spec=spec("x", priority=5), queue_priority=1 << 40),
+        pending(10, spec=spec("x", priority=5), queue_priority=1 << 30),
     ]
     found = dict(row.split() for row in lines(call, "squeue", "-h", "-o", "%i %Q"))
     assert found == {"7": "1", "8": "30070", "9": "0", "10": "4294967294"}
@@ -131,17 +131,17 @@ def test_mail_of_each_element_and_of_a_job(master: FakeMaster, call: NewCall) ->
         ("salloc", "-n1", ":", "-n2"),
     ],
 )
-def test_a_job_in_several_parts_is_refused(call: NewCall, words: tuple[str, ...]) -> None:
+def test_a_job_in_several_parts_is_refused(master: FakeMaster, call: NewCall, words: tuple[str, ...]) -> None:
     asked = call(*words)
-    assert asked.run() == 1
+    assert asked.run() == 1 and master.submissions == []
     assert asked.err == (
         f"{words[0]}: error: heterogeneous jobs are not supported: submit a job for each part, with --dependency where "
         "one follows\n"
     )
 
 
-def test_a_script_of_several_parts_is_refused(call: NewCall) -> None:
+def test_a_script_of_several_parts_is_refused(master: FakeMaster, call: NewCall) -> None:
     asked = call("sbatch")
     asked.stdin = b"#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\ntrue\n"
-    assert asked.run() == 1
+    assert asked.run() == 1 and master.submissions == []
     assert asked.err.startswith("sbatch: error: line 3 of the script: heterogeneous jobs are not supported: ")
