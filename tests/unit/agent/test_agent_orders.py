@@ -20,7 +20,7 @@ from tests.support.manual_clock import ManualClock
 async def order_of(folder: Path, spec: JobSpec) -> Order:
     clock = ManualClock()
     executor = ProcessExecutor(folder, "c", on_started=lambda *_: None, on_ended=lambda *_: None, clock=clock)
-    builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}), tuple)
+    builder = OrderBuilder("h", "u", executor, clock, HostContext(locks_gpus=lambda: False, places={}))
     part = HostAllocation(host="h", slots=1)
     message = agent_pb2.StartAttempt(job_id=1, attempt=1, report=True)
     try:
