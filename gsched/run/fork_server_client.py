@@ -26,6 +26,7 @@ from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run import forkserver
 from gsched.run.processes import process_tree
 from gsched.run.program import Program, ProgramEnd, ProgramFiles
+from gsched.run.supervisor import agent_line
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
@@ -39,6 +40,7 @@ class ForkServer:
 
     `on_forked(name, pid, pidfd)`: a supervisor exists; the receiver owns `pidfd` (-1 where the kernel has none).
     `on_refused(name, why)`: no process could be made. `on_started(name)`: a supervisor has let its job go.
+    `on_over(name)`: one has written how it ended, and waits for another order.
     `on_lost()`: the fork server died; what was asked and not answered may or may not have happened.
     """
 
@@ -51,18 +53,20 @@ class ForkServer:
         on_forked: Callable[[str, int, int], None],
         on_refused: Callable[[str, str], None],
         on_started: Callable[[str], None],
+        on_over: Callable[[str], None],
         on_lost: Callable[[], None],
     ) -> None:
         self._arguments = [str(spool), cluster, locks.common, locks.roots, "root" if locks.is_root else ""]
         self._on_forked = on_forked
         self._on_refused = on_refused
         self._on_started = on_started
+        self._on_over = on_over
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._waiting: deque[tuple[bytes, list[int]]] = deque()
-        """What is to be sent, and the descriptors that go with it."""
+        self._waiting: deque[tuple[bytes, list[int], socket.socket | None]] = deque()
+        """What is to be sent, the descriptors that go with it, and what is closed when they have gone."""
         self._programs: dict[str, asyncio.Future[int]] = {}
         """Token -> how it ended."""
         self._tokens = map("p{}".format, itertools.count(1))
@@ -77,9 +81,24 @@ class ForkServer:
         """Process id of the fork server, None when none runs."""
         return self._process.pid if self._process else None
 
-    def ask(self, name: str) -> None:
-        """Have a supervisor forked for the attempt. Raises OSError when no fork server can be started."""
-        self._request(name, [])
+    def ask(self, name: str) -> socket.socket | None:
+        """Have a supervisor forked for the attempt. Raises OSError when no fork server can be started.
+
+        By the socket it takes the names of further attempts, and leaves when that is closed; None: it takes no more.
+        """
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:  # no descriptor is free
+            self._request(name, [])
+            return None
+        try:
+            self._request(name, [theirs.fileno()], theirs)
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        ours.setblocking(False)
+        return ours
 
     async def run(self, program: Program, limit_s: float | None = None) -> ProgramEnd:
         """Run a program to its end. Raises OSError when it cannot be executed, or when the fork server died meanwhile;
@@ -104,11 +123,11 @@ class ForkServer:
             ended.cancel()
             papers.close()
 
-    def _request(self, text: str, fds: list[int]) -> None:
-        """Raises OSError when no fork server can be started."""
+    def _request(self, text: str, fds: list[int], closes: socket.socket | None = None) -> None:
+        """`closes`: what is closed when it is sent. Raises OSError when no fork server can be started."""
         if self._socket is None:
             self.launch()
-        self._waiting.append((text.encode(), fds))
+        self._waiting.append((text.encode(), fds, closes))
         self._send()
 
     def launch(self) -> None:
@@ -156,7 +175,7 @@ class ForkServer:
             return
         while self._waiting:
             try:
-                text, fds = self._waiting[0]
+                text, fds, closes = self._waiting[0]
                 if fds:
                     socket.send_fds(sock, [text], fds)
                 else:  # also of a program that is not waited for any more: it is not run
@@ -169,6 +188,8 @@ class ForkServer:
                     self._loop.call_later(_AGAIN_S, self._send)
                 return  # else the reader sees the end of the connection too, and deals with it
             self._waiting.popleft()
+            if closes is not None:
+                closes.close()
         self._loop.remove_writer(sock.fileno())
 
     def _read_answers(self) -> None:
@@ -211,7 +232,11 @@ class ForkServer:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._on_started(line.decode(errors="replace"))
+            name, _, word = line.decode(errors="replace").partition(" ")
+            if word == agent_line.OVER:
+                self._on_over(name)
+            else:
+                self._on_started(name)
 
     def _drop(self) -> None:
         if self._socket is not None:
@@ -219,6 +244,9 @@ class ForkServer:
             self._loop.remove_writer(self._socket.fileno())
             self._socket.close()
             self._socket = None
+        for _, _, closes in self._waiting:
+            if closes is not None:
+                closes.close()
         self._waiting.clear()
         for ended in self._programs.values():
             if not ended.done():
@@ -261,6 +289,10 @@ class Watch:
                 return
         self._fd = pidfd
         self._loop.add_reader(pidfd, self._fire)
+
+    def redirect(self, gone: Callable[[], None]) -> None:
+        """Call this from now on, in place of what was to be called."""
+        self._gone = gone
 
     def close(self) -> None:
         """Watch no longer."""

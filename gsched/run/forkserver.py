@@ -4,8 +4,9 @@ A fork of the agent, with its libraries and threads, costs more than ten times a
 This process imports next to nothing, freezes its heap so that its children share it, and lives as long as the agent's
 socket.
 
-Protocol, on a SOCK_SEQPACKET socket: the agent sends an attempt's name; the answer is `NAME PID` with the supervisor's
-pidfd, or `NAME - WHY` when no process could be made. With `run TOKEN` come the files of a program (gsched.run.program);
+Protocol, on a SOCK_SEQPACKET socket: the agent sends an attempt's name, with the socket that its supervisor is to get
+the names of further ones by; the answer is `NAME PID` with the supervisor's pidfd, or `NAME - WHY` when no process
+could be made. With `run TOKEN` come the files of a program (gsched.run.program);
 the answer is `TOKEN = STATUS` when it has ended, or `TOKEN - WHY`. `kill TOKEN` ends such a program with its process
 group. Never touches an attempt itself, nor opens anything for a program: their own processes do.
 
@@ -25,8 +26,9 @@ from collections.abc import Sequence
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run.order import Order, read_order, written_order
-from gsched.run.supervisor import program_child, supervisor
+from gsched.run.supervisor import program_child
 from gsched.run.supervisor.opening import SupervisorSettings
+from gsched.run.supervisor.serving import supervise
 
 PRELUDE = (
     # msgspec does without typing_extensions; each fork would copy it, inspect, ast and tokenize
@@ -121,7 +123,7 @@ class _Server:
             elif request.startswith(KILL):
                 self._kill(request.removeprefix(KILL))
             else:
-                self._supervise(request)
+                self._supervise(request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -138,11 +140,11 @@ class _Server:
                 os.close(fd)
         return pid
 
-    def _supervise(self, name: str) -> None:
+    def _supervise(self, name: str, fds: list[int]) -> None:
         """Fork one supervisor and tell the agent which."""
         pid = self._fork(name)
         if pid == 0:
-            supervisor.supervise(self._settings, name)
+            supervise(self._settings, name, fds[0] if len(fds) == 1 else -1)
         if pid < 0:
             return
         # The child is reaped by nobody but this loop, so its pid is still its own here.

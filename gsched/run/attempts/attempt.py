@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gsched.base.coded_text import AnyText
+from gsched.run.attempts.supervisor_pool import SupervisorLink
 from gsched.run.attempts.unsupervised_job import UnsupervisedJob
 from gsched.run.fence.group import FenceGroup, group_of
 from gsched.run.fork_server_client import Watch
@@ -46,6 +47,8 @@ class Attempt:
         self.news = asyncio.Event()
         """Set when its supervisor tells something, or it has ended; then there is another one."""
         self.watch: Watch | None = None
+        self.link: SupervisorLink | None = None
+        """To its supervisor, where that takes further orders when it is over; `watch` is its then."""
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
         self.is_swept = False

@@ -8,6 +8,7 @@ Never asks for a supervisor where another one has claimed the attempt, never tak
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 
 import msgspec
@@ -16,10 +17,12 @@ from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
+from gsched.run.account import UnixAccount
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.attempts.attempt_ending import AttemptEndings, named
 from gsched.run.attempts.last_steps import run_last
 from gsched.run.attempts.shutdown import PROBLEM, Shutdown
+from gsched.run.attempts.supervisor_pool import SupervisorLink, SupervisorPool
 from gsched.run.attempts.unsupervised_job import EndWarning, UnsupervisedJob
 from gsched.run.fork_server_client import ForkServer, Watch
 from gsched.run.order import OnEnded, OnStarted, StartedInfo
@@ -59,6 +62,9 @@ class AttemptFollower:
         self._on_ended = on_ended
         self._boot_id = process_tree.boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: dict[str, _Asked] = {}
+        """Supervisors that the fork server was asked for and has not told of, by the name of their first attempt."""
+        self._pool = SupervisorPool()
         self._loop = asyncio.get_running_loop()
         self.forks = ForkServer(
             spool.attempts,
@@ -67,6 +73,7 @@ class AttemptFollower:
             on_forked=self._forked,
             on_refused=self._refused,
             on_started=self._notice,
+            on_over=self._over,
             on_lost=self._fork_server_lost,
         )
 
@@ -78,31 +85,58 @@ class AttemptFollower:
             self._finish(held, _not_started(coded("attempt.no_supervisor", str(self._spool.attempts))))
             return
         held.tries += 1
+        link = self._pool.give(held.account, held.name)
+        if link is not None:
+            self._supervised(held, link.pid, link.start, link.watch, link)
+            return
         held.awaits_answer = True
         try:
-            self.forks.ask(held.name)
+            orders = self.forks.ask(held.name)
         except OSError as error:
             self._finish(held, _not_started(coded("attempt.no_process", str(error.strerror))))
+            return
+        self._drop_asked(held.name)
+        if orders is not None:
+            self._asked[held.name] = _Asked(held.account, orders)
 
     def _forked(self, name: str, pid: int, pidfd: int) -> None:
-        held = self._held.get(name)
+        held, asked = self._held.get(name), self._asked.pop(name, None)
         process = process_tree.read_process(pid)
         start = process.start if process else 0
-        if held is None or held.ended.is_set():
-            Watch(pid, start, lambda: None, pidfd).close()
-            return
-        held.awaits_answer = False
+        watch = Watch(pid, start, lambda: None, pidfd)
+        link = SupervisorLink(pid, start, watch, asked.orders) if asked is not None else None
+        if asked is not None and link is not None and asked.is_over:  # before we were told that there is one
+            self._pool.keep(asked.account, link)
+        elif held is None or held.ended.is_set():
+            (link or watch).close()
+        else:
+            held.awaits_answer = False
+            self._supervised(held, pid, start, watch, link)
+
+    def _supervised(self, held: Attempt, pid: int, start: int, watch: Watch, link: SupervisorLink | None) -> None:
+        """This process is its supervisor; `link`: where that takes further orders."""
         self._unwatch(held)
         held.supervisor = (pid, start)
         held.was_seen = True
-        held.watch = Watch(pid, start, lambda: self._examine(held), pidfd)
+        held.link = link
+        held.watch = watch
+        watch.redirect(lambda: self._examine(held))
+
+    def _drop_asked(self, name: str) -> None:
+        """Whoever was asked for under this name takes no further order."""
+        asked = self._asked.pop(name, None)
+        if asked is not None:
+            asked.orders.close()
 
     def _refused(self, name: str, why: str) -> None:
+        self._drop_asked(name)
         held = self._held.get(name)
         if held is not None and not held.ended.is_set():
             self._finish(held, _not_started(coded("attempt.no_process", why)))
 
     def _fork_server_lost(self) -> None:
+        for name in list(self._asked):
+            self._drop_asked(name)
         for held in list(self._held.values()):
             if held.awaits_answer:
                 held.awaits_answer = False
@@ -114,6 +148,26 @@ class AttemptFollower:
             self._note_started(held)
             self._endings.note_unkillable(held, self._spool.unkillable(name))
             held.tell_news()
+
+    def _over(self, name: str) -> None:
+        """Its supervisor has written how it ended, and may have another order when that is known here."""
+        asked, held = self._asked.get(name), self._held.get(name)
+        if asked is not None:
+            asked.is_over = True
+        if held is None or held.ended.is_set():
+            return
+        link, held.link = held.link, None
+        if link is not None:
+            held.watch = None  # that of the next attempt
+        result = self._spool.status(name)
+        if result is None:  # somebody has removed the folder in between
+            self._examine(held)
+        else:
+            self._note_started(held)
+            self._finish(held, self._judged(held, result))
+        held.supervisor = None  # it may be another's from now on
+        if link is not None:
+            self._pool.keep(held.account, link)
 
     def _note_started(self, held: Attempt) -> None:
         """Report the start once it is on record."""
@@ -265,7 +319,7 @@ class AttemptFollower:
 
     def _judged(self, held: Attempt, result: AttemptResult) -> AttemptResult:
         """The result, unless it is the work of a shutdown of the machine: then nobody knows how it would have ended."""
-        claim = self._spool.claim(held.name)
+        claim = self._spool.claim(held.name) if self._shutdown is not None else None
         if claim is None or self._shutdown is None or claim.boot_id == self._boot_id:
             return result
         if not self._shutdown.ended(result, claim.boot_id):
@@ -289,6 +343,9 @@ class AttemptFollower:
         self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage, result.run_s)))
 
     def _unwatch(self, held: Attempt) -> None:
+        if held.link is not None:
+            held.link.close()
+            held.link = None
         if held.watch is not None:
             held.watch.close()
             held.watch = None
@@ -302,6 +359,9 @@ class AttemptFollower:
             self._unwatch(held)
             if held.unsupervised is not None:
                 held.unsupervised.close()
+        for name in list(self._asked):
+            self._drop_asked(name)
+        self._pool.close()
         for task in self._tasks:
             task.cancel()
         self.forks.close()
@@ -312,6 +372,18 @@ class AttemptFollower:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _Asked:
+    """A supervisor that was asked for: whose it is, and the socket that it is to get further orders by."""
+
+    __slots__ = ("account", "is_over", "orders")
+
+    def __init__(self, account: UnixAccount | None, orders: socket.socket) -> None:
+        self.account = account
+        self.orders = orders
+        self.is_over = False
+        """Its first attempt is over already, and it waits."""
 
 
 def _not_started(problem: AnyText) -> AttemptResult:

@@ -163,21 +163,33 @@ class AttemptFolder:
             return False
         return True
 
-    def write_status(self, result: dict[str, object], problem: AnyText) -> None:
-        """Write the last word, and do not leave before it is written: nobody else knows it."""
+    def write_status(self, result: dict[str, object], problem: AnyText) -> bool:
+        """Write the last word, and do not leave before it is written: nobody else knows it. Whether the folder was in
+        its place.
+        """
+        is_in_place = True
         data = as_json({"ended_at": time.time(), **result, "problem": problem})
         pause_s = 0.1
         while True:
             try:
                 if not os.path.isdir(self.path):
                     if not os.path.isdir(os.path.dirname(os.path.dirname(os.path.dirname(self.path)))):
-                        return  # all spool folders are gone, so nobody wants to know
+                        return False  # all spool folders are gone, so nobody wants to know
+                    is_in_place = False
                     self._make_again()
                 replace_file(f"{self.path}/{STATUS}", data)
-                return
+                return is_in_place
             except OSError:
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, 10.0)
+
+    def close(self) -> None:
+        """Nothing of it is open here any more: whoever has its files open counts as its supervisor."""
+        for descriptor in (self._order_fd, self._started_fd, *self._kept):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._order_fd = self._started_fd = -1
+        self._kept.clear()
 
     def _make_again(self) -> None:
         """Somebody has removed it. Raises OSError."""

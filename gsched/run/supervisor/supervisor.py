@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import sys
 import time
 
 from gsched.base.coded_text import AnyText, coded, listed
@@ -22,12 +21,13 @@ from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.processes.warned_processes import warned
 from gsched.run.supervisor import host_parts, run_limits, steps
+from gsched.run.supervisor.agent_line import tell
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
 from gsched.run.supervisor.opening import AttemptOpening, FinalFailure, NotStarted, SupervisorSettings
 from gsched.run.supervisor.run_clock import RunClock
-from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE, detach
+from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE
 from gsched.run.task_files import TASKS
 
 TYPE_CHECKING = False
@@ -85,11 +85,13 @@ class Supervisor:
         """Wait status of the job's main process, None as long as it runs."""
         return self.children.status_of(self.pid)
 
-    def run(self) -> None:
-        """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
-        detach(self.settings.become_subreaper)
+    def run(self) -> bool:
+        """Everything; returns when the status is written, or at once when another supervisor has the attempt.
+
+        Whether this process is as it was before, and may run another attempt.
+        """
         if not self.folder.claim(self.settings.boot_id):
-            return
+            return False
         try:
             self._begin()
         except FinalFailure as failure:
@@ -108,8 +110,19 @@ class Supervisor:
             result = self._result(ended_at, run_s) | {"suspended_s": suspended_s} | self._after() | self._left_running()
             if self.terminal is not None:
                 self._finish_terminal(self.terminal)
-            self._leave_group()
-            self.folder.write_status(result, listed(self.notes, "list.semicolon"))
+            is_as_before = self._leave_group() and self._is_as_before()
+            is_in_place = self.folder.write_status(result, listed(self.notes, "list.semicolon"))
+            self.folder.close()
+            return is_as_before and is_in_place
+        return False
+
+    def _is_as_before(self) -> bool:
+        """Whether nothing of the job is left in this process: no child, thread, lock, or bond to CPUs and nodes."""
+        order = self.order
+        has_bonds = bool(order.cpus or order.memory_nodes or order.gpu_lock_uuids)
+        is_plain = not (order.is_part or order.interactive or order.first or order.last or has_bonds)
+        has_left = bool(self.children.left or self.unkillable) or self.tasks is not None
+        return is_plain and not has_left and not self.children.reap()
 
     # -- before the job ------------------------------------------------------------------------------------------
 
@@ -217,9 +230,12 @@ class Supervisor:
         if self.group is not None:
             self.group.remove()
 
-    def _leave_group(self) -> None:
-        if self.group is not None and not self.group.remove():
-            end_sessions(self.group)
+    def _leave_group(self) -> bool:
+        """Whether it was empty."""
+        if self.group is None or self.group.remove():
+            return True
+        end_sessions(self.group)
+        return False
 
     # -- while the job runs --------------------------------------------------------------------------------------
 
@@ -409,21 +425,3 @@ def death(status: int) -> int:
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status)
     return max(os.WEXITSTATUS(status) - 128, 0)
-
-
-def tell(fd: int, name: str) -> None:
-    """One line to the agent; it may be gone, then its successor reads the files."""
-    try:
-        os.write(fd, f"{name}\n".encode())
-    except OSError:
-        pass
-
-
-def supervise(settings: SupervisorSettings, name: str) -> None:
-    """Body of a freshly forked supervisor. Never returns."""
-    try:
-        Supervisor(settings, name).run()
-    except BaseException as error:
-        sys.stderr.write(f"gsched: supervisor of {name}: {type(error).__name__}: {error}\n")
-    finally:
-        os._exit(0)

@@ -26,6 +26,7 @@ def fork_server() -> Iterator[ForkServer]:
         on_forked=nothing,
         on_refused=nothing,
         on_started=nothing,
+        on_over=nothing,
         on_lost=nothing,
     )
     try:

@@ -19,6 +19,7 @@ from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.supervisor import host_parts
 from gsched.run.supervisor.opening import SupervisorSettings
 from gsched.run.supervisor.supervisor import Supervisor
+from gsched.run.supervisor.supervisor_signals import detach
 
 
 async def opened(host: Host, **fields: object) -> None:
@@ -106,6 +107,7 @@ def forked(folder: Path, **order: object) -> int:
     pid = os.fork()
     if pid == 0:
         try:
+            detach(settings.become_subreaper)
             WithTask(settings, "1.1").run()
         finally:
             os._exit(0)

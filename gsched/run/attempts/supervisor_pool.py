@@ -1,0 +1,105 @@
+"""Supervisors whose jobs are over and that wait for another order of the same user.
+
+Where an attempt stands is not known here. Whatever is done to one that waits costs nothing but a fork later: it holds
+no attempt. Ends none itself: one that is wanted no longer is told so by the end of its socket, and leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from gsched.run.account import UnixAccount
+from gsched.run.fork_server_client import Watch
+
+IDLE_S = 2.0
+"""How long one waits for another order."""
+
+
+class SupervisorLink:
+    """A supervisor that lives: process number and start, how its end is seen, and the socket that it gets orders by."""
+
+    __slots__ = ("idle_since", "orders", "pid", "start", "watch")
+
+    def __init__(self, pid: int, start: int, watch: Watch, orders: socket.socket) -> None:
+        self.pid = pid
+        self.start = start
+        self.watch = watch
+        self.orders = orders
+        self.idle_since = 0.0
+
+    def give(self, name: str) -> bool:
+        """Have it run the attempt of this name next; False where it cannot be told, as it is gone."""
+        try:
+            self.orders.send(name.encode())
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """It is not watched any more, and leaves when its job is over."""
+        self.watch.close()
+        self.orders.close()
+
+
+class SupervisorPool:
+    """Those that wait, by user: the newest serves first, so that the others may leave."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle: dict[UnixAccount | None, list[SupervisorLink]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._idle.values()))
+
+    def keep(self, account: UnixAccount | None, link: SupervisorLink) -> None:
+        """It waits from now on; `account`: its user, where that is not the agent's."""
+        link.idle_since = self._loop.time()
+        link.watch.redirect(self._drop(account, link))
+        self._idle.setdefault(account, []).append(link)
+        if self._timer is None:
+            self._timer = self._loop.call_later(IDLE_S, self._thin_out)
+
+    def give(self, account: UnixAccount | None, name: str) -> SupervisorLink | None:
+        """Have one that waits run this user's attempt; None: none does."""
+        waiting = self._idle.get(account)
+        while waiting:
+            link = waiting.pop()
+            if link.give(name):
+                return link
+            link.close()
+        return None
+
+    def close(self) -> None:
+        """All may leave."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for waiting in self._idle.values():
+            for link in waiting:
+                link.close()
+        self._idle.clear()
+
+    def _drop(self, account: UnixAccount | None, link: SupervisorLink) -> Callable[[], None]:
+        """What is done when it has ended."""
+
+        def drop() -> None:
+            self._idle[account].remove(link)
+            link.close()
+
+        return drop
+
+    def _thin_out(self) -> None:
+        """Let those go that have waited for long; they stand first."""
+        now = self._loop.time()
+        for account, waiting in list(self._idle.items()):
+            while waiting and now - waiting[0].idle_since >= IDLE_S:
+                waiting.pop(0).close()
+            if not waiting:
+                del self._idle[account]
+        self._timer = None
+        if self._idle:
+            soonest = min(waiting[0].idle_since for waiting in self._idle.values())
+            self._timer = self._loop.call_later(max(soonest + IDLE_S - now, 0.0) + 0.01, self._thin_out)
