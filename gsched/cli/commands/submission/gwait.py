@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
@@ -24,6 +25,9 @@ TABLE = OptionTable(
     ),
     examples=("PROGRAM -w 'done(1153)'", "PROGRAM -t 60 -w 'numdone(1160, *)'"),
 )
+
+_PAUSE_S = 0.05
+"""Between two questions at least: each takes a turn of the engine, and an array of short jobs has many events."""
 
 
 def main(call: Call) -> int:
@@ -51,12 +55,15 @@ def main(call: Call) -> int:
 
 def _wait(call: Call, session: Session, condition: str) -> ConditionView:
     """The answer that is final."""
-    answer = session.client.condition(condition)
+    answer, asked_at = session.client.condition(condition), time.monotonic()
     if answer.holds or answer.is_final:
         return answer
     with progress_shown(call, session.client, answer.job_ids):
-        for _ in session.follow(answer.seq, answer.job_ids):
-            answer = session.client.condition(condition)
+        for event in session.follow(answer.seq, answer.job_ids):
+            if event.seq <= answer.seq:  # the answer knows of it already
+                continue
+            time.sleep(max(0.0, asked_at + _PAUSE_S - time.monotonic()))
+            answer, asked_at = session.client.condition(condition), time.monotonic()
             if answer.holds or answer.is_final:
                 break
     return answer
