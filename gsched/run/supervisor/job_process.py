@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gsched.run.supervisor.job_rights import JobRights
     from gsched.run.task_files import TaskOrder
 
-GO = b"g"
+GO = b"g\n"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
 
 
@@ -124,7 +124,7 @@ def become_job(
         os.umask(program.umask)
         if program.nice:
             lower_priority(program.nice)
-        if os.read(gate, 1) != GO:
+        if os.read(gate, len(GO)) != GO:
             os._exit(code)
         environment = {**program.environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
         if "SLURM_PROCID" in environment:

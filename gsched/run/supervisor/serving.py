@@ -31,7 +31,7 @@ def supervise(settings: SupervisorSettings, name: str, orders: int = -1) -> None
     try:
         detach(settings.become_subreaper)
         for count in range(1, MOST_ORDERS + 1):
-            is_as_before = Supervisor(settings, name).run()
+            is_as_before = Supervisor(settings, name, is_next=count > 1).run()
             if not is_as_before or orders < 0 or count == MOST_ORDERS:
                 break
             tell(settings.notify_fd, name, OVER)

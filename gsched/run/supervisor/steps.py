@@ -26,7 +26,7 @@ _USER_COMMAND = "%USRCMD"
 _CSH_LOGIN = "if ( -r /etc/csh.login ) source /etc/csh.login; if ( -r ~/.login ) source ~/.login; exec $argv:q"
 
 
-_RESETTABLE = tuple(
+RESETTABLE = tuple(
     signum
     for signum in signal.valid_signals()
     if signum not in (signal.SIGKILL, signal.SIGSTOP)
@@ -37,7 +37,7 @@ _RESETTABLE = tuple(
 
 def default_signals() -> None:
     """Treat all signals as a fresh process does, none of them blocked."""
-    for signum in _RESETTABLE:
+    for signum in RESETTABLE:
         _signal.signal(signum, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 

@@ -20,7 +20,7 @@ from gsched.run.account import acting_as
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.processes.warned_processes import warned
-from gsched.run.supervisor import host_parts, run_limits, steps
+from gsched.run.supervisor import host_parts, job_spawn, run_limits, steps
 from gsched.run.supervisor.agent_line import tell
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
@@ -47,8 +47,10 @@ MOST_LEFT_NAMED = 10
 class Supervisor:
     """One attempt from claim to status."""
 
-    def __init__(self, settings: SupervisorSettings, name: str) -> None:
+    def __init__(self, settings: SupervisorSettings, name: str, *, is_next: bool = False) -> None:
+        """`is_next`: another attempt was run by this process before."""
         self.settings = settings
+        self.is_next = is_next
         self.name = name
         self.folder = AttemptFolder(f"{settings.spool}/{name}")
         self.notes: list[AnyText] = []
@@ -170,17 +172,11 @@ class Supervisor:
     def _fork_job(self) -> int:
         """Fork the job, which waits at its gate; the gate's descriptor."""
         gate_in, gate_out = os.pipe()
-        # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
-        signal.pthread_sigmask(signal.SIG_SETMASK, IGNORED | AWAITED)
         try:
-            self.pid = self._fork()
+            self.pid = self._spawn(gate_in) or self._fork(gate_in, gate_out)
         except OSError as error:
             raise NotStarted(coded("attempt.no_process", why(error))) from error
-        if self.pid == 0:
-            os.close(gate_out)  # else the gate would never report that the supervisor died
-            self._become_job(gate_in)
         self.children.follow(self.pid)
-        signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
         os.close(gate_in)
         for fd in set(self.opening.streams):
             os.close(fd)
@@ -210,11 +206,29 @@ class Supervisor:
         except OSError as error:
             raise NotStarted(coded("attempt.not_written", self.folder.path, why(error))) from error
 
-    def _fork(self) -> int:
-        """Like os.fork; the child is inside from the first where that can be done."""
+    def _spawn(self, gate: int) -> int:
+        """Start the job without a fork; 0 where it must be forked. Raises OSError.
+
+        Not the first job of a supervisor that is to be in a group: to be put there later may take milliseconds on a
+        machine where nothing else is (run.fence.v2), and hardly any time where jobs follow each other.
+        """
+        if (self.group is not None and not self.is_next) or not job_spawn.may_spawn(self.order):
+            return 0
+        return job_spawn.spawn_job(self.order, self.opening.programs()[0], self.opening.streams, gate)
+
+    def _fork(self, gate: int, gate_out: int) -> int:
+        """Fork the job; the child is inside from the first where that can be done. Raises OSError."""
+        # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
+        signal.pthread_sigmask(signal.SIG_SETMASK, IGNORED | AWAITED)
         pid = self.group.fork() if self.group is not None else None
         self.is_inside = pid is not None
-        return os.fork() if pid is None else pid
+        if pid is None:
+            pid = os.fork()
+        if pid == 0:
+            os.close(gate_out)  # else the gate would never report that the supervisor died
+            self._become_job(gate)
+        signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
+        return pid
 
     def _enter_group(self) -> None:
         """Put the job, which waits at its gate, inside. Raises OSError."""
