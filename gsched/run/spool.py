@@ -83,6 +83,7 @@ class Spool:
 
     def __init__(self, root: Path) -> None:
         self.attempts = Path(os.path.abspath(root)) / "attempts"
+        self._attempts = str(self.attempts)
         try:
             self.attempts.mkdir(parents=True, exist_ok=True)
             if os.geteuid() or stat.S_IMODE(self.attempts.stat().st_mode) != PASSABLE:  # jobs of others may run there
@@ -92,6 +93,9 @@ class Spool:
 
     def folder(self, name: str) -> Path:
         return self.attempts / name
+
+    def _path(self, name: str, file: str) -> str:
+        return f"{self._attempts}/{name}/{file}"
 
     def names(self) -> list[str]:
         """Names of all attempt folders, in order of job and attempt."""
@@ -162,9 +166,10 @@ class Spool:
 
     def order(self, name: str) -> Order | None:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
-        path = self.folder(name) / attempt_files.ORDER
+        path = self._path(name, attempt_files.ORDER)
         try:
-            return read_order(path.read_bytes())
+            with open(path, "rb") as file:
+                return read_order(file.read())
         except (FileNotFoundError, ValueError):
             return None
         except OSError as error:  # not a reason to take a job that may be running for rubbish
@@ -175,7 +180,7 @@ class Spool:
 
     def is_claimed(self, name: str) -> bool:
         """Whether a supervisor has claimed it, readable or not."""
-        return (self.folder(name) / attempt_files.CLAIM).exists()
+        return os.path.exists(self._path(name, attempt_files.CLAIM))
 
     def started(self, name: str) -> Started | None:
         return self._read(name, attempt_files.STARTED, Started)
@@ -185,15 +190,15 @@ class Spool:
 
     def is_over(self, name: str) -> bool:
         """Whether its supervisor has written how it ended."""
-        return (self.folder(name) / attempt_files.STATUS).exists()
+        return os.path.exists(self._path(name, attempt_files.STATUS))
 
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
-        return (self.folder(name) / attempt_files.LAST).exists()
+        return os.path.exists(self._path(name, attempt_files.LAST))
 
     def is_warned(self, name: str) -> bool:
         """Whether the job has been warned of its end."""
-        return (self.folder(name) / attempt_files.WARNED).exists()
+        return os.path.exists(self._path(name, attempt_files.WARNED))
 
     def mark_warned(self, name: str) -> None:
         """Note that the job has been warned; where that cannot be written down it may be warned again."""
@@ -202,7 +207,7 @@ class Spool:
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
-        return (self.folder(name) / attempt_files.SUSPENDED).exists()
+        return os.path.exists(self._path(name, attempt_files.SUSPENDED))
 
     def unkillable(self, name: str) -> tuple[Unkillable, ...]:
         """Processes that the supervisor could not end."""
@@ -396,7 +401,7 @@ class Spool:
 
     def remove(self, name: str) -> None:
         """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""
-        folder = f"{self.attempts}/{name}"
+        folder = f"{self._attempts}/{name}"
         try:
             os.unlink(f"{folder}/{attempt_files.ORDER}")
         except FileNotFoundError:
@@ -410,7 +415,8 @@ class Spool:
 
     def _read(self, name: str, file: str, kind: type[T]) -> T | None:
         try:
-            return msgspec.json.decode((self.folder(name) / file).read_bytes(), type=kind)
+            with open(self._path(name, file), "rb") as opened:
+                return msgspec.json.decode(opened.read(), type=kind)
         except (OSError, msgspec.MsgspecError):
             return None
 

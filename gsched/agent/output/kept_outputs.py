@@ -24,13 +24,12 @@ class KeptOutputs:
 
     def keep(self, name: str, attempt_folder: Path, now: float) -> None:
         """Move the attempt's own output files here before its folder goes."""
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
         for stream in STREAMS:
-            source = attempt_folder / stream
+            source = f"{attempt_folder}/{stream}"
             with contextlib.suppress(OSError):
-                if source.stat().st_size:
-                    source.rename(self._folder / f"{name}.{stream}")
+                if os.stat(source).st_size:
+                    self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
+                    os.rename(source, self._folder / f"{name}.{stream}")
         self._since_prune += 1
         if self._since_prune >= PRUNE_EVERY:
             self._since_prune = 0

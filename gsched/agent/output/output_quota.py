@@ -51,7 +51,10 @@ class OutputQuota:
         found = {}
         for stream in (STDOUT, STDERR):
             with contextlib.suppress(OSError):
-                found[stream] = os.stat(folder / stream, follow_symlinks=False)
+                found[stream] = os.stat(f"{folder}/{stream}", follow_symlinks=False)
+        if not found:
+            self._uncut.discard(folder)
+            return False
         share = self._bytes // max(1, len(found))
         line = cut_line(share)
         most = share + len(line)

@@ -44,8 +44,8 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
     if not socket:
         return found
     found[SOCKET] = socket
-    program = launcher()
-    if slots < 2 or not program:
+    program = launcher() if slots > 1 else ""
+    if not program:
         return found
     wanted = {
         **dict.fromkeys(OPEN_MPI_LAUNCHER, program),
