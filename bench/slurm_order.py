@@ -18,9 +18,6 @@ import argparse
 import contextlib
 import os
 import random
-import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from private_cluster import client_of, end_in_good_order, private_cluster, report, submission
+from private_cluster import client_of, private_cluster, report, submission
+from private_slurm import is_there, private_slurm
 
 GPUS = 12
 LEFT = 15
@@ -97,7 +95,7 @@ def main() -> int:
     parser.add_argument("--size", type=float, default=1.0, help="how many jobs, as a part of the usual number")
     asked = parser.parse_args()
     systems = {"gsched": on_gsched}
-    if os.geteuid() == 0 and all(map(shutil.which, ("slurmctld", "slurmd", "sbatch", "munged"))):
+    if is_there():
         systems["slurm"] = on_slurm
     else:
         print("Slurm is left out: it needs root and the packages slurm-wlm and munge")
@@ -176,40 +174,11 @@ def on_gsched() -> Iterator[Submit]:
 @contextlib.contextmanager
 def on_slurm() -> Iterator[Submit]:
     """A private Slurm with its munge."""
-    end_in_good_order()
-    with tempfile.TemporaryDirectory(prefix="slurm-bench-") as name, contextlib.ExitStack() as stack:
-        folder = Path(name)
-        for part in ("munge", "state", "spool"):
-            (folder / part).mkdir()
-        folder.chmod(0o755)
-        host = socket.gethostname().split(".")[0]
-        conf = folder / "slurm.conf"
-        conf.write_text(SLURM_CONF.format(host=host, ports=PORTS, folder=folder, gpus=GPUS))
-        key = folder / "munge.key"
-        key.write_bytes(os.urandom(1024))
-        key.chmod(0o400)
-        environment = os.environ | {"SLURM_CONF": str(conf)}
 
-        def daemon(*words: str) -> None:
-            silent = subprocess.DEVNULL
-            process = subprocess.Popen(words, env=environment, stdin=silent, stdout=silent, stderr=silent)
-            stack.callback(process.wait)
-            stack.callback(process.send_signal, signal.SIGTERM)
+    def conf_text(host: str, folder: Path) -> str:
+        return SLURM_CONF.format(host=host, ports=PORTS, folder=folder, gpus=GPUS)
 
-        def until(wanted: str, *words: str) -> None:
-            deadline = time.monotonic() + 60.0
-            while (
-                wanted not in subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
-            ):
-                assert time.monotonic() < deadline, f"Slurm does not come up: {' '.join(words)}"
-                time.sleep(0.2)
-
-        files = [f"--{what}-file={folder}/munge/{what}" for what in ("pid", "log", "seed")]
-        daemon("munged", "-f", "-F", f"--key-file={key}", f"--socket={folder}/munge/socket", *files)
-        until("socket", "ls", f"{folder}/munge")
-        daemon("slurmctld", "-D", "-c", "-f", str(conf))
-        daemon("slurmd", "-D", "-f", str(conf))
-        until("idle", "sinfo", "-h", "-o", "%T")
+    with private_slurm(conf_text) as environment:
 
         def submit(job: Sleeper, line: str) -> None:
             limit = [f"--time=0:{job.limit_s}"] if job.limit_s else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,13 @@ def is_master(process: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize(
-    "words", [["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"], ["listing.py"], ["promptness.py"]]
+    "words",
+    [
+        ["fleet.py", "--hosts", "2", "--wave", "0", "--idle", "60"],
+        ["listing.py"],
+        ["promptness.py"],
+        ["peers.py", "--only", ""],
+    ],
 )
 def test_a_bench_that_is_terminated_ends_its_daemons(words: list[str]) -> None:
     command = [sys.executable, str(BENCH / words[0]), *words[1:]]
@@ -43,6 +50,36 @@ def test_a_bench_that_is_terminated_ends_its_daemons(words: list[str]) -> None:
         for each in [bench, *left]:
             if each.is_running():
                 each.kill()
+
+
+def test_rounds_without_peers_are_measured_and_leave_nothing_running() -> None:
+    words = [sys.executable, str(BENCH / "peers.py"), "--jobs", "3", "--rounds", "2", "--only", ""]
+    bench = psutil.Popen(words, stdout=subprocess.PIPE, text=True)
+    lines, left = [], set[psutil.Process]()
+    assert bench.stdout is not None
+    try:
+        for line in bench.stdout:
+            lines.append(line)
+            left |= set(bench.children(recursive=True))
+        assert bench.wait(120) == 0
+        _, alive = psutil.wait_procs(left, timeout=60)
+        assert not alive
+    finally:
+        for each in [bench, *left]:
+            if each.is_running():
+                each.kill()
+    told = json.loads(lines[-1])
+    assert told["bench"] == "peers"
+    assert told["figures"].keys() == {"fork_exec_jobs_per_s", "gsched_jobs_per_s", "gsched_to_fork_exec"}
+    assert all(figure > 0 for name, figure in told["figures"].items() if name.endswith("per_s"))
+    assert sum(line.startswith("round ") for line in lines) == 2
+
+
+def test_a_peer_that_nobody_knows_is_refused() -> None:
+    words = [sys.executable, str(BENCH / "peers.py"), "--only", "slurm,lsf"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert "no such peer: lsf" in done.stderr
 
 
 INTERRUPTED = """
