@@ -81,14 +81,17 @@ class ForkServer:
         """Process id of the fork server, None when none runs."""
         return self._process.pid if self._process else None
 
-    def ask(self, name: str) -> socket.socket | None:
+    def ask(self, name: str, *, takes_more: bool) -> socket.socket | None:
         """Have a supervisor forked for the attempt. Raises OSError when no fork server can be started.
 
-        By the socket it takes the names of further attempts, and leaves when that is closed; None: it takes no more.
+        `takes_more`: by the socket it takes the names of further attempts, and leaves when that is closed; None: it
+        takes no more.
         """
         try:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if takes_more else (None, None)
         except OSError:  # no descriptor is free
+            ours = theirs = None
+        if ours is None or theirs is None:
             self._request(name, [])
             return None
         try:

@@ -91,7 +91,7 @@ class AttemptFollower:
             return
         held.awaits_answer = True
         try:
-            orders = self.forks.ask(held.name)
+            orders = self.forks.ask(held.name, takes_more=self._pool.has_room(len(self._asked)))
         except OSError as error:
             self._finish(held, _not_started(coded("attempt.no_process", str(error.strerror))))
             return
@@ -104,7 +104,7 @@ class AttemptFollower:
         process = process_tree.read_process(pid)
         start = process.start if process else 0
         watch = Watch(pid, start, lambda: None, pidfd)
-        link = SupervisorLink(pid, start, watch, asked.orders) if asked is not None else None
+        link = self._pool.link(pid, start, watch, asked.orders) if asked is not None else None
         if asked is not None and link is not None and asked.is_over:  # before we were told that there is one
             self._pool.keep(asked.account, link)
         elif held is None or held.ended.is_set():

@@ -15,14 +15,19 @@ from gsched.run.fork_server_client import Watch
 
 IDLE_S = 2.0
 """How long one waits for another order."""
+MOST_LINKS = 256
+"""Supervisors that may take further orders at a time: each has a descriptor more here than another one."""
 
 
 class SupervisorLink:
     """A supervisor that lives: process number and start, how its end is seen, and the socket that it gets orders by."""
 
-    __slots__ = ("idle_since", "orders", "pid", "start", "watch")
+    __slots__ = ("_on_close", "idle_since", "orders", "pid", "start", "watch")
 
-    def __init__(self, pid: int, start: int, watch: Watch, orders: socket.socket) -> None:
+    def __init__(
+        self, pid: int, start: int, watch: Watch, orders: socket.socket, on_close: Callable[[SupervisorLink], object]
+    ) -> None:
+        self._on_close = on_close
         self.pid = pid
         self.start = start
         self.watch = watch
@@ -41,6 +46,7 @@ class SupervisorLink:
         """It is not watched any more, and leaves when its job is over."""
         self.watch.close()
         self.orders.close()
+        self._on_close(self)
 
 
 class SupervisorPool:
@@ -49,10 +55,22 @@ class SupervisorPool:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[UnixAccount | None, list[SupervisorLink]] = {}
+        self._links: set[SupervisorLink] = set()
+        """Those that wait, and those whose jobs run."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._idle.values()))
+
+    def has_room(self, asked: int) -> bool:
+        """Whether there may be one more, beside `asked` that are on their way."""
+        return len(self._links) + asked < MOST_LINKS
+
+    def link(self, pid: int, start: int, watch: Watch, orders: socket.socket) -> SupervisorLink:
+        """To a supervisor that was forked; it waits when it is kept."""
+        made = SupervisorLink(pid, start, watch, orders, self._links.discard)
+        self._links.add(made)
+        return made
 
     def keep(self, account: UnixAccount | None, link: SupervisorLink) -> None:
         """It waits from now on; `account`: its user, where that is not the agent's."""

@@ -28,7 +28,7 @@ async def main(spool: str, locks: str, orders: str, pause: bool) -> None:
         gpu_locks=GpuLockFolders(str(locks), "", False),
     )
     if pause:
-        executor._forks.ask = lambda name: None  # type: ignore[method-assign]
+        executor._forks.ask = lambda name, takes_more: None  # type: ignore[method-assign]
     for order in msgspec.json.decode(orders, type=list[Order]):
         await executor.start(order)
     print("asked", flush=True)

@@ -109,6 +109,22 @@ def test_as_many_jobs_as_run_together_have_as_many_supervisors(on_host):
     on_host(scenario)
 
 
+def test_no_more_than_so_many_take_further_orders(on_host, monkeypatch):
+    async def scenario(host):
+        monkeypatch.setattr(supervisor_pool, "MOST_LINKS", 1)
+        for job in (1, 2):
+            await host.executor.start(host.order("until test -e go; do sleep 0.01; done", job))
+            await host.start_of(job)
+        (host.root / "go").touch()
+        for job in (1, 2):
+            await host.end_of(job)
+        await appears(lambda: is_gone(host.supervisor_pid(2)))
+        await idle_supervisor(host, 3)
+        assert host.supervisor_pid(3) == host.supervisor_pid(1)
+
+    on_host(scenario)
+
+
 def test_one_that_waits_in_vain_ends(on_host, monkeypatch):
     async def scenario(host):
         monkeypatch.setattr(supervisor_pool, "IDLE_S", 0.05)
