@@ -47,8 +47,9 @@ class Session:
         self._has_said = False
         self.client = self._client_with(self._say_waiting)
 
-    def follow(self, after_seq: int, job_ids: Sequence[int]) -> Iterator[EventRecord]:
-        """Events of the jobs as they are committed, for ever; a master that restarts is waited for.
+    def follow(self, after_seq: int, job_ids: Sequence[int], pause_s: float = 0.0) -> Iterator[EventRecord]:
+        """Events of the jobs as they are committed, for ever; a master that restarts is waited for. `pause_s`: of those
+        that come within so many seconds after one, the newest alone, when they are over.
 
         Raises Unavailable when it stays away for longer than commands wait.
         """
@@ -56,7 +57,7 @@ class Session:
         failures = 0
         while True:
             try:
-                for record in watcher.events(after_seq, follow=True, job_ids=job_ids):
+                for record in watcher.events(after_seq, follow=True, job_ids=job_ids, pause_s=pause_s):
                     after_seq, failures = record.seq, 0
                     yield record
             except (_Lost, Conflict, Internal):

@@ -62,6 +62,8 @@ _UNTOLD = (str(SubmissionAccepted.__struct_config__.tag), GPU_CURVES)
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 EVENTS_PER_PAGE = 2_000
+MOST_PAUSE_S = 60.0
+"""Between two records of a reader that wants few of them."""
 MOST_PAGING = 2
 """Readers of old events that are in the store at a time: others' queries are read by the same threads."""
 FEW_SUBMITTED = 20
@@ -303,13 +305,18 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
                     if _is_told(record, wanted):
                         yield to_proto(record, model_pb2.EventRecord)
             while records is not None:
-                fresh = await records.get()
-                if fresh is None:
+                came = [await records.get()]
+                while request.pause_s > 0 and not records.empty():
+                    came.append(records.get_nowait())
+                if None in came:
                     raise Conflict(f"the reader is too slow; go on after event {last}")
-                if fresh.seq > last:
-                    last = fresh.seq
-                    if _is_told(fresh, wanted):
-                        yield to_proto(fresh, model_pb2.EventRecord)
+                fresh = [record for record in came if record is not None and record.seq > last]
+                last = max((record.seq for record in fresh), default=last)
+                told = [record for record in fresh if _is_told(record, wanted)]
+                if told:
+                    yield to_proto(told[-1], model_pb2.EventRecord)
+                if told and request.pause_s > 0:
+                    await asyncio.sleep(min(request.pause_s, MOST_PAUSE_S))
         finally:
             if records is not None:
                 self._feed.leave(records)

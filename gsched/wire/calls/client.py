@@ -311,10 +311,14 @@ class Client:
         follow: bool = True,
         job_ids: Sequence[int] = (),
         ended_by: Cancellable | None = None,
+        pause_s: float = 0.0,
     ) -> Iterator[EventRecord]:
-        """Committed events in order; with `follow` the iterator waits for more (it survives a master restart)."""
+        """Committed events in order; with `follow` the iterator waits for more (it survives a master restart).
+
+        `pause_s`: of those that come within so many seconds after one, the newest alone, when they are over.
+        """
         while True:
-            request = scheduler_pb2.EventsRequest(after_seq=after_seq, follow=follow, job_ids=job_ids)
+            request = scheduler_pb2.EventsRequest(after_seq=after_seq, follow=follow, job_ids=job_ids, pause_s=pause_s)
             try:
                 for item in self._stream(ended_by or self._stub.Events, request):
                     after_seq = item.seq

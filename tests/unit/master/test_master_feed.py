@@ -15,6 +15,8 @@ from gsched.model.event import HostOpened, JobGpuCurves
 from gsched.model.views.view import EventRecord
 from gsched.wire.v1 import scheduler_pb2
 
+EVENTS = 40
+
 
 def test_a_follower_that_never_reads_is_cut_off_and_the_others_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_feed, "FOLLOWER_LIMIT", 100)
@@ -84,5 +86,34 @@ def test_readers_of_old_events_leave_the_threads_to_others() -> None:
 
         assert await asyncio.gather(*[read() for _ in range(50)]) == [4] * 50
         assert store.most <= MOST_PAGING
+
+    asyncio.run(main())
+
+
+def test_who_wants_few_records_gets_the_newest_of_those_that_came() -> None:
+    async def main() -> None:
+        news, store = EventFeed(), SimpleNamespace(events_after=lambda seq, limit: [])
+        services = SimpleNamespace(loop=None, board=None, store=SimpleNamespace(last_seq=0), auth=None)
+        servicer = SchedulerServicer(services, store, None, None, news)  # type: ignore[arg-type]
+
+        async def told(pause_s: float) -> list[int]:
+            request = scheduler_pb2.EventsRequest(after_seq=0, follow=True, pause_s=pause_s)
+            records = servicer.Events(request, None)
+            found = [(await anext(records)).seq, (await anext(records)).seq]
+            while found[-1] < EVENTS:
+                found.append((await anext(records)).seq)
+            await records.aclose()
+            return found
+
+        readers = [asyncio.create_task(told(pause_s)) for pause_s in (0.0, 0.001)]
+        async with asyncio.timeout(60):
+            while len(news._followers) < len(readers):
+                await asyncio.sleep(0)
+            for seq in range(1, EVENTS + 1):
+                news.publish(seq, [HostOpened(at=0.0, host="a", by="boss")])
+            each, few = await asyncio.gather(*readers)
+        assert each == list(range(EVENTS + 1))
+        assert few == [0, EVENTS]
+        assert not news._followers
 
     asyncio.run(main())

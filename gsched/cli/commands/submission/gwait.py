@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
@@ -55,15 +54,14 @@ def main(call: Call) -> int:
 
 def _wait(call: Call, session: Session, condition: str) -> ConditionView:
     """The answer that is final."""
-    answer, asked_at = session.client.condition(condition), time.monotonic()
+    answer = session.client.condition(condition)
     if answer.holds or answer.is_final:
         return answer
     with progress_shown(call, session.client, answer.job_ids):
-        for event in session.follow(answer.seq, answer.job_ids):
+        for event in session.follow(answer.seq, answer.job_ids, _PAUSE_S):
             if event.seq <= answer.seq:  # the answer knows of it already
                 continue
-            time.sleep(max(0.0, asked_at + _PAUSE_S - time.monotonic()))
-            answer, asked_at = session.client.condition(condition), time.monotonic()
+            answer = session.client.condition(condition)
             if answer.holds or answer.is_final:
                 break
     return answer
