@@ -24,6 +24,7 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.base.machine.atomic_write import replace_file, write_file
+from gsched.base.machine.folder_spread import spread_folders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files
 from gsched.run.account import UnixAccount, acting_as
@@ -88,6 +89,7 @@ class Spool:
             self.attempts.mkdir(parents=True, exist_ok=True)
             if os.geteuid() or stat.S_IMODE(self.attempts.stat().st_mode) != PASSABLE:  # jobs of others may run there
                 self.attempts.chmod(0o700)
+            spread_folders(self.attempts)
         except OSError as error:
             raise ResourceExhausted(coded("attempt.spool_folder", str(self.attempts), str(error.strerror))) from error
 
