@@ -23,10 +23,9 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
-from gsched.run import forkserver
+from gsched.run import agent_line, forkserver
 from gsched.run.processes import process_tree
 from gsched.run.program import Program, ProgramEnd, ProgramFiles
-from gsched.run.supervisor import agent_line
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20

@@ -25,8 +25,8 @@ import struct
 from collections.abc import Sequence
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
+from gsched.run import program_child
 from gsched.run.order import Order, read_order, written_order
-from gsched.run.supervisor import program_child
 from gsched.run.supervisor.opening import SupervisorSettings
 from gsched.run.supervisor.serving import supervise
 

@@ -13,7 +13,7 @@ import gc
 import os
 import sys
 
-from gsched.run.supervisor.agent_line import OVER, next_name, tell
+from gsched.run.agent_line import OVER, next_name, tell
 from gsched.run.supervisor.opening import SupervisorSettings
 from gsched.run.supervisor.supervisor import Supervisor
 from gsched.run.supervisor.supervisor_signals import detach

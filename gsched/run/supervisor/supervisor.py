@@ -17,11 +17,11 @@ import time
 
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.run.account import acting_as
+from gsched.run.agent_line import tell
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.processes.warned_processes import warned
 from gsched.run.supervisor import host_parts, job_spawn, run_limits, steps
-from gsched.run.supervisor.agent_line import tell
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
 from gsched.run.supervisor.job_process import GO, JobProgram, become_job, why
