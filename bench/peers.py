@@ -40,40 +40,14 @@ LIMIT_AT_ONCE = 4
 Run = Callable[[int], None]
 """Runs so many jobs to their ends."""
 
-SLURM_CONF = """\
-ClusterName=bench
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-CredType=cred/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SLURM_TUNING = """\
 SlurmctldDebug=error
 SlurmdDebug=error
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerType=sched/backfill
 SchedulerParameters=defer,sched_interval=1,sched_min_interval=50000,batch_sched_delay=0,default_queue_depth=10000
-SlurmdParameters=config_overrides
-MpiDefault=none
 MaxJobCount=200000
 MaxArraySize=100001
 MinJobAge=2
 PropagateResourceLimits=NONE
-NodeName={host} NodeAddr=127.0.0.1 CPUs={slots} RealMemory=1000
-PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
 
 
@@ -180,11 +154,7 @@ def gsched() -> Iterator[Run]:
 @contextlib.contextmanager
 def slurm() -> Iterator[Run]:
     """A private Slurm; an array, and looks at the queue."""
-
-    def conf_text(host: str, folder: Path) -> str:
-        return SLURM_CONF.format(host=host, ports=PORTS, folder=folder, slots=SLOTS)
-
-    with private_slurm(conf_text) as environment:
+    with private_slurm(PORTS, SLOTS, SLURM_TUNING) as environment:
 
         def run(jobs: int) -> None:
             array = [

@@ -13,12 +13,41 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from private_cluster import end_in_good_order
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo")
+
+CONF = """\
+ClusterName=bench
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+SlurmdParameters=config_overrides
+MpiDefault=none
+NodeName={host} NodeAddr=127.0.0.1 CPUs={slots} RealMemory=1000 State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+"""
 
 
 def is_there() -> bool:
@@ -27,8 +56,8 @@ def is_there() -> bool:
 
 
 @contextlib.contextmanager
-def private_slurm(conf_text: Callable[[str, Path], str]) -> Iterator[dict[str, str]]:
-    """Start it; yields the environment for its commands. `conf_text(host, folder)` makes its slurm.conf."""
+def private_slurm(ports: tuple[int, int], slots: int, tuning: str) -> Iterator[dict[str, str]]:
+    """Start it; yields the environment for its commands. `tuning`: lines of slurm.conf beside those of CONF."""
     end_in_good_order()
     with tempfile.TemporaryDirectory(prefix="slurm-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -37,7 +66,7 @@ def private_slurm(conf_text: Callable[[str, Path], str]) -> Iterator[dict[str, s
         folder.chmod(0o755)
         host = socket.gethostname().split(".")[0]
         conf = folder / "slurm.conf"
-        conf.write_text(conf_text(host, folder))
+        conf.write_text(CONF.format(host=host, ports=ports, folder=folder, slots=slots) + tuning)
         key = folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)

@@ -38,33 +38,9 @@ SAME_TIME_S = 0.5
 PATIENCE_S = 600.0
 PORTS = 26917, 26918
 
-SLURM_CONF = """\
-ClusterName=bench
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-CredType=cred/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerType=sched/backfill
+SLURM_TUNING = """\
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1,bf_max_job_test=1000
 PriorityType=priority/basic
-SlurmdParameters=config_overrides
-MpiDefault=none
-NodeName={host} NodeAddr=127.0.0.1 CPUs={gpus} RealMemory=1000 State=UNKNOWN
-PartitionName=p Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
 
 
@@ -174,11 +150,7 @@ def on_gsched() -> Iterator[Submit]:
 @contextlib.contextmanager
 def on_slurm() -> Iterator[Submit]:
     """A private Slurm with its munge."""
-
-    def conf_text(host: str, folder: Path) -> str:
-        return SLURM_CONF.format(host=host, ports=PORTS, folder=folder, gpus=GPUS)
-
-    with private_slurm(conf_text) as environment:
+    with private_slurm(PORTS, GPUS, SLURM_TUNING) as environment:
 
         def submit(job: Sleeper, line: str) -> None:
             limit = [f"--time=0:{job.limit_s}"] if job.limit_s else []
