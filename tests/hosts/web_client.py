@@ -6,6 +6,7 @@ So is an answer: status, headers, text. The certificate is checked against the f
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -13,8 +14,8 @@ import ssl
 import sys
 from typing import Any
 
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
 from websockets.typing import Origin
 
 
@@ -50,19 +51,24 @@ def answer(asked: dict[str, Any], context: ssl.SSLContext) -> dict[str, Any]:
     return {"status": came.status, "headers": came.getheaders(), "text": text}
 
 
-def on_socket(asked: dict[str, Any], context: ssl.SSLContext) -> dict[str, Any]:
+async def on_socket(asked: dict[str, Any], context: ssl.SSLContext) -> dict[str, Any]:
+    """In one thread: the library's client with two reads and writes at a time on one connection of TLS, which loses
+    what is written while OpenSSL reads what a server sends behind its handshake.
+    """
     raw = socket.create_connection((asked["host"], asked["port"]), 60)
+    raw.setblocking(False)
     try:
-        with connect(
+        async with connect(
             asked["path"],
             sock=raw,
             ssl=context,
             server_hostname=asked["host"],
             origin=Origin(asked["origin"]),
             additional_headers=asked["headers"],
+            open_timeout=60,
         ) as websocket:
-            websocket.send(asked["body"])
-            return {"status": 101, "headers": [], "text": websocket.recv(60)}
+            await websocket.send(asked["body"])
+            return {"status": 101, "headers": [], "text": await asyncio.wait_for(websocket.recv(), 60)}
     except InvalidStatus as error:
         return {"status": error.response.status_code, "headers": [], "text": ""}
     except ConnectionClosed as error:
@@ -74,7 +80,8 @@ def main() -> None:
     for line in sys.stdin:
         try:
             asked = json.loads(line)
-            told = (on_socket if asked["method"] == "SOCKET" else answer)(asked, context)
+            is_socket = asked["method"] == "SOCKET"
+            told = asyncio.run(on_socket(asked, context)) if is_socket else answer(asked, context)
         except OSError as error:
             told = {"status": 0, "headers": [], "text": str(error)}
         print(json.dumps(told), flush=True)
