@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidURI
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
@@ -64,10 +64,7 @@ class ServiceSocket:
         self._protocol.send_request(self._request)
         await self._flush(unasked=False)
         while self._protocol.state is State.CONNECTING:
-            await self._receive()
-            for event in self._protocol.events_received():
-                if isinstance(event, Response) and self._protocol.handshake_exc is not None:
-                    break
+            await self._receive()  # what may come with the answer is for `messages`
             if self._protocol.handshake_exc is not None:
                 raise Unavailable(f"the service refuses the websocket: {_what(self._protocol.handshake_exc)}")
 

@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from websockets.frames import Frame, Opcode
+from websockets.utils import accept_key
 
 from gsched.base.errors import BadRequest
 from gsched.web.services.service_sockets import ServiceSocket
@@ -35,6 +37,32 @@ def asked(*headers: tuple[bytes, bytes], subprotocols: tuple[str, ...] = ()) -> 
         asyncio.run(ServiceSocket(stream, scope, ORIGIN, FoundService(1, "gpu1", 20_001, "secret")).begin())
     told: bytes = stream.sent
     return told
+
+
+class Eager(Stream):
+    """A service that says something with its answer, in one piece, and goes."""
+
+    async def read(self) -> bytes:
+        if self.is_read:
+            return b""
+        self.is_read = True
+        key = self.sent.partition(b"Sec-WebSocket-Key: ")[2].partition(b"\r\n")[0].decode()
+        head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        accepted = f"{head}Sec-WebSocket-Accept: {accept_key(key)}\r\n\r\n".encode()
+        return accepted + Frame(Opcode.TEXT, b"hello").serialize(mask=False)
+
+    is_read = False
+
+
+def test_what_comes_with_the_answer_is_not_lost() -> None:
+    async def heard() -> list[Any]:
+        stream: Any = Eager()
+        scope = {"raw_path": b"/ws", "query_string": b"", "headers": (), "subprotocols": ()}
+        socket = ServiceSocket(stream, scope, ORIGIN, FoundService(1, "gpu1", 20_001, "secret"))
+        await socket.begin()
+        return [message async for message in socket.messages()]
+
+    assert asyncio.run(heard()) == [{"type": "websocket.send", "text": "hello"}]
 
 
 def test_cookies_that_are_not_ascii_go_on() -> None:
