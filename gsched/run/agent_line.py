@@ -12,6 +12,8 @@ import os
 
 OVER = "over"
 """Behind the name of an attempt: its end is written, nothing of it is left, and the supervisor waits for another."""
+IN_A_ROW = "row"
+"""Behind the name of the next attempt: this host has begun another one just before."""
 MOST_NAME_BYTES = 512
 
 
@@ -23,9 +25,18 @@ def tell(fd: int, name: str, word: str = "") -> None:
         pass
 
 
-def next_name(fd: int) -> str:
-    """The attempt that this supervisor is to run next; waits for it. Empty: the agent wants none, or is gone."""
+def next_line(name: str, *, is_in_a_row: bool) -> bytes:
+    """What tells a supervisor its next attempt."""
+    return (f"{name} {IN_A_ROW}" if is_in_a_row else name).encode()
+
+
+def next_name(fd: int) -> tuple[str, bool]:
+    """(the attempt that this supervisor is to run next, whether it is one of many in a row); waits for it.
+
+    No name: the agent wants none, or is gone.
+    """
     try:
-        return os.read(fd, MOST_NAME_BYTES).decode()
+        name, _, word = os.read(fd, MOST_NAME_BYTES).decode().partition(" ")
     except OSError:
-        return ""
+        return "", False
+    return name, word == IN_A_ROW

@@ -7,12 +7,16 @@ no attempt. Ends none itself: one that is wanted no longer is told so by the end
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
 
 from gsched.run.account import UnixAccount
+from gsched.run.agent_line import next_line
 from gsched.run.fork_server_client import Watch
 
+IN_A_ROW_S = 0.02
+"""Orders that are no further apart are told to be in a row."""
 IDLE_S = 2.0
 """How long one waits for another order."""
 MOST_LINKS = 256
@@ -34,10 +38,10 @@ class SupervisorLink:
         self.orders = orders
         self.idle_since = 0.0
 
-    def give(self, name: str) -> bool:
+    def give(self, name: str, *, is_in_a_row: bool = False) -> bool:
         """Have it run the attempt of this name next; False where it cannot be told, as it is gone."""
         try:
-            self.orders.send(name.encode())
+            self.orders.send(next_line(name, is_in_a_row=is_in_a_row))
         except OSError:
             return False
         return True
@@ -58,6 +62,8 @@ class SupervisorPool:
         self._links: set[SupervisorLink] = set()
         """Those that wait, and those whose jobs run."""
         self._timer: asyncio.TimerHandle | None = None
+        self._given_at = -math.inf
+        """When the last order came."""
 
     def __len__(self) -> int:
         return sum(map(len, self._idle.values()))
@@ -83,9 +89,11 @@ class SupervisorPool:
     def give(self, account: UnixAccount | None, name: str) -> SupervisorLink | None:
         """Have one that waits run this user's attempt; None: none does."""
         waiting = self._idle.get(account)
+        given_before, self._given_at = self._given_at, self._loop.time()
+        is_in_a_row = self._given_at - given_before <= IN_A_ROW_S
         while waiting:
             link = waiting.pop()
-            if link.give(name):
+            if link.give(name, is_in_a_row=is_in_a_row):
                 return link
             link.close()
         return None

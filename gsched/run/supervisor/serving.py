@@ -30,14 +30,15 @@ def supervise(settings: SupervisorSettings, name: str, orders: int = -1) -> None
     """
     try:
         detach(settings.become_subreaper)
+        is_in_a_row = False
         for count in range(1, MOST_ORDERS + 1):
-            is_as_before = Supervisor(settings, name, is_next=count > 1).run()
+            is_as_before = Supervisor(settings, name, is_in_a_row=is_in_a_row).run()
             if not is_as_before or orders < 0 or count == MOST_ORDERS:
                 break
             tell(settings.notify_fd, name, OVER)
             if count % _COLLECT_EVERY == 0:
                 gc.collect()
-            name = next_name(orders)
+            name, is_in_a_row = next_name(orders)
             if not name:
                 break
     except BaseException as error:

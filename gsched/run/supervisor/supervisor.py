@@ -47,10 +47,10 @@ MOST_LEFT_NAMED = 10
 class Supervisor:
     """One attempt from claim to status."""
 
-    def __init__(self, settings: SupervisorSettings, name: str, *, is_next: bool = False) -> None:
-        """`is_next`: another attempt was run by this process before."""
+    def __init__(self, settings: SupervisorSettings, name: str, *, is_in_a_row: bool = False) -> None:
+        """`is_in_a_row`: this host has begun another attempt just before."""
         self.settings = settings
-        self.is_next = is_next
+        self.is_in_a_row = is_in_a_row
         self.name = name
         self.folder = AttemptFolder(f"{settings.spool}/{name}")
         self.notes: list[AnyText] = []
@@ -209,10 +209,10 @@ class Supervisor:
     def _spawn(self, gate: int) -> int:
         """Start the job without a fork; 0 where it must be forked. Raises OSError.
 
-        Not the first job of a supervisor that is to be in a group: to be put there later may take milliseconds on a
-        machine where nothing else is (run.fence.v2), and hardly any time where jobs follow each other.
+        One that is to be in a group only where jobs follow each other: to be put there later takes hardly any time
+        then, and milliseconds after a pause (run.fence.v2).
         """
-        if (self.group is not None and not self.is_next) or not job_spawn.may_spawn(self.order):
+        if (self.group is not None and not self.is_in_a_row) or not job_spawn.may_spawn(self.order):
             return 0
         return job_spawn.spawn_job(self.order, self.opening.programs()[0], self.opening.streams, gate)
 

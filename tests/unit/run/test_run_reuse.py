@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+from types import SimpleNamespace
 
 import pytest
 from run_host import Host, appears
 from test_run_crashes import Doomed
 
+from gsched.run import agent_line
 from gsched.run.account import UnixAccount
 from gsched.run.attempts import supervisor_pool
 from gsched.run.order import JobStep
@@ -241,18 +244,40 @@ def test_an_order_that_a_killed_agent_has_given_is_run_once(on_host):
     on_host(scenario)
 
 
+@pytest.mark.parametrize(("apart_s", "is_in_a_row"), [(0.001, True), (1.0, False)])
+def test_orders_that_follow_each_other_are_told_so(apart_s: float, is_in_a_row: bool):
+    """Those are spawned also where they are to be in a group: to join one takes milliseconds after a pause."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    async def story() -> None:
+        pool = supervisor_pool.SupervisorPool()
+        now = 100.0
+        pool._loop = SimpleNamespace(time=lambda: now, call_later=asyncio.get_running_loop().call_later)  # type: ignore[assignment]
+        watch = SimpleNamespace(redirect=lambda gone: None, close=lambda: None)
+        link = pool.link(1, 1, watch, here)  # type: ignore[arg-type]
+        for number in (1, 2):
+            pool.keep(None, link)
+            assert pool.give(None, f"{number}.1") is link
+            assert agent_line.next_name(there.fileno()) == (f"{number}.1", number == 2 and is_in_a_row)
+            now += apart_s
+        pool.close()
+
+    with here, there:
+        asyncio.run(story())
+
+
 def test_one_serves_its_own_user_alone():
     class Link:
         def __init__(self) -> None:
-            self.given: list[str] = []
+            self.given: list[tuple[str, bool]] = []
             self.idle_since = 0.0
             self.watch = self
 
         def redirect(self, gone: object) -> None:
             del gone
 
-        def give(self, name: str) -> bool:
-            self.given.append(name)
+        def give(self, name: str, *, is_in_a_row: bool) -> bool:
+            self.given.append((name, is_in_a_row))
             return True
 
         def close(self) -> None:
@@ -268,7 +293,7 @@ def test_one_serves_its_own_user_alone():
             assert pool.give(other, "1.1") is None
         assert pool.give(anna, "2.1") is link  # type: ignore[comparison-overlap]
         assert pool.give(anna, "3.1") is None
-        assert link.given == ["2.1"]
+        assert link.given == [("2.1", True)], "an order was asked for just before"
         pool.close()
 
     asyncio.run(story())
