@@ -101,8 +101,9 @@ class StepRecords:
         """The attempt's steps by number: the last MOST_RECORDS."""
         known = self._known.get(key)
         if known is None:
-            known = _read(self._folder(key) / STEPS)
-            if known:
+            folder = self._folder(key)
+            known = _read(folder / STEPS)
+            if folder.is_dir():  # else it is over, and nobody forgets it again
                 self._known[key] = known
         return [known[number] for number in sorted(known)]
 

@@ -92,3 +92,13 @@ def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     known.note_end(KEY, "aa", StepEnd())
     known.forget(KEY)
     assert told(known) == ()
+
+
+def test_that_there_are_none_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All running attempts are asked for theirs with each sample of what they use."""
+    known, looks = records(tmp_path), list[object]()
+    listdir = os.listdir
+    monkeypatch.setattr(step_records.os, "listdir", lambda folder: looks.append(folder) or listdir(folder))
+    for _ in range(3):
+        assert told(known) == ()
+    assert len(looks) == 1
