@@ -76,12 +76,12 @@ class SchedulingCycles:
         self._unread = Unread(state.pending)
         self._planning: Planning | None = None
         """The cycle that is under way."""
-        self._forecasting: ForecastStart | None = None
-        """The question that is being planned for."""
         self._planning_turns = 0
         """So many turns it has had."""
         self._cycle_turns = 0
         """The same of the last one that is over."""
+        self._forecasting: ForecastStart | None = None
+        """The question that is being planned for."""
         self._reasons_stood = False
         """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
         self._news = True

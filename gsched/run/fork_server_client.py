@@ -86,13 +86,14 @@ class ForkServer:
         `takes_more`: by the socket it takes the names of further attempts, and leaves when that is closed; None: it
         takes no more.
         """
-        try:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if takes_more else (None, None)
-        except OSError:  # no descriptor is free
-            ours = theirs = None
-        if ours is None or theirs is None:
+        pair = None
+        if takes_more:
+            with contextlib.suppress(OSError):  # no descriptor is free
+                pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if pair is None:
             self._request(name, [])
             return None
+        ours, theirs = pair
         try:
             self._request(name, [theirs.fileno()], theirs)
         except OSError:

@@ -60,9 +60,9 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 HELLO_CURVES = 8 << 20
+"""Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
 REPORTED_STEPS = 4 << 20
 """Bytes that a report of what attempts use says of their steps."""
-"""Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import pwd
+import signal
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,6 @@ CLOSE_S = 60.0
 MOST_CONNECTIONS = 256
 """Of one user at a time."""
 _FAILED = StepEnd(code=255)
-_TERM = 15
 MOST_TASKS = 10_000
 """Of one launch."""
 MOST_LOAD = 128 << 20
@@ -117,8 +117,9 @@ class LaunchServer:
         """Send a signal to the tasks of the attempt's steps, on all hosts, or of one of them; 0 ends the step. What has
         ended meanwhile, or nobody serves, is left alone.
         """
-        steps = self._steps.get(key, {})
-        for each in list(steps.values()) if number is None else [steps[number]] if number in steps else []:
+        for served, each in list(self._steps.get(key, {}).items()):
+            if number not in (None, served):
+                continue
             if signum:
                 each.send_signal(signum)
             else:
@@ -303,7 +304,7 @@ class LaunchServer:
             await _end_tasks(launch, load)
         finally:
             await self._desk.end(
-                key, name, msgspec.structs.replace(launch.end, code=0, signal=_TERM, is_cancelled=True)
+                key, name, msgspec.structs.replace(launch.end, code=0, signal=signal.SIGTERM, is_cancelled=True)
             )
 
 

@@ -20,6 +20,7 @@ from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.jobs.job_step import StepRequest
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.supervisor import steps
+from gsched.run.supervisor.run_limits import KILL_WAIT_S
 from gsched.wire.messages import launch_protocol, step_messages
 from gsched.wire.messages.frames import Decoder, ProtocolError, frame
 from gsched.wire.messages.launch_protocol import LaunchRequest
@@ -35,8 +36,6 @@ STARTS = 32
 """Tasks that are being started at a time: each carries the environment."""
 MOST_SIGNALS = 8
 """Different signals that are on their way to the tasks of a launch at a time."""
-KILL_WAIT_S = 30.0
-"""Between SIGTERM and SIGKILL where a step is ended (KillWait of slurm.conf)."""
 FLOODS = 2
 """Tasks of which large pieces of output are under way at a time, so that a slow line is not silent for long."""
 

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Sequence
 
 from gsched.base.coded_text import sentence
-from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
 from gsched.cli.commands.submission.gsub import submission_of
 from gsched.cli.options.submission_context import value_context
@@ -17,7 +16,7 @@ from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import complain, program
 from gsched.cli.session.session import Session
 from gsched.cli.slurm.job_priority import settle_priority
-from gsched.cli.slurm.slurm_call import elements_of, refused_nodes
+from gsched.cli.slurm.slurm_call import elements_of, refusals
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.dialect.slurm.allocation import AllocationRequest
 from gsched.dialect.slurm.job_fields import Reading
@@ -32,7 +31,6 @@ IMMEDIATE_S = 5.0
 CAUSES = {"TERM_RUNLIMIT": "DUE TO TIME LIMIT", "TERM_PREEMPT": "DUE TO PREEMPTION", "TERM_MEMLIMIT": "DUE TO MEMORY"}
 """Why a job was cancelled, by LSF's keyword; others were by somebody."""
 FAILURE = 1
-_REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 
 
 def reading_of(call: Call, session: Callable[[], Session], name: str) -> Reading:
@@ -48,13 +46,10 @@ def submit(call: Call, session: Session, asked: AllocationRequest) -> Submitted:
     """Submit the job. Raises a refusal that names the option."""
     parsed, notes = settle_priority(session, asked.words, asked.parsed)
     for note in notes:
-        call.error(f"{program(call)}: warning: {note}\n")
+        complain(call, f"warning: {note}")
     submission = submission_of(call, parsed)
-    try:
+    with refusals(session, asked, "Unable to allocate resources"):
         job = session.client.submit(submission, token=call.token or new_token())
-    except _REFUSALS as problem:
-        reason = refused_nodes(session, asked.words, problem.about) or asked.refused(problem.about, problem.text)
-        raise type(problem)(f"Unable to allocate resources: {reason.rstrip('.')}") from None
     for text in job.warnings:
         complain(call, f"warning: {sentence(text)}")
     return job

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
 from gsched.base.coded_text import sentence
-from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import new_token
 from gsched.base.node_lists import fold_nodes
 from gsched.cli.commands.submission.gsub import submission_of
@@ -20,7 +17,7 @@ from gsched.cli.session.command_line import complain, program, read_words
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.slurm.job_priority import settle_priority
-from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm, refused_nodes
+from gsched.cli.slurm.slurm_call import FAILURE, elements_of, fails_as_slurm, refusals
 from gsched.cli.submit.job_wait import exit_code
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.sbatch import BatchSubmission, read_sbatch
@@ -28,7 +25,6 @@ from gsched.model.jobs.job import JobState
 from gsched.model.views.view import JobFilter, Submitted
 
 TABLE = SBATCH
-_REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 
 
 @fails_as_slurm
@@ -61,7 +57,7 @@ def main(call: Call) -> int:
 
 def _submit(call: Call, session: Session, asked: BatchSubmission) -> Submitted:
     submission = submission_of(call, asked.parsed)
-    with _refusals(session, asked, "Batch job submission failed"):
+    with refusals(session, asked, "Batch job submission failed"):
         return session.client.submit(submission, token=call.token or new_token())
 
 
@@ -70,7 +66,7 @@ def _tell_start(call: Call, session: Session, asked: BatchSubmission) -> None:
     that nobody knows is N/A, and why follows.
     """
     spec = submission_of(call, asked.parsed).spec
-    with _refusals(session, asked, "allocation failure"):
+    with refusals(session, asked, "allocation failure"):
         found = session.client.forecast(spec)
     planned, at = found.planned, "N/A"
     hosts = found.hosts if planned is None else planned.hosts
@@ -84,16 +80,6 @@ def _tell_start(call: Call, session: Session, asked: BatchSubmission) -> None:
     if start is None:
         notes += reason_texts(found.reasons, ALL_HOSTS, with_hosts=True)
     call.error("".join(f"{program(call)}: {note}\n" for note in notes))
-
-
-@contextmanager
-def _refusals(session: Session, asked: BatchSubmission, failure: str) -> Iterator[None]:
-    """Say of what the master refuses where it stands."""
-    try:
-        yield
-    except _REFUSALS as problem:
-        reason = refused_nodes(session, asked.words, problem.about) or asked.refused(problem.about, problem.text)
-        raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
 
 
 def _exit_code(session: Session, job_id: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
+from typing import Protocol
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, ResourceExhausted
 from gsched.base.ids import array_of
 from gsched.base.indices import parse_indices
 from gsched.cli.session.call import Call
@@ -47,12 +49,30 @@ def read_listing(call: Call, table: GnuOptions, *, loose: str = "") -> GnuWords:
     return GnuWords((*table.in_environment(call.env).given, *given.given))
 
 
-def refused_nodes(session: Session, words: GnuWords, about: Iterable[str]) -> str:
+def _refused_nodes(session: Session, words: GnuWords, about: Iterable[str]) -> str:
     """What Slurm says where more nodes are asked for than there are; empty where that is not what is wrong."""
     least = words.value("nodes").partition("-")[0]
     if "slots" not in about or not least.isdigit() or len(least) > 9:
         return ""
     return "Node count specification invalid" if int(least) > sum(1 for _ in session.client.hosts()) else ""
+
+
+class Asked(Protocol):
+    """What a command of Slurm submits; it knows which of its options the master speaks of."""
+
+    @property
+    def words(self) -> GnuWords: ...
+    def refused(self, about: Sequence[str], reason: str) -> str: ...
+
+
+@contextmanager
+def refusals(session: Session, asked: Asked, failure: str) -> Iterator[None]:
+    """Say of what the master refuses where it stands, behind the words of the failure."""
+    try:
+        yield
+    except (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted) as problem:
+        reason = _refused_nodes(session, asked.words, problem.about) or asked.refused(problem.about, problem.text)
+        raise type(problem)(f"{failure}: {reason.rstrip('.')}") from None
 
 
 def elements_of(session: Session, number: int, indices: str) -> list[int]:
