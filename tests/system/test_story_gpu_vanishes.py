@@ -127,6 +127,8 @@ def test_one_that_comes_back_leaves_holes(cluster: Cluster, machine: Machine) ->
         looked(cluster, other)
         machine.is_back(0)
         looked(cluster, job)
+    # Looks that saw half of it count as time in which nobody knows how busy it was: of most of it somebody must.
+    cluster.until(lambda: use_of(cluster, job).sm_min is not None, "too little of its time was seen")
     machine.say(*(f"gpu.{index}.{what}=0" for index in TWO for what in ("delay_ms", "used_mib")))
     machine.say(*(f"gpu.{index}.procs=" for index in TWO))
     (cluster.folder / "stop").touch()
