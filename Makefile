@@ -37,6 +37,8 @@ PROCESSES := $(addprefix tests/unit/,run probe)
 COMMANDS := $(addprefix tests/unit/,api app cli door render top web wire)
 MASTER := $(addprefix tests/unit/,master store)
 QUICK := not slow and not nightly
+# Parts that only compute stand back for those that also wait: else these would still run when all others have ended.
+PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
@@ -77,16 +79,16 @@ test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched wor
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
-	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) $(MASTER:%=--ignore=%) -m '$(QUICK)'
+	@echo "== Units" && $(PATIENT) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) $(MASTER:%=--ignore=%) -m '$(QUICK)'
 
 test-commands: $(DEV_STAMP)
-	@echo "== Units of the commands" && $(PYTEST) $(COMMANDS) -m '$(QUICK)'
+	@echo "== Units of the commands" && $(PATIENT) $(COMMANDS) -m '$(QUICK)'
 
 test-master: $(DEV_STAMP)
-	@echo "== Units of the master and its store" && $(PYTEST) $(MASTER) -m '$(QUICK)'
+	@echo "== Units of the master and its store" && $(PATIENT) $(MASTER) -m '$(QUICK)'
 
 test-scheduling: $(DEV_STAMP)
-	@echo "== Units of requirements and scheduling" && $(PYTEST) $(SCHEDULING) -m '$(QUICK)'
+	@echo "== Units of requirements and scheduling" && $(PATIENT) $(SCHEDULING) -m '$(QUICK)'
 
 test-engine: $(DEV_STAMP)
 	@echo "== Units of the engine and the simulator" && $(PYTEST) $(ENGINE) -m '$(QUICK)'

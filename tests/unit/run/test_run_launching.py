@@ -464,7 +464,7 @@ def test_one_user_cannot_fill_the_memory_with_launches(
     what: str, on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gsched.agent.tasks.launch_server.MOST_LOAD", 100_000)
-    words = ("sleep 60", *["ab"] * (400 if what == "words" else 0))
+    words = ("sleep 60 #", *["ab"] * (400 if what == "words" else 0))
     hosts = ("there",) * (1 if what == "words" else 4)
 
     async def scenario(net: Net) -> None:
