@@ -274,6 +274,29 @@ def test_a_line_that_is_refused_ends_the_file(master: FakeMaster, call: NewCall,
     assert len(master.submissions) == submitted
 
 
+def test_what_many_lines_name_is_asked_for_once(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    fetch = FakeCall._fetch
+
+    def noted(self: FakeCall, path: str | None) -> tuple[bytes, int | None]:
+        asked.append(path)
+        return fetch(self, path)
+
+    monkeypatch.setattr(FakeCall, "_fetch", noted)
+    gsub = call("gsub", "-pack", "jobs")
+    gsub.files |= {"jobs": b"-is in -env 'all,N=1' ./job.sh 1\n-is in ./job.sh 2\n-is gone true\n" * 3, "in": b"a"}
+    assert gsub.run() == 255
+    assert len(asked) == len(set(asked))
+    assert gsub.err.count("-is: gone cannot be read: No such file or directory. Job not submitted.\n") == 3
+    gsub = call("gsub", "-pack", "jobs", N="0")
+    gsub.files |= {"jobs": b"-is in -env 'all,N=1' ./job.sh 1\n-is in ./job.sh 2\n" * 3, "in": b"a"}
+    assert (gsub.run(), gsub.err) == (0, "")
+    assert [each.input for each in master.submissions] == [b"a"] * 6
+    assert [b"N=1\0" in each.environment for each in master.submissions] == [True, False] * 3
+
+
 def esub(folder: Path, name: str, text: str) -> None:
     (folder / "lsf.conf").write_text(f"LSF_SERVERDIR={folder}\n")
     (folder / name).write_text("#!/bin/sh\n" + text)

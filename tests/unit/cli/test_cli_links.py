@@ -11,12 +11,12 @@ import grpc
 import pytest
 
 from gsched.base.errors import PermissionDenied, Unavailable
-from gsched.cli.commands.submission import gsub
 from gsched.cli.options.size_units import configured_unit
 from gsched.cli.session import master_links
 from gsched.cli.session.call import Call, HandedBack
 from gsched.cli.session.master_links import folder_of, link_of, serve_others
 from gsched.cli.session.session import setting
+from gsched.cli.submit.caller_side import CallerSide
 from gsched.cli.submit.esub import esubs_of
 from gsched.dialect.esub import Changes
 from gsched.model.config import ClusterConfig, Locations, Network
@@ -105,7 +105,7 @@ def test_a_door_runs_nothing_for_its_callers(conf: Path, door: Vouched, tmp_path
 
 def test_what_a_caller_may_run_only_the_caller_knows(conf: Path, door: Vouched) -> None:
     with pytest.raises(HandedBack):
-        gsub._is_program(call(conf), "./script")
+        CallerSide(call(conf)).is_program("./script")
 
 
 def test_without_a_door_a_shared_cluster_cannot_be_reached(conf: Path) -> None:

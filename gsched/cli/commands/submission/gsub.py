@@ -5,8 +5,6 @@ What bsub's options mean is known to gsched.dialect; what may enter is the maste
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -24,13 +22,11 @@ from gsched.base.errors import (
     ResourceExhausted,
 )
 from gsched.base.ids import new_token
-from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
-from gsched.cli.session.master_links import serves_others
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
-from gsched.cli.submit.esub import esubs_of
+from gsched.cli.submit.caller_side import CallerSide, RememberedCallerSide
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
 from gsched.cli.submit.pack import submit_pack
@@ -60,9 +56,8 @@ def main(call: Call) -> int:
         return 0
     with connected(call) as session:
         if asked.pack:
-            return submit_pack(
-                call, session, asked.pack, lambda words: _packed(call, words), partial(_packed_line, call)
-            )
+            read = partial(_packed, call, RememberedCallerSide(call))
+            return submit_pack(call, session, asked.pack, read, partial(_packed_line, call))
         if asked.test_only:
             return _tell_start(call, session, asked)
         if asked.is_interactive and not asked.from_stdin:
@@ -80,17 +75,20 @@ def main(call: Call) -> int:
         return wait(call, session, job.job_id).to_its_end()
 
 
-def read_words(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> ParsedSubmission:
+def read_words(
+    call: Call, words: Sequence[str], read_stdin: Callable[[], bytes], side: CallerSide | None = None
+) -> ParsedSubmission:
     """What a command line with these words asks for. Raises BadRequest."""
+    side = side or CallerSide(call)
     return read_submission(
         words,
         read_stdin=read_stdin,
-        read_file=call.read_file,
+        read_file=side.read_file,
         env=call.env,
-        around=value_context(call),
+        around=side.around,
         parse_script=True,
-        is_program=lambda word: _is_program(call, word),
-        esub=esubs_of(call),
+        is_program=side.is_program,
+        esub=side.esub,
         read_other=partial(_read_other, call),
     )
 
@@ -108,30 +106,21 @@ def _typed(call: Call) -> bytes:
     return call.read_stdin()
 
 
-def _is_program(call: Call, word: str) -> bool:
-    """Whether the shell on the execution host would run it: an executable file, or a program of the caller's PATH."""
-    if serves_others():
-        call.take_over()  # only the caller can say what the caller may run
-    if "/" not in word and shutil.which(word, path=call.env.get("PATH", os.defpath)):
-        return True
-    return os.access(os.path.join(call.cwd, word), os.X_OK)
-
-
-def _packed(call: Call, words: Sequence[str]) -> view.Submission:
+def _packed(call: Call, side: CallerSide, words: Sequence[str]) -> view.Submission:
     """A line of a file of submissions."""
-    asked = read_words(call, words, lambda: b"")
+    asked = read_words(call, words, lambda: b"", side)
     if asked.is_for_terminal or asked.pack:
         raise BadRequest(
             rejected("options -I, -K, --test-only, -pack, -h and -V cannot stand in a file of submissions")
         )
-    return submission_of(call, asked)
+    return submission_of(call, asked, side)
 
 
 def _packed_line(call: Call, job: Submitted, submission: view.Submission) -> None:
     _announce(call, job, submission.spec)
 
 
-def submission_of(call: Call, asked: ParsedSubmission) -> view.Submission:
+def submission_of(call: Call, asked: ParsedSubmission, side: CallerSide | None = None) -> view.Submission:
     """What the master is sent: with what only the caller's side knows."""
     spec, warnings = asked.spec, asked.spec.warnings
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
@@ -147,7 +136,7 @@ def submission_of(call: Call, asked: ParsedSubmission) -> view.Submission:
         umask=call.umask if asked.umask is None else asked.umask,
         warnings=warnings,
     )
-    block = environment_block(asked.environment)
+    block = side.block(asked.environment) if side is not None else environment_block(asked.environment)
     return view.Submission(
         spec=spec,
         environment=block,
