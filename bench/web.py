@@ -97,7 +97,7 @@ def main() -> int:
         names = [f"v{number}" for number in range(1, asked.hosts + 1)]
         _add_hosts(conf, names, environment)
         with agents(conf, names, environment), client_of(environment) as client:
-            _fill(client, asked.jobs)
+            _fill(client, asked.jobs, names)
             with web(environment) as reader:
                 figures = first_page(reader) | open_pages(reader, client, conf, asked.pages)
     report("web", figures)
@@ -132,12 +132,16 @@ def agents(conf: Path, names: list[str], environment: dict[str, str]) -> Iterato
         process.wait()
 
 
-def _fill(client: Client, jobs: int) -> None:
-    """So many jobs, each of one GPU: some start, the others wait."""
+def _fill(client: Client, jobs: int, names: list[str]) -> None:
+    """So many jobs, each of one GPU: they start wherever there is room, the others wait. Returns when all is quiet.
+
+    On the host that is a real one they would fail at once, one after the other.
+    """
+    client.host_control("close", [host.name for host in client.hosts() if host.name not in names])
     for start in range(0, jobs, BATCH):
         client.submit_many([_job(number) for number in range(start, min(start + BATCH, jobs))])
     deadline = time.monotonic() + 120
-    while sum(queue.run for queue in client.queues()) < min(jobs, len(client.hosts()) - 1):
+    while sum(queue.run for queue in client.queues()) < min(jobs, GPUS * len(names)):
         assert time.monotonic() < deadline, "jobs do not start"
         time.sleep(0.5)
 
@@ -214,6 +218,7 @@ def _watched(pid: int, client: Client) -> dict[str, float]:
     counts = {bound: after[bound] - before.get(bound, 0) for bound in after}
     total = counts.pop("sum")
     number = counts["+Inf"]
+    assert number, "no scheduling cycle was counted, though jobs were killed"
     p99 = _quantile({float(bound): count for bound, count in counts.items()}, 0.99)
     return {
         "master_cpu": cpu,
@@ -224,11 +229,23 @@ def _watched(pid: int, client: Client) -> dict[str, float]:
 
 
 def _cycles(client: Client) -> dict[str, float]:
-    """Upper bound in seconds -> cycles that were no longer; `sum`: seconds of all of them."""
-    text = client.metrics(older=True).decode()
+    """Upper bound in seconds -> cycles that were no longer; `sum`: seconds of all of them. As they are now: while the
+    page of a large cluster is made, which may take longer than anybody waits, the master gives out the one before.
+    """
+    asked_at, deadline = time.time(), time.monotonic() + 120
+    text = ""
+    while not text or _begun_at(text) < asked_at:
+        assert time.monotonic() < deadline, "no new page of metrics is made"
+        text = client.metrics(older=True).decode()
+        time.sleep(0.1)
     found = dict(re.findall(r'(?m)^gsched_cycle_duration_seconds_bucket\{le="([^"]+)"\} (\S+)', text))
     found["sum"] = re.findall(r"(?m)^gsched_cycle_duration_seconds_sum (\S+)", text)[0]
     return {bound: float(count) for bound, count in found.items()}
+
+
+def _begun_at(text: str) -> float:
+    """When the page of metrics was begun, in UTC seconds."""
+    return float(re.findall(r"(?m)^gsched_page_timestamp_seconds (\S+)", text)[0])
 
 
 def _quantile(counts: dict[float, float], part: float) -> float:
