@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import grpc
 import grpc.aio
 import pytest
 
-from gsched.base.errors import BadRequest, GschedError, PermissionDenied
+from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.master.access import audit_log
 from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.method_policy import RULES, Who
 from gsched.master.access.rate_limit import RateLimit
+from gsched.master.access.repeated_reads import READ_AGAIN_S, RepeatedReads
 from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.jobs.job import JobSpec
@@ -79,6 +81,8 @@ class Answering(scheduler_pb2_grpc.SchedulerServicer):
         self.gate: RequestGate
         self.users: list[str] = []
         self.held = asyncio.Event()
+        self.withheld: GschedError | None = None
+        """Why no output is shown."""
 
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
@@ -110,6 +114,8 @@ class Answering(scheduler_pb2_grpc.SchedulerServicer):
 
     @streams
     async def Output(self, request: Any, context: Any) -> Any:
+        if self.withheld is not None:
+            raise self.withheld
         yield model_pb2.OutputChunk(stream="stdout", data=b"secret")
 
 
@@ -123,7 +129,8 @@ class Setting:
         self.audit = AuditLog(str(self.log))
         self.behind = Answering()
         self.clock = 0.0
-        self.gate = RequestGate(self.auth, self.config, self.audit, RateLimit(lambda: self.clock))
+        rate_limit, reads = RateLimit(lambda: self.clock), RepeatedReads(lambda: self.clock)
+        self.gate = RequestGate(self.auth, self.config, self.audit, rate_limit, reads=reads)
         self.socket = str(folder / "s")
         self.client: Client
 
@@ -281,6 +288,48 @@ def test_refused_reads_of_what_is_private_are_logged(played: Played) -> None:
         assert (line["user"], line["action"], line["on"], line["outcome"]) == ("ann", "read script", "5", "refused")
 
     played(story)
+
+
+def test_who_follows_an_output_is_one_reader_in_the_log(played: Played) -> None:
+    """An open page asks every few seconds."""
+
+    async def story(setting: Setting) -> None:
+        for start in (0, 100, 200):
+            await setting.ask(partial(_read, start))
+        setting.auth.now = ProvenCaller("bob", True, "gpu1", "door")
+        await setting.ask(partial(_read, 300))
+        setting.clock += READ_AGAIN_S
+        await setting.ask(partial(_read, 400))
+        await setting.ask(lambda client: client.control("kill", [1]))
+        await setting.ask(
+            lambda client: client.control("kill", [1])
+        )  # what is no read is logged as often as it is done
+        found = [(line["user"], line["action"], line["on"], line["outcome"]) for line in await setting.lines(5)]
+        reads = [(user, "read output", "5", "ok") for user in ("ann", "bob", "bob")]
+        assert found == [*reads, ("bob", "kill", "1", "ok"), ("bob", "kill", "1", "ok")]
+
+    played(story)
+
+
+def test_a_read_is_logged_where_it_was_denied_and_not_where_there_was_nothing(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        setting.behind.withheld = Conflict("Job <5> : Job has already finished; its output is in /dev/null")
+        with pytest.raises(Conflict):
+            await setting.ask(partial(_read, 0))
+        setting.behind.withheld = PermissionDenied("Job <5>: User permission denied")
+        for _ in range(3):
+            with pytest.raises(PermissionDenied):
+                await setting.ask(partial(_read, 0))
+        await setting.ask(lambda client: client.control("kill", [1]))
+        denied, killed = await setting.lines(2)
+        assert (denied["action"], denied["on"], denied["outcome"]) == ("read output", "5", "refused")
+        assert (denied["why"], killed["action"]) == ("Job <5>: User permission denied", "kill")
+
+    played(story)
+
+
+def _read(start: int, client: Client) -> None:
+    list(client.output(5, stdout_from=start))
 
 
 def test_no_secret_reaches_the_log(played: Played) -> None:

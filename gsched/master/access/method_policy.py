@@ -26,7 +26,9 @@ class Rule:
     """`changes`: it changes something, or shows what is not everybody's; it is logged, and root may not unless
     configured. `weighs`: it looks at many jobs or keeps the engine busy, so that one user may have only a few of them
     under way, queries and changes apart. `quiet`: it is one of many small ones, of which only refusals are logged.
-    `in_parts`: its answers are parts of one, and are logged together when it is over.
+    `in_parts`: its answers are parts of one, and are logged together when it is over. `reads`: it only shows what is
+    not everybody's: what was shown or denied is logged, again and again as one read (see repeated_reads), and where
+    there was nothing to be shown, as of a job that has not started, nothing is.
     """
 
     who: Who
@@ -34,6 +36,7 @@ class Rule:
     weighs: bool = False
     quiet: bool = False
     in_parts: bool = False
+    reads: bool = False
 
     @property
     def load(self) -> str:
@@ -44,6 +47,7 @@ class Rule:
 _READ = Rule(Who.EVERYBODY)
 _READ_MANY = Rule(Who.EVERYBODY, weighs=True)
 _CONTROL = Rule(Who.CONTROLLERS, changes=True)
+_READ_PRIVATE = Rule(Who.CONTROLLERS, changes=True, reads=True)
 _CONTROL_MANY = Rule(Who.CONTROLLERS, changes=True, weighs=True)
 _CONTROL_IN_PARTS = Rule(Who.CONTROLLERS, changes=True, weighs=True, in_parts=True)
 _CLUSTER = Rule(Who.CLUSTER, changes=True)
@@ -61,9 +65,9 @@ RULES: dict[str, Rule] = {
     "Scheduler.Cluster": _READ,
     "Scheduler.History": _READ_MANY,
     "Scheduler.Events": _READ,
-    "Scheduler.Output": _CONTROL,
-    "Scheduler.Texts": Rule(Who.OWNER, changes=True),
-    "Scheduler.Attachment": _CONTROL,
+    "Scheduler.Output": _READ_PRIVATE,
+    "Scheduler.Texts": Rule(Who.OWNER, changes=True, reads=True),
+    "Scheduler.Attachment": _READ_PRIVATE,
     "Administration.Modify": _CONTROL_MANY,
     "Administration.ModifyInParts": _CONTROL_IN_PARTS,
     "Administration.QueueControl": _CONTROL,

@@ -25,6 +25,7 @@ from gsched.master.access.audit_log import AuditLog
 from gsched.master.access.audit_texts import outcome, wanted
 from gsched.master.access.method_policy import Rule, Who, rule_of
 from gsched.master.access.rate_limit import RateExceeded, RateLimit
+from gsched.master.access.repeated_reads import RepeatedReads
 from gsched.master.access.request_sizes import check_sizes, is_long, most_bytes
 from gsched.master.agents.connected_agents import Refusals
 from gsched.master.metrics.measurements import Measurements
@@ -77,12 +78,14 @@ class RequestGate(grpc.aio.ServerInterceptor):
         audit: AuditLog,
         rate_limit: RateLimit | None = None,
         measurements: Measurements | None = None,
+        reads: RepeatedReads | None = None,
     ) -> None:
         self._measurements = measurements or Measurements()
         self._auth = auth
         self._config = config
         self._audit = audit
         self._rate_limit = rate_limit or RateLimit()
+        self._reads = reads or RepeatedReads()
         self._refusals = Refusals()
         self._handlers: dict[str, Any] = {}
 
@@ -285,7 +288,7 @@ class RequestGate(grpc.aio.ServerInterceptor):
             return
 
         def write() -> None:
-            self._write(name, caller, request, outcome(name, reply))
+            self._write(name, caller, request, outcome(name, reply), is_read=rule.reads)
 
         if is_long(request) or is_long(reply):  # reading it takes a while: not in the loop that serves everybody
             await asyncio.to_thread(write)
@@ -296,19 +299,24 @@ class RequestGate(grpc.aio.ServerInterceptor):
         self, name: str, rule: Rule, caller: ProvenCaller, request: Any, context: Any, error: BaseException
     ) -> None:
         denied = context.code() is grpc.StatusCode.PERMISSION_DENIED
-        if not (rule.changes or denied):
+        if not (denied or (rule.changes and not rule.reads)):
             return
         aborted = isinstance(error, grpc.aio.AbortError)
         why = context.details() if aborted else "the caller went away before it was answered"
         word = "refused" if aborted else "unknown"
-        self._write(name, caller, request, {"outcome": word, "why": str(why or type(error).__name__)})
+        came_of_it = {"outcome": word, "why": str(why or type(error).__name__)}
+        self._write(name, caller, request, came_of_it, is_read=rule.reads)
 
-    def _write(self, name: str, caller: ProvenCaller, request: Any, came_of_it: dict[str, str]) -> None:
+    def _write(
+        self, name: str, caller: ProvenCaller, request: Any, came_of_it: dict[str, str], *, is_read: bool = False
+    ) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
         if caller.program:
             who["program"] = caller.program
         about = {} if isinstance(request, _Unreadable) else wanted(name, request)
-        self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
+        facts = {**who, "action": name, **about, **came_of_it}
+        if not is_read or self._reads.is_news(facts):
+            self._audit.write(time.time(), facts)
 
 
 class _Watch:

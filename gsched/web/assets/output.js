@@ -5,7 +5,7 @@
   if (!place) return;
   const MOST = 400000, EVERY_MS = 2000;
   const next = { stdout: null, stderr: null };
-  let turn = 0, isGoing = false; // what was asked for in an earlier turn is of an attempt that is over
+  let turn = 0, isGoing = false, isDenied = false; // what was asked for in an earlier turn is of an attempt that is over
 
   const add = (stream, told) => {
     const box = document.getElementById(stream);
@@ -33,21 +33,24 @@
       next[stream] = null;
       return load(stream);
     }
+    isDenied = isDenied || Boolean(told.denied);
     add(stream, told);
   };
 
   const loadBoth = async () => {
-    try { await load("stdout"); await load("stderr"); } catch { /* asked again soon */ }
+    try { await load("stdout"); if (!isDenied) await load("stderr"); } catch { /* asked again soon */ }
   };
 
   const goOn = async () => {
     const isOver = document.getElementById("stands").dataset.over === "1";
     isGoing = !isOver;
     if (!document.hidden || isOver) await loadBoth();
-    if (!isOver) setTimeout(goOn, EVERY_MS);
+    if (isDenied) isGoing = false;
+    if (isGoing) setTimeout(goOn, EVERY_MS);
   };
 
   document.addEventListener("gsched-begun-anew", () => {
+    if (isDenied) return; // who may not see it need not ask again
     turn += 1;
     for (const stream of ["stdout", "stderr"]) { document.getElementById(stream).textContent = ""; next[stream] = null; }
     document.getElementById("stderr").hidden = document.getElementById("stderr-title").hidden = true;

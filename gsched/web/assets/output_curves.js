@@ -8,7 +8,7 @@ const gschedOutputCurves = (() => {
   // `place.dataset.worker`: the worker's address. `plots`: [name, pattern] of each; `startedAt`: seconds.
   return class {
     constructor(place, address, plots, startedAt, mostBytes = MOST_BYTES) {
-      Object.assign(this, { place, address, plots, startedAt, mostBytes, curves: new Map(), progress: null, leftOut: [], why: "", attempt: 0, isEnded: false, reading: null });
+      Object.assign(this, { place, address, plots, startedAt, mostBytes, curves: new Map(), progress: null, leftOut: [], why: "", attempt: 0, isEnded: false, isDenied: false, reading: null });
       this.begin();
     }
 
@@ -63,6 +63,7 @@ const gschedOutputCurves = (() => {
           continue;
         }
         if (stream === "stdout") this.why = told.why;
+        if (told.denied) { this.isDenied = true; return; } // who may not see it need not ask again
         if (!told.text) return;
         read += told.next - this.next[stream];
         this.next[stream] = told.next;
@@ -77,7 +78,7 @@ const gschedOutputCurves = (() => {
 
     async readAll() {
       try {
-        for (const stream of STREAMS) await this.readStream(stream);
+        for (const stream of STREAMS) if (!this.isDenied) await this.readStream(stream);
         const { curves, progress } = await this.ask({});
         for (const curve of curves) this.curves.set(curve.name, curve);
         this.progress = progress;

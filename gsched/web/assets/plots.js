@@ -80,7 +80,8 @@
     const isOver = document.getElementById("stands").dataset.over === "1";
     isGoing = !isOver;
     if (!document.hidden || isOver) { try { await load(); } catch { /* asked again soon */ } }
-    if (!isOver) setTimeout(goOn, EVERY_MS);
+    if (source.isDenied) isGoing = false;
+    if (isGoing) setTimeout(goOn, EVERY_MS);
   };
 
   const forget = () => { for (const { plot, figure } of drawn.values()) { plot.destroy(); figure.remove(); } drawn.clear(); };

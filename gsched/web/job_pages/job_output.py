@@ -14,7 +14,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.base.patterns import expand_job_id
 from gsched.model.jobs.job import FINISHED, JobSpec
 from gsched.model.views.view import JobView
@@ -38,7 +38,8 @@ class OutputPiece(NamedTuple):
 
 def job_output(context: WebContext, request: Request) -> Response:
     """Answer `/jobs/JOB/output?stream=stdout&from=BYTE`; without `from` the end of it; with `file=1` that of the file
-    that a finished job has left. Raises GschedError.
+    that a finished job has left. What is not for this user is told as `denied`: the page asks no more. Raises
+    GschedError.
     """
     job_id, stream = read_job(request.path_params["job"]), request.query_params.get("stream", "stdout")
     if stream not in STREAMS:
@@ -58,6 +59,9 @@ def job_output(context: WebContext, request: Request) -> Response:
         is_over = is_asked_on
         own = None if is_asked_on else _own_file(context, job_id, stream)
         piece, why = own or OutputPiece(0, b""), "" if own is not None else error.text
+    except PermissionDenied as error:
+        denied = _told(OutputPiece(0, b""), error.text, is_tail=False, is_over=False)
+        return _answer(context, request, job_id, {**denied, "denied": True})
     return _answer(context, request, job_id, _told(piece, why, is_tail=not is_asked_on, is_over=is_over))
 
 

@@ -105,6 +105,8 @@ class FakeMaster(
         self.ends: queue.SimpleQueue[JobEnd | None] = queue.SimpleQueue()
         self.waited_for: list[int] = []
         self.outputs: list[list[OutputChunk]] = []
+        self.denied_output = ""
+        """Why nobody is shown an output."""
         self.followed: list[bool] = []
         self.last_views: list[JobView] | None = None
         """What the jobs become once only the last output is left."""
@@ -358,6 +360,8 @@ class FakeMaster(
                     yield waiting_pb2.EndsReply(ends=[to_proto(end, model_pb2.JobEnd)])
 
     def Output(self, request, context):
+        if self.denied_output:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, self.denied_output)
         if not self.outputs and all(view.job_id != request.job_id for view in self.views):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Job <{request.job_id}> is not found")
         if not self.outputs:

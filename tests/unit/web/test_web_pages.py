@@ -243,6 +243,20 @@ def test_the_end_of_an_output_is_found_without_reading_it_all(master: FakeMaster
     assert pages.get("/jobs/1/output/stdout").data == text
 
 
+def test_a_page_is_told_to_ask_no_more_for_an_output_that_is_not_for_its_user(
+    master: FakeMaster, new_pages: NewPages
+) -> None:
+    """The page asks for it by itself, every two seconds: each time there was a line in the audit log."""
+    master.views = [job(1, allocation=allocation(0))]
+    pages = new_pages().entered()
+    assert "denied" not in json.loads(pages.get("/jobs/1/output").text)
+    master.denied_output = "Job <1>: User permission denied"
+    for words in ("", "?from=10", "?stream=stderr"):
+        told = json.loads(pages.get(f"/jobs/1/output{words}").text)
+        assert (told["text"], told["why"], told["denied"]) == ("", "Job <1>: User permission denied", True)
+    assert pages.get("/jobs/1/output/stdout").status == 403  # that somebody has asked for
+
+
 def test_the_hosts_are_paged_and_found_by_name(master: FakeMaster, new_pages: NewPages) -> None:
     master.host_views = [HostView(name=f"gpu{number:03}", status="ok") for number in range(450)]
     pages = new_pages().entered()
