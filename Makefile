@@ -72,8 +72,8 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 
 # Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
 # wait for processes. What each says comes when it has ended.
-test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (4 minutes, without root)
-	@echo "Running the tests in seven parts side by side; each reports when it has ended (about 4 minutes on two cores)"
+test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (5 minutes, without root)
+	@echo "Running the tests in seven parts side by side; each reports when it has ended (about 5 minutes on two cores)"
 	@$(MAKE) --no-print-directory --keep-going --jobs 7 --output-sync=target \
 		test-smoke test-processes test-engine test-commands test-units test-master test-scheduling
 	@echo "make test: all passed. make test-all runs the others"

@@ -278,7 +278,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 }
 
 
-COUNTED_LONG = ("modify all", "switch all")
+COUNTED_LONG = ("modify all", "switch all", "a long pattern", "many pieces over long names", "stop by number")
 """Those whose calls take seconds to count."""
 
 
