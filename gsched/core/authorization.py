@@ -32,9 +32,15 @@ MOST_NAMED = 5
 """Users or hosts that a refusal names."""
 
 
-def denied_to_all_but(*may: str) -> str:
+class Denial(str):
+    """Why somebody may not: an answer that is one is told from other refusals by its type, never by its words."""
+
+    __slots__ = ()
+
+
+def denied_to_all_but(*may: str) -> Denial:
     """LSF's words, and who may."""
-    return f"{DENIED}: for {', '.join(may[:-1])}{' and ' if len(may) > 1 else ''}{may[-1]}"
+    return Denial(f"{DENIED}: for {', '.join(may[:-1])}{' and ' if len(may) > 1 else ''}{may[-1]}")
 
 
 def of_cluster(config: ClusterConfig) -> str:
@@ -45,7 +51,7 @@ def of_cluster(config: ClusterConfig) -> str:
     return f"administrators of the cluster ({some(config.administrators)}{where})"
 
 
-def job_denied(spec: JobSpec, config: ClusterConfig) -> str:
+def job_denied(spec: JobSpec, config: ClusterConfig) -> Denial:
     """Why somebody may not control the job."""
     groups = [group for group in config.user_groups.values() if _has(group, spec.user)]
     admins = list(dict.fromkeys(admin for group in groups for admin in group.admins))
@@ -53,18 +59,18 @@ def job_denied(spec: JobSpec, config: ClusterConfig) -> str:
     return denied_to_all_but(f"its owner ({spec.user})", *of_groups, _of_queue(spec.queue, config), of_cluster(config))
 
 
-def owner_denied(spec: JobSpec, config: ClusterConfig) -> str:
+def owner_denied(spec: JobSpec, config: ClusterConfig) -> Denial:
     """Why somebody may not say or see what the job runs with its owner's rights."""
     owner = f"its owner ({spec.user})"
     return denied_to_all_but(owner) if spec.user == ROOT else denied_to_all_but(owner, of_cluster(config))
 
 
-def queue_denied(name: str, config: ClusterConfig) -> str:
+def queue_denied(name: str, config: ClusterConfig) -> Denial:
     """Why somebody may not control the queue."""
     return denied_to_all_but(_of_queue(name, config), of_cluster(config))
 
 
-def host_denied(host: str, config: ClusterConfig) -> str:
+def host_denied(host: str, config: ClusterConfig) -> Denial:
     """Why somebody may not open and close the host."""
     units = [unit for of_type in config.compute_units.values() for unit in of_type.items()]
     names = {name for name, members in (*config.host_groups.items(), *units) if host in members}
@@ -82,7 +88,7 @@ def queue_closed_to_user(queue: Queue, config: ClusterConfig) -> CodedText:
     return coded("refusal.user", queue.name, may, of_cluster(config))
 
 
-def cluster_denied(config: ClusterConfig) -> str:
+def cluster_denied(config: ClusterConfig) -> Denial:
     """Why somebody may not do what is for administrators of the cluster."""
     return denied_to_all_but(of_cluster(config))
 

@@ -180,11 +180,11 @@ def test_what_a_queue_gives_and_allows_each_job(cluster: Cluster) -> None:
         refused(cluster, "-q", "bound", *words)
         for words in (("-W", "61"), ("-c", "4"), ("-M", "3G"), ("-p", "101"), ("-n", "5"), ("-m", "one"))
     ] == [
-        f"{limits}-W 61 minutes, queue bound allows 60. Job not submitted.\n",
+        f"{limits}61 minutes, queue bound allows 60. Job not submitted.\n",
         f"{limits}CPULIMIT 240 s, queue bound allows 180 s. Job not submitted.\n",
         f"{limits}MEMLIMIT 3072 MB, queue bound allows 2048 MB. Job not submitted.\n",
         f"{limits}PROCESSLIMIT 101, queue bound allows 100. Job not submitted.\n",
-        "Too many processors requested: -n 5, queue bound allows 4. Job not submitted.\n",
+        "Too many processors requested: 5, queue bound allows 4. Job not submitted.\n",
         "one: Host or host group is not used by the queue. Job not submitted.\n",
     ]
 

@@ -245,7 +245,7 @@ def test_the_first_queue_that_accepts_a_job_takes_it(cluster: Cluster) -> None:
     neither = cluster.run("gsub", "-x", "-W", "30", "-q", "alone normal", "true", check=False)
     assert neither.returncode == 255
     assert neither.stderr == (
-        "Cannot exceed queue's hard limit(s): -W 30 minutes, queue alone allows 10; "
+        "Cannot exceed queue's hard limit(s): 30 minutes, queue alone allows 10; "
         "normal: Queue does not accept EXCLUSIVE jobs. Job not submitted.\n"
     )
 

@@ -85,7 +85,7 @@ def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(clu
         (("-n", "5", "-R", "span[ptile=2]"), "-n 5, the usable hosts have 4 slots together with span[ptile=2]"),
         (("-n", "5", "-R", "span[stripe=2]"), "-n 5, the usable hosts have 4 slots together with span[stripe=2]"),
         (("-n", "2", "-R", "span[ptile=LINUX46:1]"), "no host has the type or model LINUX46 (did you mean LINUX64?)"),
-        (("-n", "5", "-R", "span[block=2]"), "-n 5 makes no whole blocks of span[block=2]"),
+        (("-n", "5", "-R", "span[block=2]"), "5 processors make no whole blocks of span[block=2]"),
         (("-n", "2", "-R", "rusage[ngpus_excl_p=1/job]"), "GPUs are claimed per host or per task"),
         (("-gpu", "mode=exclusive_process:block=yes"), "block=yes is not supported yet"),
         (("-R", "affinity[core(1,same=thread)]"), "same=thread says nothing of cores: a thread is a part of one at"),

@@ -121,7 +121,7 @@ def test_what_is_wrong_with_a_script_is_said(cluster: Cluster, stdin: str, messa
         ("-G nosuch", "nosuch: Bad user group name"),
         ("-x", "normal: Queue does not accept EXCLUSIVE jobs"),
         ("-sp 5", "Job priority control undefined"),
-        ("-n 5000", "Too many processors requested: -n 5000"),
+        ("-n 5000", "Too many processors requested: 5000"),
         ('-gpu "num=1000"', "No host can ever provide "),
     ],
 )

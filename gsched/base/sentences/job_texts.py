@@ -104,14 +104,14 @@ JOB_TEXTS: dict[str, str] = {
         "the requirement of before the reconfiguration holds; with what queue {0} says now: {1}"
     ),
     "warning.waits_for_host": "{0}: the job waits until one has",
-    "warning.no_mail_program": "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
-    "warning.no_mail_time": "Warning: no mail will be sent: -u says to whom, -B, -N or -Ne when",
-    "warning.no_gpu_idle": "Warning: queue {0} has no GPU_IDLE: --gpu-idle-ok has no effect there",
-    "warning.no_notices": "Warning: no notices by {0}: GSCHED_NOTIFY of lsf.conf does not allow them",
+    "warning.no_mail_program": "no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER",
+    "warning.no_mail_time": "no mail will be sent: nothing says when (gsub -N, sbatch --mail-type, qsub -m)",
+    "warning.no_gpu_idle": "queue {0} has no GPU_IDLE: --gpu-idle-ok has no effect there",
+    "warning.no_notices": "no notices by {0}: GSCHED_NOTIFY of lsf.conf does not allow them",
     "warning.not_scaled": "times are not scaled by the speed of hosts; {0} counts on every host",
     "warning.rounded_up": "rounded up to whole minutes: {0}",
     "warning.no_run_limit": "the job has no run limit of its own; the queue's counts",
-    "warning.option": "Warning: -{0} {1}: {2}",
+    "warning.option": "-{0} {1}: {2}",
     "warning.not_copied": (
         "{0} was given arguments, so it is not copied: what its file holds when the job starts is run"
     ),
@@ -122,15 +122,15 @@ JOB_TEXTS: dict[str, str] = {
     "lacking.units": "No host that the job may use has the processor units of {0} ({1})",
     "lacking.units_beside_gpus": "No host that the job may use has the processor units of {0} beside such GPUs ({1})",
     "warning.sudo": (
-        "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
+        "sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
         "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
     ),
     "warning.background": (
-        "Warning: the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
+        "the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
         "(SIGTERM, SIGKILL 2 seconds later). Leave the & out, or end with wait"
     ),
     "warning.no_priorities": "{0}: taken, and does nothing: this cluster has no priorities of jobs (MAX_USER_PRIORITY)",
     "warning.not_expanded": (
-        "Warning: {0} is not expanded on the execution host: only in a command that is one word are variables"
+        "{0} is not expanded on the execution host: only in a command that is one word are variables"
     ),
 }

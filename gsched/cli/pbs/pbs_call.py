@@ -51,10 +51,13 @@ def code_of(problem: GschedError) -> int:
     """The exit code of a command that meets it after its options have been read."""
     if isinstance(problem, PbsRefusal):
         return problem.exit_code
-    for field in problem.about:
-        if field in _BY_FIELD:
-            return _BY_FIELD[field]
-    return next((code for kind, code in _BY_KIND if isinstance(problem, kind)), BAD_VALUE)
+    by_kind = next((code for kind, code in _BY_KIND if isinstance(problem, kind)), BAD_VALUE)
+    return code_about(problem.about, by_kind)
+
+
+def code_about(fields: Sequence[str], otherwise: int = BAD_VALUE) -> int:
+    """The exit code of a refusal that is about these fields."""
+    return next((_BY_FIELD[field] for field in fields if field in _BY_FIELD), otherwise)
 
 
 def fails_as_pbs(command: Callable[[Call], int]) -> Callable[[Call], int]:

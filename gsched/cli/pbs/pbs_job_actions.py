@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gsched.base.errors import GschedError
+from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.cli.pbs.pbs_call import (
     BAD_STATE,
     FINISHED,
     NOT_ALLOWED,
     PbsRefusal,
+    code_about,
     code_of,
     ids_of,
     server_of,
@@ -62,13 +63,20 @@ def _do(session: Session, word: str, server: str, action: Action, ended_too: boo
             return
         raise PbsRefusal(f"Job has finished {_shown(word, server)}", FINISHED)
     try:
-        failed = next((each.error for each in action(session, ids, jobs) if each.error), "")
+        failed = next((each for each in action(session, ids, jobs) if each.error), None)
     except PbsRefusal as problem:
         raise PbsRefusal(f"{problem.text} {_shown(word, server)}", problem.exit_code) from None
-    if failed:
-        is_mine = all(job.spec.user == jobs[0].spec.user for job in jobs)
-        code = BAD_STATE if is_mine and "ermission" not in failed else NOT_ALLOWED
-        raise PbsRefusal(f"{failed.rstrip('.')} {_shown(word, server)}", code)
+    if failed is not None:
+        raise PbsRefusal(f"{failed.error.rstrip('.')} {_shown(word, server)}", _code(failed))
+
+
+def _code(failed: Control) -> int:
+    """PBS's number of why it was not done: not in this state of the job, where nothing closer is known."""
+    if failed.refused_as == PermissionDenied.status:
+        return NOT_ALLOWED
+    if failed.refused_as == BadRequest.status:
+        return code_about(failed.about)
+    return BAD_STATE
 
 
 def known_jobs(session: Session, ids: Sequence[int]) -> list[JobView]:

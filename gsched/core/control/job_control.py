@@ -11,9 +11,9 @@ from typing import Any, Generic
 
 import msgspec
 
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id, index_of
-from gsched.core.authorization import cluster_denied, job_denied
+from gsched.core.authorization import Denial, cluster_denied, job_denied
 from gsched.core.command import (
     ExchangeJobs,
     JobCommand,
@@ -129,7 +129,7 @@ def _carry_out(
     """An array succeeds when something could be done to one of its elements. `listed`: all that the command means."""
     if target.ended_in is not None and action.on_ended_element is not None:
         error = action.on_ended_element(context, target.ended_in, [index_of(target.job_id)])
-        return Control(job_id=target.job_id, error=error)
+        return _answer(target, error)
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
     context.moved.clear()
@@ -138,7 +138,7 @@ def _carry_out(
         context.turn.spend(weight(target.job.spec.conditions))
         may = context.caller.may_touch(target.job.spec, context.config)
         error = _act(context, action, target.job) if may else _denied(context, target.job.spec)
-        return Control(job_id=target.job_id, error=error)
+        return _answer(target, error)
     answers: dict[str, None] = {}
     if target.array.count or has_ended_unstarted(context, target.array):
         may = context.caller.may_touch(target.array.spec, context.config)
@@ -152,8 +152,12 @@ def _carry_out(
         if job is not None and chosen and _is_meant(context, job):
             may = context.caller.may_touch(job.spec, context.config)
             answers[_act(context, action, job) if may else _denied(context, job.spec)] = None
-    error = "" if "" in answers else next(iter(answers), FINISHED_TEXT)
-    return Control(job_id=target.job_id, error=error)
+    return _answer(target, "" if "" in answers else next(iter(answers), FINISHED_TEXT))
+
+
+def _answer(target: Target, error: str) -> Control:
+    refused_as = PermissionDenied.status if isinstance(error, Denial) else ""
+    return Control(job_id=target.job_id, error=error, refused_as=refused_as)
 
 
 def _denied(context: ControlContext[JobCommand], spec: JobSpec) -> str:

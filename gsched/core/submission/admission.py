@@ -183,7 +183,7 @@ def _check_slots(
     least = judged.tasks or spec.slots
     most = max(least, spec.max_slots)
     if spec.slots < 1 or (spec.max_slots and spec.max_slots < spec.slots):
-        raise BadRequest(f"-n {spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''}: Bad argument")
+        raise BadRequest(f"{spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''} processors: Bad argument")
     profile = config.applications.get(spec.application)
     of_profile, of_queue = profile.task_limit if profile is not None else None, queue.task_limit
     for too_many, too_few, where, limit in (
@@ -203,8 +203,8 @@ def _check_slots(
             raise BadRequest(coded("refusal.slots", queue.name, least, allowed, name))
     for block in judged.blocks:
         if most // block * block < least:
-            asked = f"-n {least}" + (f",{most}" if most > least else "")
-            raise BadRequest(f"Bad argument: {asked} makes no whole blocks of span[block={block}]")
+            asked = f"{least}" + (f" to {most}" if most > least else "") + " processors"
+            raise BadRequest(f"Bad argument: {asked} make no whole blocks of span[block={block}]")
     _check_hosts_slots(least, spec, queue, config, observed, judged)
     return msgspec.structs.replace(spec, slots=least, max_slots=most if most > least else 0)
 
@@ -226,11 +226,11 @@ def _check_hosts_slots(
             limit = min(limit, queue.host_limit or limit)
         largest, total = max(largest, limit), total + min(limit, tile or limit)
     if judged.on_one_host and least > largest:
-        raise BadRequest(f"Too many processors requested: -n {least}, the largest usable host has {largest} slots")
+        raise BadRequest(f"Too many processors requested: {least}, the largest usable host has {largest} slots")
     if least > max(total, 1):
         tiled = f" with {judged.tiling}" if judged.tiling else ""
         where = f"the usable hosts have {total} slots together{tiled}"
-        raise BadRequest(f"Too many processors requested: -n {least}, {where}")
+        raise BadRequest(f"Too many processors requested: {least}, {where}")
 
 
 def _has(host: HostConfig, name: str, config: ClusterConfig) -> bool:

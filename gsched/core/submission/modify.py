@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied, about
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.authorization import Caller, job_denied, owner_denied
 from gsched.core.command import ModifyJobs
@@ -134,7 +134,7 @@ class _Changer:
                 if self._turn.is_over:
                     yield
         except GschedError as error:
-            return Control(job_id=target.job_id, error=error.text)
+            return _refused(target.job_id, error)
         for item, new, held in changed:
             if self._turn.is_over:
                 yield
@@ -201,9 +201,10 @@ class _Changer:
         fields = set(self._command.fields)
         if not self._caller.may_change(spec, fields, self._configured()):
             may_control = self._caller.may_touch(spec, self._configured())
-            raise BadRequest((owner_denied if may_control else job_denied)(spec, self._configured()))
+            raise PermissionDenied((owner_denied if may_control else job_denied)(spec, self._configured()))
         if state not in PENDING and not fields <= WHILE_RUNNING | {RESERVING}:
-            raise BadRequest(RUNNING_TEXT)
+            with about(*sorted(fields - WHILE_RUNNING)):
+                raise Conflict(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
         defaulted = _still_defaulted(spec, wanted)
         if "slots" in wanted and "slots" in self._command.spec.defaulted:  # -nn: as the queue says
@@ -221,7 +222,8 @@ class _Changer:
         if new.conditions and new.conditions != spec.conditions:
             cycle = find_cycle(self._state, number, new.conditions)
             if cycle:
-                raise BadRequest("A cycle of dependencies: " + " -> ".join(str(each) for each in cycle))
+                with about("dependency"):
+                    raise BadRequest("A cycle of dependencies: " + " -> ".join(str(each) for each in cycle))
         return new, None
 
     def _record(self, number: int, old: JobSpec, new: JobSpec, held: ReservedAnew | None) -> None:
@@ -242,6 +244,11 @@ class _Changer:
         if job is not None and job.relimited and job.allocation is not None and LIMITING.intersection(fields):
             for part in job.allocation.hosts:
                 self._turn.decision.instruct(LimitAttempt(part.host, number, job.attempt))
+
+
+def _refused(job_id: int, error: GschedError) -> Control:
+    """The answer for a job that cannot be changed."""
+    return Control(job_id=job_id, error=error.text, about=error.about, refused_as=error.status)
 
 
 def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:

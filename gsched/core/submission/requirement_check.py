@@ -304,10 +304,10 @@ def _tasks(whole: AnyRequirement, slots: int) -> int | None:
         if tasks is None and slots == 1:
             tasks = counted + 1  # without -n the last part is of one task
         if tasks is not None and slots not in (1, tasks):
-            detail = f"the terms ask for {tasks} tasks, -n for {slots}"
+            detail = f"the terms ask for {tasks} tasks, the job for {slots}"
             refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
         if tasks is None and slots <= counted:
-            detail = f"the terms with a number ask for {counted} tasks, -n for {slots}"
+            detail = f"the terms with a number ask for {counted} tasks, the job for {slots}"
             refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
         found = max(found or 0, tasks or slots)
     return found

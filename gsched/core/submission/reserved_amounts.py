@@ -110,7 +110,7 @@ def _check_settled(old: Requirement, asked: Requirement) -> None:
     for name in SETTLED:
         section = _alone(asked, name)
         if section and section != _alone(old, name):
-            raise BadRequest(f"{STARTED}: of -R only amounts of rusage[] can be changed, not {name}[]")
+            raise BadRequest(f"{STARTED}: of the requirement only amounts of rusage[] can be changed, not {name}[]")
 
 
 def _alone(requirement: Requirement, section: str) -> str:

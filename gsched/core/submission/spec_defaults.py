@@ -329,7 +329,7 @@ def _priority(spec: JobSpec, params: Params) -> int | None:
     if spec.priority is None:
         return params.max_user_priority // 2
     if not 1 <= spec.priority <= params.max_user_priority:
-        raise BadRequest(f"Bad user priority: -sp {spec.priority}, 1 to {params.max_user_priority} are allowed")
+        raise BadRequest(f"Bad user priority: {spec.priority}, 1 to {params.max_user_priority} are allowed")
     return spec.priority
 
 

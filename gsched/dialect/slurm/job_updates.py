@@ -6,14 +6,15 @@ Source: scontrol(1) of Slurm 22.05, SPECIFICATIONS FOR UPDATE COMMAND, JOBS, who
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.base.node_lists import expand_nodes
 from gsched.dialect.slurm.job_fields import Reading, field_values
 from gsched.dialect.slurm.slurm_values import parse_count, parse_duration, parse_size_mib
 from gsched.dialect.spec_values import SpecValues
+from gsched.model.jobs.changed_while_running import WHILE_RUNNING
 from gsched.model.jobs.job import JobSpec
 
 _OPTIONS: Mapping[str, str] = {
@@ -87,6 +88,27 @@ UPDATE_REFUSED: Mapping[str, str] = {
 """Keywords that are refused, and what to say instead."""
 UPDATE_KEYWORDS = frozenset({*_OPTIONS, *_OWN, *_OWN_TOO})
 """Keywords that are taken."""
+SPELLED: Mapping[str, str] = {
+    name.lower(): name
+    for name in (
+        *(
+            "Account",
+            "ArrayTaskThrottle",
+            "Comment",
+            "Deadline",
+            "Dependency",
+            "EligibleTime",
+            "ExcNodeList",
+            "IRequeue",
+        ),
+        *("JobName", "MailType", "MailUser", "MinMemoryCPU", "MinMemoryNode", "Name", "Nice", "NodeList", "NumCPUs"),
+        *("NumNodes", "NumTasks", "OverSubscribe", "Partition", "Priority", "ReqNodeList", "ReqNodes", "ReqProcs"),
+        *("Requeue", "ReservationName", "Shared", "StartTime", "StdOut", "TimeLimit", "WorkDir"),
+    )
+}
+"""The same as scontrol(1) spells them."""
+_AMOUNTS = ("minmemorynode", "minmemorycpu")
+"""What a job that runs may be given more or less of, though other parts of its requirement stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +117,24 @@ class JobChange:
 
     values: SpecValues
     hold: bool | None = None
+    set_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Keyword, as Slurm spells it -> the fields that it sets."""
+
+    def fixed_once_started(self) -> list[str]:
+        """Keywords whose values a job that has started can no longer be given."""
+        of_amounts = {SPELLED[name] for name in _AMOUNTS}
+        return [name for name, fields in self.set_by.items() if fields - WHILE_RUNNING and name not in of_amounts]
+
+    def keyword_of(self, about: Collection[str]) -> str:
+        """The keyword that set one of these fields; empty: none."""
+        return next((name for name, fields in self.set_by.items() if not fields.isdisjoint(about)), "")
 
 
 def read_job_change(given: Mapping[str, str], spec: JobSpec, reading: Reading) -> JobChange:
     """What keywords, in small letters, make of a job with `spec`. Raises BadRequest naming the keyword."""
     values: SpecValues = {}
     hold: bool | None = None
+    set_by: dict[str, frozenset[str]] = {}
     for name, text in given.items():
         if name in UPDATE_REFUSED:
             raise BadRequest(f"{name}: {UPDATE_REFUSED[name]}")
@@ -109,15 +143,17 @@ def read_job_change(given: Mapping[str, str], spec: JobSpec, reading: Reading) -
         try:
             if name == "priority":
                 hold = text == "0"
-                values |= {} if hold else {"priority": parse_count(text)}
+                changed = {} if hold else {"priority": parse_count(text)}
             elif name in _OPTIONS:
-                values |= _option(name, text, reading)
+                changed = _option(name, text, reading)
             else:
-                values |= _own(name, text, spec, values)
+                changed = _own(name, text, spec, values)
         except BadRequest as error:
-            raise BadRequest(f"{name}: {error.text}") from None
-    values.pop("queue_named", None)  # how a job came to its queue does not change
-    return JobChange(values, hold)
+            raise BadRequest(f"{SPELLED[name]}: {error.text}") from None
+        changed.pop("queue_named", None)  # how a job came to its queue does not change
+        values |= changed
+        set_by[SPELLED[name]] = frozenset(changed)
+    return JobChange(values, hold, set_by)
 
 
 def _option(name: str, text: str, reading: Reading) -> SpecValues:

@@ -454,10 +454,14 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to kill, stop or resume of one job: `error` empty when it was accepted."""
+    """The answer to kill, stop, resume or a change of one job: `error` empty when it was accepted."""
 
     job_id: int
     error: str = ""
+    about: tuple[str, ...] = ()
+    """Fields of the job's spec that the error is about, where that is known."""
+    refused_as: str = ""
+    """The gRPC status that the error would travel as; empty where that is not known."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,8 @@ class FakeMaster(
         self.last_views: list[JobView] | None = None
         """What the jobs become once only the last output is left."""
         self.control_errors: dict[int, str] = {}
+        self.refused: Control | None = None
+        """What all changes of jobs are answered with, but for the number."""
         self.refusal = ""
         self.warnings: tuple[str, ...] = ()
         self.keeps_warnings = True
@@ -233,8 +235,13 @@ class FakeMaster(
 
     def _controlled(self, request):
         ids = list(request.job_ids) or [view.job_id for view in self.views if view.state not in FINISHED]
-        results = [Control(job_id=each, error=self.control_errors.get(each, "")) for each in ids]
+        results = [self._control_of(each) for each in ids]
         return scheduler_pb2.ControlReply(results=[to_proto(each, model_pb2.Control) for each in results])
+
+    def _control_of(self, job_id: int) -> Control:
+        if self.refused is not None:
+            return msgspec.structs.replace(self.refused, job_id=job_id)
+        return Control(job_id=job_id, error=self.control_errors.get(job_id, ""))
 
     def Attachment(self, request, context):
         self.requests.append(request)

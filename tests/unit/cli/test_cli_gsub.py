@@ -385,7 +385,7 @@ def test_refusals_end_as_lsf_says(master: FakeMaster, call: NewCall, argv: list[
 
 
 def test_warnings_of_the_master_go_to_stderr(master: FakeMaster, call: NewCall) -> None:
-    master.warnings = ("Warning: no host has a GPU now",)
+    master.warnings = ("no host has a GPU now",)
     gsub = call("gsub", "true")
     assert gsub.run() == 0
     assert gsub.err == "Warning: no host has a GPU now\n"

@@ -15,7 +15,7 @@ from gsched.cli.pbs import pbs_job_commands, pbsnodes, qalter, qdel, qselect, qs
 from gsched.cli.pbs.pbsnodes import PbsNode
 from gsched.cli.pbs.refused_commands import INSTEAD
 from gsched.dialect.pbs.letter_options import LetterOptions
-from gsched.model.views.view import HostView
+from gsched.model.views.view import Control, HostView
 from gsched.wire.v1 import scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
@@ -149,6 +149,34 @@ def test_what_of_a_job_that_runs_can_be_altered(master: FakeMaster, call: NewCal
     assert (asked.run(), asked.err) == (0, "")
     (request,) = [each for each in master.requests if isinstance(each, scheduler_pb2.ModifyRequest)]
     assert set(request.fields) == {"run_limit_s", "limits", "rerunnable"}
+
+
+@pytest.mark.parametrize(
+    ("about", "kind", "code"),
+    [
+        (("run_limit_s",), "INVALID_ARGUMENT", 188),
+        (("dependency",), "INVALID_ARGUMENT", 206),
+        (("name",), "INVALID_ARGUMENT", 166),
+        (("slots",), "FAILED_PRECONDITION", 168),
+        ((), "PERMISSION_DENIED", 159),
+        ((), "", 168),
+    ],
+)
+def test_the_exit_code_is_that_of_what_is_refused_however_it_is_worded(
+    master: FakeMaster, call: NewCall, about: tuple[str, ...], kind: str, code: int
+) -> None:
+    master.views = [pending(8)]
+    master.refused = Control(job_id=0, error="permission for no such queue.", about=about, refused_as=kind)
+    asked = call("qalter", "-l", "walltime=60", "8")
+    assert (asked.run(), asked.err) == (code, "qalter: permission for no such queue 8.firestone\n")
+
+
+def test_a_note_of_the_master_is_called_a_warning_once(master: FakeMaster, call: NewCall) -> None:
+    submitted = call("qsub")
+    submitted.stdin = b"#!/bin/sh\nsleep 9 &\n"
+    assert submitted.run() == 0
+    (said,) = submitted.err.splitlines()
+    assert said.startswith("qsub: warning: the command ends in &")
 
 
 def test_a_priority_where_there_are_none_is_noted(master: FakeMaster, call: NewCall) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from test_cli_gjobs import done, pending, running
 
 from gsched.base.ids import element_id
+from gsched.dialect.slurm.job_updates import SPELLED, UPDATE_KEYWORDS
 from gsched.model.hosts.host import Gpu
 from gsched.model.jobs.job import SLURM
 from gsched.model.views.room_view import ReservationView
-from gsched.model.views.view import GpuView, HostView, JobTexts, QueueView
+from gsched.model.views.view import Control, GpuView, HostView, JobTexts, QueueView
 from gsched.wire.calls.client import Client
 from gsched.wire.v1 import scheduler_pb2
 
@@ -141,6 +142,58 @@ def test_update_of_a_job(master: FakeMaster, call: NewCall) -> None:
 
 
 @pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ("TimeLimit=60 NumTasks=2 JobName=x", "NumTasks, JobName"),
+        ("numcpus=2", "NumCPUs"),
+        ("Dependency=afterok:8", "Dependency"),
+        ("NumNodes=1", "NumNodes"),
+        ("Priority=5", "Priority"),
+        ("Priority=0", "Priority"),
+    ],
+)
+def test_what_of_a_job_that_runs_cannot_be_updated(master: FakeMaster, call: NewCall, changes: str, named: str) -> None:
+    asked = call("scontrol", "update", "JobId=7", *changes.split())
+    said = f"scontrol: error: {named}: Job is no longer pending execution for job 7\n"
+    assert (asked.run(), asked.err) == (1, said)
+    assert not any(
+        isinstance(each, scheduler_pb2.ModifyRequest | scheduler_pb2.ControlRequest) for each in master.requests
+    )
+
+
+@pytest.mark.usefixtures("told")
+def test_what_of_a_job_that_runs_can_be_updated(master: FakeMaster, call: NewCall) -> None:
+    asked = call("scontrol", "update", "JobId=7", "TimeLimit=60", "Requeue=0", "Comment=x", "MinMemoryNode=1G")
+    assert (asked.run(), asked.err) == (0, "")
+    (request,) = [each for each in master.requests if isinstance(each, scheduler_pb2.ModifyRequest)]
+    assert set(request.fields) == {"run_limit_s", "rerunnable", "description", "res_req"}
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("about", "kind", "said"),
+    [
+        (("run_limit_s",), "INVALID_ARGUMENT", "TimeLimit: too long"),
+        (("slots",), "INVALID_ARGUMENT", "NumTasks: too long"),
+        (("name",), "INVALID_ARGUMENT", "too long"),
+        (("slots",), "FAILED_PRECONDITION", "NumTasks: Job is no longer pending execution"),
+        ((), "PERMISSION_DENIED", "too long"),
+    ],
+)
+def test_what_the_master_refuses_is_told_by_keyword(
+    master: FakeMaster, call: NewCall, about: tuple[str, ...], kind: str, said: str
+) -> None:
+    master.refused = Control(job_id=0, error="too long", about=about, refused_as=kind)
+    asked = call("scontrol", "update", "JobId=8", "TimeLimit=60", "NumTasks=2")
+    assert (asked.run(), asked.err) == (1, f"scontrol: error: {said} for job 8\n")
+
+
+def test_every_keyword_that_is_taken_has_its_spelling() -> None:
+    assert SPELLED.keys() == UPDATE_KEYWORDS
+
+
+@pytest.mark.usefixtures("told")
 def test_update_of_nodes_and_partitions(master: FakeMaster, call: NewCall) -> None:
     assert call("scontrol", "update", "NodeName=n[1-2]", "State=DRAIN", "Reason=fan is loud").run() == 0
     assert call("scontrol", "update", "PartitionName=short", "State=INACTIVE").run() == 0
@@ -178,10 +231,10 @@ def test_update_of_nodes_and_partitions(master: FakeMaster, call: NewCall) -> No
         (("update", "JobId=8"), "update: no changes specified"),
         (("update", "JobId=8", "Mood=good"), "Update of this parameter is not supported: mood=good for job 8"),
         (("update", "JobId=8", "QOS=high"), "qos: there is no QOS"),
-        (("update", "JobId=8", "TimeLimit=soon"), "timelimit: Invalid time specification 'soon'"),
-        (("update", "JobId=8", "TimeLimit=-120"), "timelimit: '-120': nothing would be left"),
-        (("update", "JobId=8", "NumNodes=9"), "numnodes: 9 nodes for 4 tasks"),
-        (("update", "JobId=8", "MinMemoryNode=-1"), "minmemorynode: Invalid size '-1'"),
+        (("update", "JobId=8", "TimeLimit=soon"), "TimeLimit: Invalid time specification 'soon'"),
+        (("update", "JobId=8", "TimeLimit=-120"), "TimeLimit: '-120': nothing would be left"),
+        (("update", "JobId=8", "NumNodes=9"), "NumNodes: 9 nodes for 4 tasks"),
+        (("update", "JobId=8", "MinMemoryNode=-1"), "MinMemoryNode: Invalid size '-1'"),
         (("update", "NodeName=n1", "State=DRAIN"), "update: You must specify a reason"),
         (("update", "NodeName=n1", "State=DOWN", "Reason=x"), "update: State=DOWN would end the jobs"),
         (("update", "NodeName=n[0-99999999]", "State=RESUME"), "Invalid node list"),

@@ -38,7 +38,7 @@ def world(**changes: Any) -> World:
     return World(make_config(hosts, QUEUES, user_groups=groups, **changes))
 
 
-TOO_MANY = "Too many processors requested: -n {}, the usable hosts have {} slots together"
+TOO_MANY = "Too many processors requested: {}, the usable hosts have {} slots together"
 
 
 def refusal(where: World, wanted: JobSpec, user: str = "ann") -> GschedError:
@@ -83,16 +83,16 @@ def test_without_a_number_the_last_part_of_a_compound_is_one_task() -> None:
         (spec(hosts=("z",)), BadRequest, "z: Bad host name, host group name or cluster name"),
         (spec(hosts=("client",)), BadRequest, "client: Host does not run jobs"),
         (spec(queue="onb", hosts=("a",)), BadRequest, "a: Host or host group is not used by the queue"),
-        (spec(slots=0), BadRequest, "-n 0: Bad argument"),
+        (spec(slots=0), BadRequest, "0 processors: Bad argument"),
         (spec(slots=17, res_req="span[hosts=1]"), BadRequest, "the largest usable host has 16 slots"),
         (spec(slots=25), BadRequest, TOO_MANY.format(25, 24)),
         (spec(slots=9, queue="onb"), BadRequest, TOO_MANY.format(9, 8)),
         (spec(slots=9, hosts=("b",)), BadRequest, TOO_MANY.format(9, 8)),
-        (spec(slots=4, max_slots=2), BadRequest, "-n 4,2: Bad argument"),
-        (spec(slots=1, queue="tasks"), BadRequest, "Too few processors requested: -n 1, queue tasks wants 4"),
-        (spec(slots=9, queue="tasks"), BadRequest, "Too many processors requested: -n 9, queue tasks allows 8"),
-        (spec(slots=1, max_slots=3, queue="tasks"), BadRequest, "Too few processors requested: -n 3"),
-        (spec(slots=10, max_slots=16, queue="tasks"), BadRequest, "Too many processors requested: -n 10"),
+        (spec(slots=4, max_slots=2), BadRequest, "4,2 processors: Bad argument"),
+        (spec(slots=1, queue="tasks"), BadRequest, "Too few processors requested: 1, queue tasks wants 4"),
+        (spec(slots=9, queue="tasks"), BadRequest, "Too many processors requested: 9, queue tasks allows 8"),
+        (spec(slots=1, max_slots=3, queue="tasks"), BadRequest, "Too few processors requested: 3"),
+        (spec(slots=10, max_slots=16, queue="tasks"), BadRequest, "Too many processors requested: 10"),
         (spec(queue="batch", interactive="Is"), BadRequest, "batch: Queue does not accept interactive jobs"),
         (spec(queue="shells"), BadRequest, "shells: Queue only accepts interactive jobs"),
         (spec(exclusive=True), BadRequest, "normal: Queue does not accept EXCLUSIVE jobs"),
@@ -114,20 +114,24 @@ def test_without_a_number_the_last_part_of_a_compound_is_one_task() -> None:
         (spec(terminate_at=START - 1), BadRequest, "the termination time is over"),
         (spec(res_req="affinity[core(1,same=thread)]"), RequirementError, "same=thread says nothing of cores"),
         (spec(slots=5, res_req="span[stripe=2]"), BadRequest, "4 slots together with span[stripe=2]"),
-        (spec(slots=5, res_req="span[block=2]"), BadRequest, "-n 5 makes no whole blocks of span[block=2]"),
-        (spec(slots=5, max_slots=7, res_req="{span[block=4]}||{ut<1}"), BadRequest, "-n 5,7 makes no whole blocks"),
+        (spec(slots=5, res_req="span[block=2]"), BadRequest, "5 processors make no whole blocks of span[block=2]"),
+        (
+            spec(slots=5, max_slots=7, res_req="{span[block=4]}||{ut<1}"),
+            BadRequest,
+            "5 to 7 processors make no whole blocks",
+        ),
         (
             spec(slots=5, res_req="2*{ut<1} + 3*{span[block=2]}"),
             RequirementError,
             "span[block=2]: 3 tasks do not make whole blocks at position",
         ),
-        (spec(slots=5, queue="small"), BadRequest, "-n 5, queue small allows 4 slots (QJOB_LIMIT)"),
-        (spec(slots=4, queue="small"), BadRequest, "-n 4, queue small allows 3 slots (UJOB_LIMIT)"),
+        (spec(slots=5, queue="small"), BadRequest, "5, queue small allows 4 slots (QJOB_LIMIT)"),
+        (spec(slots=4, queue="small"), BadRequest, "4, queue small allows 3 slots (UJOB_LIMIT)"),
         (spec(slots=3, queue="small", res_req="span[hosts=1]"), BadRequest, "the largest usable host has 2 slots"),
         (
             spec(run_limit_s=7260),
             BadRequest,
-            "Cannot exceed queue's hard limit(s): -W 121 minutes, queue normal allows 120",
+            "Cannot exceed queue's hard limit(s): 121 minutes, queue normal allows 120",
         ),
         (spec(res_req="select[ngpus>0"), RequirementError, "Bad resource requirement syntax: "),
         (

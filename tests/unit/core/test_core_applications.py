@@ -81,8 +81,8 @@ def test_the_default_profile_counts_for_jobs_that_name_none() -> None:
     ("changes", "reason"),
     [
         ({"application": "nosuch"}, "nosuch: No such application profile"),
-        ({"application": "care"}, "Too few processors requested: -n 1, application profile care wants 2"),
-        ({"application": "care", "slots": 5}, "Too many processors requested: -n 5, application profile care allows 4"),
+        ({"application": "care"}, "Too few processors requested: 1, application profile care wants 2"),
+        ({"application": "care", "slots": 5}, "Too many processors requested: 5, application profile care allows 4"),
     ],
 )
 def test_what_a_profile_does_not_allow_is_refused(changes: dict[str, object], reason: str) -> None:

@@ -181,6 +181,7 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     assert world.control("kill", user="ann", queue="night") == [""]
     denied = world.do(KillJobs("ann", False, (5,)))
     assert first_words([denied[0].error]) == ["User permission denied"]
+    assert denied[0].refused_as == "PERMISSION_DENIED"
 
 
 def test_a_group_of_hosts_and_a_compute_unit_are_closed_and_opened_by_name() -> None:

@@ -46,7 +46,7 @@ def admitted(wanted: JobSpec, **changes: Any) -> JobSpec:
         ),
         (
             spec(slots=5, res_req="span[ptile=2]"),
-            "-n 5, the usable hosts have 4 slots together with span[ptile=2]",
+            "5, the usable hosts have 4 slots together with span[ptile=2]",
         ),
         (
             spec(res_req="rusage[ngpus_physical=2]", gpu_req=EXCLUSIVE),

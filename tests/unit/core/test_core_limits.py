@@ -139,7 +139,7 @@ def test_priority_orders_the_jobs_of_a_queue_and_grows_with_time() -> None:
     low, plain, high = world.submit(spec(priority=1), spec(), spec(priority=99))
     assert world.job(plain).spec.priority == 50
     assert sorted((world.job(job_id).rank(), job_id) for job_id in (low, plain, high))[0][1] == high
-    with pytest.raises(BadRequest, match="Bad user priority: -sp 101"):
+    with pytest.raises(BadRequest, match="Bad user priority: 101"):
         world.submit(spec(priority=101))
     world = World(make_config(params=Params(max_user_priority=100, priority_over_time=(2, 10))))
     world.run(spec(slots=16))

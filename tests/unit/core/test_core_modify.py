@@ -106,7 +106,7 @@ def test_each_field_of_a_waiting_job_can_be_changed(fields: dict[str, Any], expe
         ({"queue": "theirs"}, "theirs: User cannot use the queue"),
         ({"queue": "onb", "hosts": ("a",)}, "a: Host or host group is not used by the queue"),
         ({"slots": 99}, "Too many processors requested"),
-        ({"slots": 4, "max_slots": 2}, "-n 4,2: Bad argument"),
+        ({"slots": 4, "max_slots": 2}, "4,2 processors: Bad argument"),
         ({"res_req": "select[nonsense>1]"}, "Bad resource name: nonsense"),
         ({"gpu_req": "num=x"}, "Bad GPU requirement"),
         ({"run_limit_s": 9000}, "Cannot exceed queue's hard limit(s)"),
@@ -120,7 +120,7 @@ def test_each_field_of_a_waiting_job_can_be_changed(fields: dict[str, Any], expe
         ({"terminate_at": 5.0}, "the termination time is over"),
         ({"command": "  "}, "No command is specified"),
         ({"array_limit": 3}, "a slot limit without an index list"),
-        ({"name": "good", "slots": 0}, "-n 0: Bad argument"),
+        ({"name": "good", "slots": 0}, "0 processors: Bad argument"),
     ],
 )
 def test_what_is_not_admissible_changes_nothing(fields: dict[str, Any], said: str) -> None:
@@ -146,6 +146,10 @@ def test_of_a_started_job_only_what_still_counts_is_changed() -> None:
     text = RUNNING_TEXT
     assert world.modify(1, slots=2) == [text]
     assert world.modify(1, name="x", description="y") == [text]
+    (answer,) = world.do(ModifyJobs("ann", False, (1,), spec(name="x", slots=2), ("name", "slots", "rerunnable")))
+    assert (answer.about, answer.refused_as) == (("name", "slots"), "FAILED_PRECONDITION")
+    (answer,) = world.do(ModifyJobs("bob", False, (1,), spec(rerunnable=True), ("rerunnable",)))
+    assert answer.refused_as == "PERMISSION_DENIED"
     assert world.modify(1, rerunnable=False, requeue_exit_values="3", description="y", estimate_s=60) == [""]
     made = world.job(1).spec
     assert (made.rerunnable, made.requeue_exit_values, made.description, made.estimate_s) == (False, "3", "y", 60)
@@ -173,7 +177,7 @@ def test_limits_of_a_started_job_are_changed_and_its_agent_is_told() -> None:
     made = world.job(1).spec
     assert (made.run_limit_s, made.limits) == (3600, {"MEMLIMIT": 100.0}), "what the queue gives where nothing is said"
     assert world.modify(1, run_limit_s=9000) == [
-        "Cannot exceed queue's hard limit(s): -W 150 minutes, queue normal allows 120"
+        "Cannot exceed queue's hard limit(s): 150 minutes, queue normal allows 120"
     ]
     assert world.modify(1, limits={"MEMLIMIT": 901.0}) == [
         "Cannot exceed queue's hard limit(s): MEMLIMIT 901 MB, queue normal allows 900 MB"
@@ -240,7 +244,7 @@ def test_a_switch_gives_what_the_new_queue_gives() -> None:
     assert (made.run_limit_s, made.limits, made.rerunnable) == (3600, {"MEMLIMIT": 100.0}, True)
     assert world.modify(plain, run_limit_s=900) == [""]  # from now on it is the job's own
     assert world.modify(plain, queue="short") == [
-        "Cannot exceed queue's hard limit(s): -W 15 minutes, queue short allows 10"
+        "Cannot exceed queue's hard limit(s): 15 minutes, queue short allows 10"
     ]
     world.check_replay()
 

@@ -363,7 +363,7 @@ def test_what_the_site_does_not_allow_is_said_at_submission_and_not_sent() -> No
     (job_id,) = world.run(wanting())
     assert told(world) == []
     assert [sentence(each) for each in world.job(job_id).spec.warnings] == [
-        "Warning: no notices by webhook: GSCHED_NOTIFY of lsf.conf does not allow them"
+        "no notices by webhook: GSCHED_NOTIFY of lsf.conf does not allow them"
     ]
     world.reconfigure(world.with_params(notice_ways=("webhook",)))
     world.ended(job_id)
@@ -374,7 +374,7 @@ def test_mail_without_a_mail_program_is_said_as_for_n() -> None:
     world = World()
     (job_id,) = world.submit(wanting(NoticeWish(way="mail", events=("end",)), notify_end=True))
     assert [sentence(each) for each in world.job(job_id).spec.warnings] == [
-        "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER"
+        "no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER"
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_refusal_names_its_queue_whatever_that_is_called() -> None:
     with pytest.raises(BadRequest) as caught:
         here.submit(gpu_spec(99, slots=4, queue="host narrow"))
     assert caught.value.text.startswith("host: No host can ever provide ")
-    assert caught.value.text.endswith("; Too many processors requested: -n 4, queue narrow allows 2")
+    assert caught.value.text.endswith("; Too many processors requested: 4, queue narrow allows 2")
 
 
 def test_a_refusal_is_said_to_be_of_its_queue_by_its_code() -> None:

@@ -87,9 +87,9 @@ def test_gpus_stay_and_need_not_be_named() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("select[mem>9] rusage[mem=5]", "of -R only amounts of rusage[] can be changed, not select[]"),
-        ("span[hosts=1]", "of -R only amounts of rusage[] can be changed, not span[]"),
-        ("order[ut]", "of -R only amounts of rusage[] can be changed, not order[]"),
+        ("select[mem>9] rusage[mem=5]", "of the requirement only amounts of rusage[] can be changed, not select[]"),
+        ("span[hosts=1]", "of the requirement only amounts of rusage[] can be changed, not span[]"),
+        ("order[ut]", "of the requirement only amounts of rusage[] can be changed, not order[]"),
         ("rusage[mem=5 || licence=1]", "alternatives and compound requirements stay as they were"),
         ("{rusage[mem=5]} || {rusage[mem=6]}", "alternatives and compound requirements stay as they were"),
         ("rusage[nonsense=5]", "Bad resource name: nonsense"),

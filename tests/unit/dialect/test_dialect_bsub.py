@@ -230,14 +230,14 @@ def test_wrong_values_of_a_script_name_their_line(lines: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("text", "seconds", "notes"),
     [
-        ("1.7", 120, ("Warning: -W 1.7: rounded up to whole minutes: 2",)),
-        ("0.2", 60, ("Warning: -W 0.2: rounded up to whole minutes: 1",)),
+        ("1.7", 120, ("-W 1.7: rounded up to whole minutes: 2",)),
+        ("0.2", 60, ("-W 0.2: rounded up to whole minutes: 1",)),
         ("1:30.0", 5400, ()),
         ("2.00", 120, ()),
-        ("0.0", None, ("Warning: -W 0.0: the job has no run limit of its own; the queue's counts",)),
-        ("1:59.5", 7200, ("Warning: -W 1:59.5: rounded up to whole minutes: 120",)),
-        ("0", None, ("Warning: -W 0: the job has no run limit of its own; the queue's counts",)),
-        ("0:00", None, ("Warning: -W 0:00: the job has no run limit of its own; the queue's counts",)),
+        ("0.0", None, ("-W 0.0: the job has no run limit of its own; the queue's counts",)),
+        ("1:59.5", 7200, ("-W 1:59.5: rounded up to whole minutes: 120",)),
+        ("0", None, ("-W 0: the job has no run limit of its own; the queue's counts",)),
+        ("0:00", None, ("-W 0:00: the job has no run limit of its own; the queue's counts",)),
         ("60", 3600, ()),
     ],
 )

@@ -66,7 +66,7 @@ def test_defaults_of_the_environment() -> None:
 def test_a_limit_scaled_by_a_host_is_told_of() -> None:
     spec = submit("-W", "1:30/gpu01", "x").spec
     assert spec.run_limit_s == 5400
-    note = "Warning: -W 1:30/gpu01: times are not scaled by the speed of hosts; 1:30 counts on every host"
+    note = "-W 1:30/gpu01: times are not scaled by the speed of hosts; 1:30 counts on every host"
     assert tuple(map(sentence, spec.warnings)) == (note,)
 
 
@@ -140,7 +140,7 @@ def test_what_an_esub_is_told_and_may_change() -> None:
 def test_a_variable_that_stays_as_it_is_is_told_of(words: list[str], literal: str) -> None:
     spec = submit(*words).spec
     note = "on the execution host: only in a command that is one word are variables"
-    assert tuple(map(sentence, spec.warnings)) == ((f"Warning: {literal} is not expanded {note}",) if literal else ())
+    assert tuple(map(sentence, spec.warnings)) == ((f"{literal} is not expanded {note}",) if literal else ())
     assert not literal or f"'{literal}'" in spec.command
 
 

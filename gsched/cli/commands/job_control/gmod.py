@@ -44,7 +44,7 @@ def main(call: Call) -> int:
         return 0
     job_ids = _jobs(asked.jobs)
     for note in asked.notes:
-        call.error(sentence(note) + "\n")
+        call.error(f"Warning: {sentence(note)}\n")
     with connected(call) as session:
         try:
             results = _modify(session, asked, job_ids)

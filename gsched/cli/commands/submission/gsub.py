@@ -182,7 +182,7 @@ def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
     if "BSUB_QUIET" not in call.env:
         (call.error if "BSUB_STDERR" in call.env else call.write)(line)
     for text in job.warnings:
-        call.error(sentence(text) + "\n")
+        call.error(f"Warning: {sentence(text)}\n")
 
 
 def _local_time(call: Call, at: float) -> str:

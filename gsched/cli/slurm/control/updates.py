@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.base.node_lists import expand_nodes
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.command_line import complain
@@ -16,7 +16,7 @@ from gsched.cli.slurm.slurm_call import elements_of
 from gsched.dialect.slurm.job_fields import Reading
 from gsched.dialect.slurm.job_updates import JobChange, read_job_change
 from gsched.dialect.slurm.slurm_values import parse_job
-from gsched.model.jobs.job import PENDING, JobSpec
+from gsched.model.jobs.job import PENDING, STARTED, JobSpec
 from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.control_action import ControlAction
 
@@ -33,6 +33,9 @@ _PARTITION_STATES: Mapping[str, tuple[str, ...]] = {
     "drain": ("close", "activate"),
     "inactive": ("close", "inactivate"),
 }
+
+_NOT_PENDING = "Job is no longer pending execution"
+"""Slurm's words for ESLURM_JOB_NOT_PENDING."""
 
 
 def update(asked: ScontrolCall) -> int:
@@ -99,18 +102,28 @@ def _change(asked: ScontrolCall, job: JobView, values: Mapping[str, str], readin
     """What went wrong with this job."""
     change: JobChange = read_job_change(values, job.spec, reading)
     client = asked.session.client
+    fixed = change.fixed_once_started()
+    if fixed and job.state in STARTED:
+        return f"{', '.join(fixed)}: {_NOT_PENDING}"
     if change.values:
         spec = JobSpec(**{"command": "", "user": "", "queue": "", **change.values})
         results = client.modify([job.job_id], spec, tuple(change.values))
-        if error := _error(results):
-            return error
+        if wrong := next((result for result in results if result.error), None):
+            return _named(change, wrong)
     if change.hold is not None:
         if job.state not in PENDING:
-            return "Job is no longer pending execution"
+            return f"Priority: {_NOT_PENDING}"
         is_held = job.state == "PSUSP"
         if change.hold != is_held:
             return _error(client.control(ControlAction(action="stop" if change.hold else "resume"), [job.job_id]))
     return ""
+
+
+def _named(change: JobChange, wrong: Control) -> str:
+    """What is wrong, with the keyword that says so."""
+    keyword = change.keyword_of(wrong.about)
+    text = _NOT_PENDING if wrong.refused_as == Conflict.status and wrong.about else wrong.error
+    return f"{keyword}: {text}" if keyword else text
 
 
 def _error(results: Sequence[Control]) -> str:
