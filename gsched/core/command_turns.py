@@ -27,6 +27,8 @@ MOVE_LINE = 3
 """The same for each kind of jobs that wait."""
 JUDGEMENT = 100
 """Steps of judging what a job asks for."""
+ALIKE = 8
+"""The same of a job that is like one before but for texts of its own."""
 DEPENDENCY = 1_000
 """The same where it names other jobs, and is refused."""
 _CHARACTERS_OF_CONDITIONS = 8

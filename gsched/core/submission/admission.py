@@ -57,8 +57,6 @@ def admit(spec: JobSpec, around: AdmissionContext) -> JobSpec:
 
     Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end).
     """
-    if not spec.command.strip():
-        raise BadRequest("No command is specified")
     check_form(spec)
     user, config, old = around.user, around.config, around.old
     if old is None and user == "root" and not config.params.root_may_submit:

@@ -23,11 +23,19 @@ LARGEST = 1 << 53
 _WHAT = {"command": "Command line"}
 
 
-def check_form(spec: JobSpec) -> None:
-    """Raise BadRequest for texts and numbers that no job has."""
-    for name in JobSpec.__struct_fields__:
+_PLAIN = JobSpec(command="", user="", queue="")
+
+
+def check_form(spec: JobSpec, names: Iterable[str] = JobSpec.__struct_fields__) -> None:
+    """Raise BadRequest for texts and numbers in these fields that no job has."""
+    if not spec.command.strip():
+        raise BadRequest("No command is specified")
+    for name in names:
+        value = getattr(spec, name)
+        if value is getattr(_PLAIN, name):  # most fields of most jobs say nothing
+            continue
         try:
-            _check_field(name, getattr(spec, name))
+            _check_field(name, value)
             if name == "plots":
                 check_plots(spec.plots)
         except BadRequest as error:

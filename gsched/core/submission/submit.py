@@ -11,11 +11,11 @@ from msgspec import structs
 
 from gsched.base.errors import BadRequest, Conflict
 from gsched.core.command import Submit
-from gsched.core.command_turns import JUDGEMENT, SUBMISSION, Turn, Work, reading, weight
+from gsched.core.command_turns import ALIKE, JUDGEMENT, SUBMISSION, Turn, Work, reading, weight
 from gsched.core.pending.pending_reasons import check_pending, number_of
 from gsched.core.records.accepted_submissions import encoded
-from gsched.core.records.spec_interning import fingerprint
 from gsched.core.state.cluster_state import ClusterState
+from gsched.core.submission.alike_jobs import AlikeJobs
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSubmitted, SubmissionAccepted
 from gsched.model.jobs.job import JobSpec
@@ -53,7 +53,7 @@ def submit(
         if (known := (yield from _known(state, command))) is not None:
             return answered_before(state, command, known, config.params.default_queues)
         _check_numbers(state, config, command)
-        specs = yield from each_once(command.specs, lambda spec: state.specs.shared(admit(spec)), turn)
+        specs = yield from each_once(command.specs, admit, state.specs.shared, turn)
         jobs, slots = yield from wanted_in_all(specs, turn)
         if not turn.has_room(SUBMISSION * len(specs)):
             yield
@@ -133,10 +133,10 @@ def wanted_in_all(specs: Sequence[JobSpec], turn: Turn) -> Generator[None, None,
 
 
 def each_once(
-    specs: Sequence[JobSpec], complete: Callable[[JobSpec], JobSpec], turn: Turn
+    specs: Sequence[JobSpec], admit: Callable[[JobSpec], JobSpec], share: Callable[[JobSpec], JobSpec], turn: Turn
 ) -> Generator[None, None, list[JobSpec]]:
-    """Each completed; equal ones are looked at once."""
-    by_content: dict[bytes, JobSpec] = {}
+    """Each completed; equal ones are looked at once, and alike ones judged once."""
+    alike = AlikeJobs(admit)
     by_object: dict[int, JobSpec] = {}
     read: set[tuple[str, str]] = set()
     for spec in specs:
@@ -144,16 +144,16 @@ def each_once(
             continue
         if turn.is_over:
             yield
-        key = fingerprint(spec)
-        found = by_content.get(key)
-        if found is None:
-            found = by_content[key] = complete(spec)
+        found, is_first = alike.admitted(spec)
+        if is_first:
             asked = (found.combined_req, found.combined_gpu_req)
             if asked not in read:
                 read.add(asked)
                 turn.spend(reading("".join(asked)))
             turn.spend(JUDGEMENT + weight(found.conditions))
-        by_object[id(spec)] = found
+        else:
+            turn.spend(ALIKE)
+        by_object[id(spec)] = share(found)
     return [by_object[id(spec)] for spec in specs]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -403,12 +404,13 @@ def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes
     blobs: dict[str, bytes] = {}
     submissions = list(read_submissions(request))
     ready: dict[int, JobSpec] = {}  # by id: equal ones are one object
+    ids = cache(blob_id)  # most have the same environment
     for submission, size in submissions:
         spec = ready.get(id(submission))
         if spec is None:
             if size > MOST_PER_JOB:
                 raise BadRequest(f"a job of {size} bytes is too large: {MOST_PER_JOB} are the most")
-            spec, texts = _spec(submission)
+            spec, texts = _spec(submission, ids)
             if host:
                 spec = msgspec.structs.replace(spec, submit_host=host)
             ready[id(submission)] = spec
@@ -417,20 +419,20 @@ def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes
     return tuple(specs), blobs
 
 
-def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:
+def _spec(submission: Submission, name: Callable[[bytes], str]) -> tuple[JobSpec, dict[str, bytes]]:
     """The spec with its texts replaced by blob ids, and the blobs. What only the master may set is cleared."""
-    blobs = {blob_id(text): text for text in (submission.environment, submission.script) if text}
-    if submission.input is not None:
-        blobs[blob_id(submission.input)] = submission.input
-    targets = targets_of(submission.spec, submission.notice_targets)
-    blobs.update(targets)
+    environment, script, given = submission.environment, submission.script, submission.input
+    blobs = targets_of(submission.spec, submission.notice_targets)
     spec = msgspec.structs.replace(
         cleared(submission.spec),
-        environment=blob_id(submission.environment) if submission.environment else "",
-        script=blob_id(submission.script) if submission.script else "",
-        spooled_input=blob_id(submission.input) if submission.input is not None else "",
-        notice_targets="".join(targets),
+        environment=name(environment) if environment else "",
+        script=name(script) if script else "",
+        spooled_input=name(given) if given is not None else "",
+        notice_targets="".join(blobs),
     )
+    for blob, text in ((spec.environment, environment), (spec.script, script), (spec.spooled_input, given)):
+        if blob and text is not None:
+            blobs[blob] = text
     return spec, blobs
 
 
