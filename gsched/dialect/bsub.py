@@ -310,6 +310,8 @@ _TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {"
 
 
 def _merged(line: Parsed, script: Parsed) -> Parsed:
+    if not script.given:
+        return line
     replaced = {name for name, _ in line.given}
     for names in _TOGETHER:
         if names & replaced:
@@ -334,7 +336,9 @@ def _through_esub(
         if not command.strip():
             raise BadRequest("No command is specified")
         source = replace(source, command=check_text(command, "the command of an esub"))
-    return changed(options, changes.parameters), source, {**env, **changes.environment}
+    if changes.environment:
+        env = {**env, **changes.environment}
+    return changed(options, changes.parameters), source, env
 
 
 _FROM_ENVIRONMENT = {

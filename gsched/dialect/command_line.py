@@ -30,7 +30,13 @@ def join_words(words: Sequence[str], *, quote_first: bool = False) -> str:
     return " ".join([first, *(_quoted(word) for word in words[1:])])
 
 
+_ORDINARY = re.compile(r"[\w./:=,@%+-]+", re.ASCII)
+"""A word that no shell changes."""
+
+
 def _quoted(word: str) -> str:
+    if _ORDINARY.fullmatch(word):
+        return word
     has_blank = any(char.isspace() for char in word)
     if word.startswith("$") or (has_blank and ('"' in word or "$" in word)):
         return "'" + word.replace("'", "'\\''") + "'"

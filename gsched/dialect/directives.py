@@ -8,6 +8,7 @@ Source: bsub(1), and the scripts that LSF's clients write.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gsched.base.errors import BadRequest
@@ -17,6 +18,10 @@ _ODD_BLANKS = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205
 """The blanks of Unicode that a shell does not know as such: they are copied unseen."""
 _BLANKS = (b" ", b"\t", b"-", *(chr(code).encode() for code in _ODD_BLANKS))
 """What may follow the mark."""
+_PLAIN = re.compile(r"[^ \t\"'\\]+")
+_QUOTED = {"'": re.compile(r"'([^']*)'"), '"': re.compile(r'"((?:[^"\\]++|\\["\\$`]?+)*+)"')}
+_ESCAPED = re.compile(r'\\(["\\$`])')
+"""In double quotes; a backslash before anything else stands for itself."""
 
 
 def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
@@ -65,11 +70,14 @@ def split_words(text: str) -> list[str]:
         elif char in "\"'":
             quoted, position = _quoted(text, position)
             word = (word or "") + quoted
+        elif char == "\\":  # the last one stands for itself
+            word = (word or "") + (text[position + 1 : position + 2] or char)
+            position += 2
         else:
-            if char == "\\" and position + 1 < len(text):
-                position += 1
-            word = (word or "") + text[position]
-            position += 1
+            plain = _PLAIN.match(text, position)
+            assert plain is not None
+            word = (word or "") + plain[0]
+            position = plain.end()
     if word is not None:
         words.append(word)
     return words
@@ -77,14 +85,8 @@ def split_words(text: str) -> list[str]:
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
     """The quoted text that begins at `start`, and the position behind its closing quote."""
-    quote, position, taken = text[start], start + 1, ""
-    while position < len(text):
-        char = text[position]
-        if char == quote:
-            return taken, position + 1
-        if quote == '"' and char == "\\" and text[position + 1 : position + 2] in ('"', "\\", "$", "`"):
-            position += 1
-            char = text[position]
-        taken += char
-        position += 1
-    raise BadRequest(f"the quote {quote} in '{text.strip()[:60]}' is not closed")
+    quote = text[start]
+    found = _QUOTED[quote].match(text, start)
+    if found is None:
+        raise BadRequest(f"the quote {quote} in '{text.strip()[:60]}' is not closed")
+    return (found[1] if quote == "'" else _ESCAPED.sub(r"\1", found[1])), found.end()

@@ -22,7 +22,7 @@ from gsched.dialect.directives import place
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
-from gsched.dialect.options import Parsed, told_of
+from gsched.dialect.options import Parsed, told, told_of
 from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.job import JobPlot
@@ -74,18 +74,22 @@ def spec_values(options: Parsed, around: ValueContext) -> SpecValues:
     values: SpecValues = {}
     requirements: list[str] = []
     for name, value, line in options.placed():
-        with told_of(line):
+        try:
             check_text(value, f"the value of -{name}")
             if name == "R":
                 requirements.append(with_unit(value, unit_letter(around.unit)))
                 merge(requirements[-1:])
             else:
                 _set_value(values, name, value, around)
+        except BadRequest as error:
+            raise told(error, line) from None
     if options.has("nnodes"):
         with told_of(options.line("nnodes")):
             values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
         requirements += span
-    if requirements:
+    if len(requirements) == 1:
+        values["res_req"] = requirements[0].strip()
+    elif requirements:
         with told_of(options.line("R")):
             values["res_req"] = merge(requirements)
     begin, end = values.get("begin_at"), values.get("terminate_at")
@@ -123,9 +127,9 @@ _NOT_INTERACTIVE = ("K", "o", "oo", "e", "eo", "N", "Ne")
 
 def check_interactive(options: Parsed) -> None:
     """What cannot stand beside -I, -Ip and -Is. Raises BadRequest, in LSF's words where it has some."""
-    kind = next((name for name in ("I", "Ip", "Is") if options.has(name)), "")
-    if not kind:
+    if not options.has("I", "Ip", "Is"):
         return
+    kind = next(name for name in ("I", "Ip", "Is") if options.has(name))
     reasons = {"r": "Interactive job cannot be rerunnable"}
     reasons |= dict.fromkeys(
         ("i", "is"),
