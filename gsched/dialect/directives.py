@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.options import place
 
 _MARK = b"#BSUB"
 _ODD_BLANKS = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
@@ -43,14 +44,6 @@ def is_directive(line: bytes) -> bool:
     """Is it a #BSUB line?"""
     rest = line.removesuffix(b"\r").removeprefix(_MARK)
     return line.startswith(_MARK) and (not rest or rest.startswith(_BLANKS))
-
-
-def place(*numbers: int) -> str:
-    """How lines of a script are named to whoever wrote it."""
-    *first, last = sorted(set(numbers))
-    if not first:
-        return f"line {last} of the script"
-    return f"lines {', '.join(map(str, first))} and {last} of the script"
 
 
 def split_words(text: str) -> list[str]:

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.directives import place
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,14 @@ class Parsed:
     def last_of(self, *names: str) -> tuple[str, str] | None:
         """(name, value) of whichever of several exclusive options came last; None if none was given."""
         return next(((name, value) for name, value in reversed(self.given) if name in names), None)
+
+
+def place(*numbers: int) -> str:
+    """How lines of a script are named to whoever wrote it."""
+    *first, last = sorted(set(numbers))
+    if not first:
+        return f"line {last} of the script"
+    return f"lines {', '.join(map(str, first))} and {last} of the script"
 
 
 @contextmanager

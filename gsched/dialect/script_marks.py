@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.directives import directives, place, split_words
+from gsched.dialect.directives import directives, split_words
+from gsched.dialect.options import place
 
 SLURM_MARK, PBS_MARK = "#SBATCH", "#PBS"
 MARKS = (b"#BSUB", SLURM_MARK.encode(), PBS_MARK.encode())

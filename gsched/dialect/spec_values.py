@@ -18,11 +18,10 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.units import unit_letter
-from gsched.dialect.directives import place
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.notify import ReadNotifyFile, no_notify_file
-from gsched.dialect.options import Parsed, told, told_of
+from gsched.dialect.options import Parsed, place, told, told_of
 from gsched.dialect.service_options import read_service, read_service_users
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.job import JobPlot

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from gsched.dialect.bsub import ParsedSubmission, read_bsub_script
 from gsched.dialect.directives import directives
-from gsched.dialect.directives import place as line_place
 from gsched.dialect.options import Parsed
+from gsched.dialect.options import place as line_place
 from gsched.dialect.pbs.chunk_lists import parse_select
 from gsched.dialect.pbs.pbs_values import split_quoted
 from gsched.dialect.pbs.qsub import read_qsub

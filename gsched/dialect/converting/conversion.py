@@ -20,7 +20,8 @@ from gsched.dialect.converting.bsub_lines import bsub_lines
 from gsched.dialect.converting.printed_lines import PrintedLines
 from gsched.dialect.converting.qsub_lines import qsub_lines
 from gsched.dialect.converting.sbatch_lines import sbatch_lines
-from gsched.dialect.directives import is_directive, place
+from gsched.dialect.directives import is_directive
+from gsched.dialect.options import place
 from gsched.dialect.spec_values import ValueContext
 
 PRINTERS: Mapping[str, Callable[[AskedScript, tzinfo], PrintedLines]] = {

@@ -15,7 +15,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
-from gsched.dialect.directives import place
+from gsched.dialect.options import place
 from gsched.dialect.pbs.job_attributes import read_attributes
 from gsched.dialect.pbs.pbs_environment import environment_of, login_shell_of, shell_of
 from gsched.dialect.pbs.qsub_fields import FIELDS, QsubReading, fields_of

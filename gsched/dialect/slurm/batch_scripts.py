@@ -6,7 +6,7 @@ Source: sbatch(1) of Slurm 22.05.
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.directives import place
+from gsched.dialect.options import place
 from gsched.dialect.script_marks import leading_directives
 from gsched.dialect.slurm.gnu_options import HETEROGENEOUS, GivenOption, GnuWords
 from gsched.dialect.slurm.option_table import SBATCH
