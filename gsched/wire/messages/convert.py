@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
+from itertools import compress
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -40,14 +41,21 @@ def to_proto(value: msgspec.Struct, message_type: type[M]) -> M:
 
 def fill(message: Message, value: msgspec.Struct) -> None:
     """Copy `value` into an existing, empty message."""
-    for name, encode, _, is_implied in _plan(type(value)):
-        item = getattr(value, name)
-        if item is None or (is_implied and not item):
-            continue
+    encoders, unimplied = _encoding(type(value))
+    items = msgspec.structs.astuple(value)
+    for (name, encode), item in zip(compress(encoders, items), filter(None, items), strict=True):
         try:
-            encode(message, name, item)
+            if encode is None:
+                setattr(message, name, item)
+            else:
+                encode(message, name, item)
         except UnicodeEncodeError:
             raise BadRequest(f"{name.replace('_', ' ')} {item!r} is not valid UTF-8") from None
+    for place in unimplied:
+        item = items[place]
+        if not item and item is not None:
+            name, encode = encoders[place]
+            (encode or setattr)(message, name, item)
 
 
 def from_proto(message: Message, value_type: type[T]) -> T:
@@ -56,26 +64,23 @@ def from_proto(message: Message, value_type: type[T]) -> T:
     decoding = _decoding.get(key)
     if decoding is None:
         decoding = _decoding[key] = _decoding_of(value_type, type(message)())
-    decoders, coded, absent = decoding
-    values = dict(absent)
+    fields, absent = decoding
+    values = absent.copy()
     for field, item in message.ListFields():  # most fields of most messages are absent
-        name = field.name
-        if name in decoders:
-            decode = decoders[name]
+        found = fields.get(field)
+        if found is not None:  # a text's code comes after its sentence, its number being higher
+            name, decode = found
             values[name] = item if decode is None else decode(item, name)
-        elif name in coded:  # it comes after the sentence, its number being higher
-            of, decode = coded[name]
-            values[of] = decode(item, of)
     return value_type(**values)
 
 
-_Decoding = tuple[dict[str, _Decode | None], dict[str, tuple[str, _Decode]], dict[str, Any]]
+_Decoding = tuple[dict[Any, tuple[str, _Decode | None]], dict[str, Any]]
 _decoding: dict[tuple[type, type], _Decoding] = {}
 
 
 def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> _Decoding:
-    """Decoder of each field (None: it is taken as it is), whose codes other fields are, and what the fields are that a
-    message does not have.
+    """Of each field of the message the value's field and its decoder (None: it is taken as it is), and what the fields
+    are that a message does not have.
     """
     decoders = {name: decode for name, _, decode, _ in _plan(value_type)}
     hints = typing.get_type_hints(value_type)
@@ -83,15 +88,32 @@ def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> _Decoding:
         name: None if _split_optional(hints[name])[0] else _decoded(decode, getattr(empty, name), name)
         for name, decode in decoders.items()
     }
-    coded: dict[str, tuple[str, _Decode]] = {
-        _CODED + name: (name, _decode_texts if _is_texts(hint) else _decode_text) for name, hint in hints.items()
-    }
-    # A dict must not be shared: the type makes a new one for each value, {} being the default of all that have one.
-    return decoders, coded, {name: value for name, value in absent.items() if not isinstance(value, dict)}
+    known = empty.DESCRIPTOR.fields_by_name
+    fields: dict[Any, tuple[str, _Decode | None]] = {known[name]: (name, each) for name, each in decoders.items()}
+    for name, hint in hints.items():
+        if _CODED + name in known:
+            fields[known[_CODED + name]] = (name, _decode_texts if _is_texts(hint) else _decode_text)
+    defaults = dict(zip(value_type.__struct_fields__[::-1], value_type.__struct_defaults__[::-1], strict=False))
+    return fields, {name: value for name, value in absent.items() if not _is_same(value, defaults.get(name))}
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    """Whether a field that is left out becomes that value itself, and where it is a dict a new one each time."""
+    return isinstance(value, dict) or (type(default) is type(value) and default == value)
 
 
 def _decoded(decode: _Decode | None, item: Any, name: str) -> Any:
     return item if decode is None else decode(item, name)
+
+
+@cache
+def _encoding(value_type: type[msgspec.Struct]) -> tuple[tuple[tuple[str, _Encode | None], ...], tuple[int, ...]]:
+    """Name and encoder of each field (None: it is set as it is), and the places of those that are sent when they are
+    empty, 0 or False, too: their absence says that they are unknown.
+    """
+    plan = _plan(value_type)
+    encoders = tuple((name, None if encode is _encode_scalar else encode) for name, encode, _, _ in plan)
+    return encoders, tuple(place for place, (_, _, _, is_implied) in enumerate(plan) if not is_implied)
 
 
 @cache

@@ -84,6 +84,8 @@ def right(text: str, columns: int) -> str:
 
 def cell(text: str, columns: int) -> str:
     """`text` cut and padded to exactly `columns`, as C's `%-N.Ns` does for plain characters."""
+    if text.isascii():
+        return text[:columns].ljust(columns)
     return left(head(text, columns), columns)
 
 

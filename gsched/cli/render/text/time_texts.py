@@ -23,7 +23,7 @@ def long_stamp(at: float, zone: tzinfo, *, year: bool = False) -> str:
 def short_stamp(at: float, zone: tzinfo) -> str:
     """`Jul  7 10:27`."""
     when = _local(at, zone)
-    return f"{_MONTHS[when.month - 1]} {when.day:2d} {when:%H:%M}"
+    return f"{_MONTHS[when.month - 1]} {when.day:2d} {when.hour:02d}:{when.minute:02d}"
 
 
 def as_of(at: float, now: float, zone: tzinfo) -> str:
