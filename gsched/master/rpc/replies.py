@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.base.ids import index_of
 from gsched.model.views.view import JobView
+from gsched.wire.messages.batch_codec import SharedReasons
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import scheduler_pb2
 
@@ -45,13 +46,14 @@ def job_replies(jobs: Iterable[JobView]) -> Iterator[scheduler_pb2.JobsReply]:
     reply, size = scheduler_pb2.JobsReply(), 0
     like: JobView | None = None
     last: Any = None
+    reasons = SharedReasons()
     for job in jobs:
         message = reply.jobs.add()
         if like is not None and _is_alike(job, like):
             message.CopyFrom(last)
             message.job_id = job.job_id
         else:
-            fill(message, job)
+            reasons.fill(message, job)
             like = job
         last = message
         size += len(job.spec.command)

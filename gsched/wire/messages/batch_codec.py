@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from gsched.model.hosts.host import Gpu, GpuReport
+from gsched.model.jobs.reason import PendingReason
 from gsched.model.views.view import JobView, Submission, Submitted
-from gsched.wire.messages.convert import from_proto, to_proto
+from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
+REASONS_KEPT = 256
+"""Different reasons that are kept for further jobs."""
 V = TypeVar("V", JobView, Submitted)
 READINGS = (
     *("used_mib", "foreign_mib", "utilization_percent", "memory_utilization_percent"),
@@ -96,6 +99,29 @@ def read_submissions(request: scheduler_pb2.SubmitRequest) -> Iterator[tuple[Sub
             submission = msgspec.structs.replace(from_proto(message, Submission), environment=environment)
             found = known[key] = (submission, len(key[0]) + len(environment))
         yield found
+
+
+class SharedReasons:
+    """Fills messages of jobs, most of which wait for what others wait for, too: these reasons are filled once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[PendingReason, ...], list[Any]]] = {}
+        """By id, of objects that live as long as they are here."""
+
+    def fill(self, message: Any, job: JobView) -> None:
+        """Copy the job into an empty message."""
+        reasons = job.pending_reasons
+        if not reasons:
+            fill(message, job)
+            return
+        found = self._known.get(id(reasons))
+        if found is None:
+            if len(self._known) >= REASONS_KEPT:
+                self._known.clear()
+            filled_in = [to_proto(each, model_pb2.PendingReason) for each in reasons]
+            found = self._known[id(reasons)] = (reasons, filled_in)
+        fill(message, msgspec.structs.replace(job, pending_reasons=()))
+        message.pending_reasons.extend(found[1])
 
 
 class GpuReports:

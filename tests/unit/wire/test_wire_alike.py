@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +50,17 @@ def test_elements_of_an_array_share_what_is_equal() -> None:
     found = list(job_views([to_proto(each, model_pb2.JobView) for each in views]))
     assert found == views
     assert len({id(each.spec) for each in found}) == 1
+
+
+def test_reasons_that_jobs_share_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_codec, "REASONS_KEPT", 2)
+    shared = [view(0, kind).pending_reasons for kind in range(4)] + [()]
+    views = [msgspec.structs.replace(view(n, n % 2), pending_reasons=shared[n * 7 % 5]) for n in range(1, 40)]
+    filling = batch_codec.SharedReasons()
+    messages = [model_pb2.JobView() for _ in views]
+    for message, each in zip(messages, views, strict=True):
+        filling.fill(message, each)
+    assert messages == [to_proto(each, model_pb2.JobView) for each in views]
 
 
 def submission(kind: int, environment: int, script: int) -> Submission:
