@@ -33,7 +33,7 @@ from gsched.dialect.spec_values import (
     spec_values,
 )
 from gsched.model.jobs.job import JobSpec
-from gsched.model.jobs.notice_targets import packed_targets
+from gsched.model.jobs.notice_targets import packed_targets, read_targets
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
@@ -370,6 +370,8 @@ def _submission(
     warnings += other.spec.warnings if other is not None else ()
     values = _values(options, values if other is None else _fields(other.spec) | values, env)
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
+    if other is not None:  # mail that its script asks for
+        notices, targets = (*notices, *other.spec.notices), (*targets, *read_targets(other.notice_targets))
     command, script = (source.command, source.script) if other is None else (other.spec.command, other.script)
     spec = JobSpec(command=command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
     last = options.last_of("i", "is")

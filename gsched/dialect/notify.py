@@ -16,14 +16,17 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import msgspec
+
 from gsched.base.errors import BadRequest
 from gsched.dialect.options import told_of
-from gsched.model.jobs.notice import COMMAND, END, EVENTS, MAIL, WARNING, WAYS, WEBHOOK, NoticeWish
-from gsched.model.jobs.notice_targets import FORMS, LONGEST_TARGET, MOST_TARGETS, NoticeTarget
+from gsched.model.jobs.job import JobSpec
+from gsched.model.jobs.notice import COMMAND, END, EVENTS, FAIL, MAIL, START, WARNING, WAYS, WEBHOOK, NoticeWish
+from gsched.model.jobs.notice_targets import FORMS, LONGEST_TARGET, MOST_TARGETS, NoticeTarget, packed_targets
 
 FILE = ".gsched/notify"
 """Below the user's home."""
@@ -100,6 +103,23 @@ def notices_of_options(asked: Iterable[tuple[str, int]], read_file: ReadNotifyFi
     """The same of gmod, where the file says something only of the names that --notify has."""
     given = [(value, line) for value, line in asked if value.strip() != NONE]
     return notices_of([*given, (NONE, 0)], read_file if given else no_notify_file, cwd, home)
+
+
+_OF_EACH = ("notify_begin", "notify_end", "notify_error")
+"""Fields that ask for mail of each element of an array, as LSF sends it."""
+
+
+def mailed_as_whole(spec: JobSpec, over: Collection[str]) -> tuple[JobSpec, bytes]:
+    """The spec, and its notices' packed targets: of an array there is one mail of its start and one of its end, as
+    Slurm and PBS send it, unless the mail is among the fields that another command says `over` the script.
+    """
+    told = (START, spec.notify_begin), (END, spec.notify_end), (FAIL, spec.notify_error)
+    events = tuple(event for event, is_told in told if is_told)
+    if not spec.indices or not events or not set(_OF_EACH).isdisjoint(over):
+        return spec, b""
+    wish, target = NoticeWish(way=MAIL, events=events), NoticeTarget(way=MAIL, to=spec.mail_user)
+    spec = msgspec.structs.replace(spec, notices=(wish,), **dict.fromkeys(_OF_EACH, False))
+    return spec, packed_targets((target,))
 
 
 def _asked(value: str, named: Mapping[str, _Line], cwd: str, home: str) -> _Line:

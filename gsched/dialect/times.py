@@ -13,11 +13,14 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from gsched.base.errors import BadRequest
 
 BAD_TIME = "Bad time specification"
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+"""No time of a job lies outside of these: every clock can show what lies within."""
+_END = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp()
 _FORM = "[[[year:]month:]day:]hour:minute"
 
 
@@ -33,11 +36,18 @@ def parse_time(text: str, now: float, zone: tzinfo) -> float:
     if hour > 23 or minute > 59:
         raise BadRequest(f"{BAD_TIME}: '{text[:40]}' holds no time from 0:00 to 23:59")
     for year, month, day in _dates(date, datetime.fromtimestamp(now, zone)):
-        if 1970 <= year <= 9000 and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]:
+        if FIRST_YEAR <= year <= LAST_YEAR and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]:
             at = datetime(year, month, day, hour, minute, tzinfo=zone).timestamp()
             if at > now or len(date) == 3:
                 return at
     raise BadRequest(f"{BAD_TIME}: '{text[:40]}' holds no date that there is")
+
+
+def within_years(text: str, at: float) -> float:
+    """The time `at`, UTC seconds, that was meant by `text`. Raises BadRequest for one of another age."""
+    if not 0.0 <= at < _END:
+        raise BadRequest(f"'{text[:40]}' is not within the years {FIRST_YEAR} to {LAST_YEAR}")
+    return at
 
 
 def _dates(date: list[int], today: datetime) -> Iterator[tuple[int, int, int]]:
@@ -128,7 +138,7 @@ def _date(text: str, now: datetime) -> tuple[int, int, int]:
     if len(parts) > 3:
         raise ValueError(text)
     year, month, day = [*(now.year, now.month, now.day)[: 3 - len(parts)], *parts]
-    if not 1970 <= year <= 9000:
+    if not FIRST_YEAR <= year <= LAST_YEAR:
         raise ValueError(text)
     return year, month, day
 

@@ -39,7 +39,7 @@ def main(call: Call) -> int:
             call.take_over()
         if asked.parsed.is_interactive and not (call.stdin_is_tty and call.stdout_is_tty):
             raise PbsRefusal("standard input and output must be a terminal for interactive job submission", 1)
-        job = _submit(call, session, asked)
+        job = _submit(call, session, asked.with_array_mail())
         shown = show_job(job.job_id, None, server, is_array=bool(asked.parsed.spec.indices))
         for text in job.warnings:
             complain(call, f"warning: {sentence(text)}")

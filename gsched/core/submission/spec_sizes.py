@@ -20,6 +20,8 @@ LATEST = 2.5e11
 """No time and no duration of a job is larger, in seconds: people's clocks end with the year 9999."""
 LARGEST = 1 << 53
 """No limit is."""
+_MOMENTS = ("begin_at", "terminate_at")
+"""Times since 1970: clocks show none of before everywhere."""
 _WHAT = {"command": "Command line"}
 
 
@@ -51,9 +53,9 @@ def _check_field(name: str, value: object) -> None:
     elif isinstance(value, dict):
         _check_list(name, tuple(value))
         for each, number in value.items():
-            _check_number(each, number, LARGEST)
+            _check_number(each, number, LARGEST, least=-LARGEST)
     elif isinstance(value, int | float):
-        _check_number(name, value, LATEST)
+        _check_number(name, value, LATEST, least=0.0 if name in _MOMENTS else -LATEST)
 
 
 def _check_text(name: str, text: str) -> None:
@@ -73,8 +75,8 @@ def _check_list(name: str, values: Iterable[object]) -> None:
             _check_text(name, value)
 
 
-def _check_number(name: str, number: float, most: float) -> None:
-    if not abs(number) <= most:
+def _check_number(name: str, number: float, most: float, *, least: float) -> None:
+    if not least <= number <= most:
         raise BadRequest(f"Bad argument: {_shown(name)} of {number:g}")
 
 

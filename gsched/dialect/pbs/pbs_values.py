@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.times import within_years
 
 _SIZES_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 WORD_BYTES = 8
@@ -81,7 +82,7 @@ def parse_moment(text: str, now: float, zone: tzinfo) -> float:
             at = (at.replace(day=1) + timedelta(days=32)).replace(day=at.day)
         if at.timestamp() <= now and len(rest) == 4:
             at = at.replace(year=at.year + 1)
-        return at.timestamp()
+        return within_years(text, at.timestamp())
     except (ValueError, OverflowError):
         raise wrong from None
 

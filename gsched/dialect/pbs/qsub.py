@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
+from gsched.dialect.notify import mailed_as_whole
 from gsched.dialect.options import place
 from gsched.dialect.pbs.job_attributes import read_attributes
 from gsched.dialect.pbs.pbs_environment import environment_of, login_shell_of, shell_of
@@ -37,6 +38,10 @@ class QsubSubmission:
     parsed: ParsedSubmission
     words: GnuWords
     """All options that count."""
+
+    def with_array_mail(self) -> QsubSubmission:
+        """The same; of an array there is one mail of its start and one of its end, unless -m has a j."""
+        return replace(self, parsed=_mailed(self.parsed, self.words, ()))
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """The reason, with the option that set what was found wrong."""
@@ -82,12 +87,20 @@ def read_pbs_script(
     """
     name = posixpath.basename(words[0]) if words else _STDIN
     source = _Source(name, _checked(script), "", from_stdin=not words)
-    asked = _submission(_words_of(script, "#PBS"), source, env, reading)
+    given = _words_of(script, "#PBS")
+    asked = _mailed(_submission(given, source, env, reading), given, reading.over)
     if not words[1:]:
         return asked
     for word in words[1:]:
         check_text(word, "an argument of the script")
     return replace(asked, spec=msgspec.structs.replace(asked.spec, script_words=tuple(words[1:])))
+
+
+def _mailed(parsed: ParsedSubmission, words: GnuWords, over: Collection[str]) -> ParsedSubmission:
+    if "j" in words.value("m"):
+        return parsed
+    spec, targets = mailed_as_whole(parsed.spec, over)
+    return replace(parsed, spec=spec, notice_targets=targets)
 
 
 def _all(words: GnuWords, name: str) -> list[GivenOption]:

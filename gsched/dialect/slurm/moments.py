@@ -9,6 +9,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.times import within_years
 
 _RELATIVE = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _NAMED = {"midnight": (0, 0), "elevenses": (11, 0), "noon": (12, 0), "fika": (15, 0), "teatime": (16, 0)}
@@ -40,7 +41,7 @@ def parse_moment(text: str, now: float, zone: tzinfo, *, past: bool = False) -> 
         found = None
     if found is None:
         raise BadRequest(f"Invalid time specification '{text[:40]}': {_FORMS}")
-    return found
+    return within_years(text, found)
 
 
 def _relative(word: str, now: float) -> float | None:

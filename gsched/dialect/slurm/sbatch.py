@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub import SCRIPT_LIMIT, ParsedSubmission, shown_command
+from gsched.dialect.notify import mailed_as_whole
 from gsched.dialect.slurm.batch_scripts import words_of
 from gsched.dialect.slurm.dependencies import ElementOf
 from gsched.dialect.slurm.gnu_options import GnuWords, refuse_parts
@@ -25,8 +24,6 @@ from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.slurm.slurm_values import named_variables, parse_size_mib
 from gsched.dialect.spec_values import ValueContext, check_text
 from gsched.model.jobs.job import SLURM, JobSpec
-from gsched.model.jobs.notice import END, FAIL, MAIL, START, NoticeWish
-from gsched.model.jobs.notice_targets import NoticeTarget, packed_targets
 
 _WRAPPED = "# This script was made by sbatch --wrap.\n\n"
 """Names no interpreter: the host's choice keeps functions that bash has exported."""
@@ -46,15 +43,7 @@ class BatchSubmission:
 
     def with_array_mail(self) -> BatchSubmission:
         """The same; of an array there is one mail of its start and one of its end, unless ARRAY_TASKS is asked for."""
-        spec = self.parsed.spec
-        told = (START, spec.notify_begin), (END, spec.notify_end), (FAIL, spec.notify_error)
-        events = tuple(event for event, is_told in told if is_told)
-        kinds = self.words.value("mail-type").upper().split(",")
-        if not spec.indices or not events or "ARRAY_TASKS" in kinds:
-            return self
-        wish, target = NoticeWish(way=MAIL, events=events), NoticeTarget(way=MAIL, to=spec.mail_user)
-        spec = msgspec.structs.replace(spec, notices=(wish,), notify_begin=False, notify_end=False, notify_error=False)
-        return replace(self, parsed=replace(self.parsed, spec=spec, notice_targets=packed_targets((target,))))
+        return replace(self, parsed=_mailed(self.parsed, self.words, ()))
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """The reason, with the option that set what was found wrong."""
@@ -101,7 +90,14 @@ def read_batch_script(
     far as they were named. Raises BadRequest.
     """
     given = GnuWords((*_checked(script).given, *SBATCH.in_environment(env).given))
-    return _submission(given, script, words[1:], env, reading)
+    return _mailed(_submission(given, script, words[1:], env, reading), given, reading.over)
+
+
+def _mailed(parsed: ParsedSubmission, words: GnuWords, over: Collection[str]) -> ParsedSubmission:
+    if "ARRAY_TASKS" in words.value("mail-type").upper().split(","):
+        return parsed
+    spec, targets = mailed_as_whole(parsed.spec, over)
+    return replace(parsed, spec=spec, notice_targets=targets)
 
 
 def _script_file(name: str, read_file: Callable[[str], bytes], env: Mapping[str, str]) -> bytes:

@@ -116,6 +116,49 @@ def test_of_an_array_there_is_one_mail(master: FakeMaster, call: NewCall, types:
     assert not (job.notify_begin or job.notify_end or job.notify_error)
 
 
+SLURM_MAIL = b"#!/bin/sh\n#SBATCH --mail-type=END --mail-user=a@b --array=1-3\ntrue\n"
+PBS_MAIL = b"#!/bin/sh\n#PBS -m e -M a@b -J 1-3\ntrue\n"
+OF_ARRAY, OF_EACH = (("end",), False), ((), True)
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "expected"),
+    [
+        (("gsub", "f"), SLURM_MAIL, OF_ARRAY),
+        (("gsub", "-Zs", "f"), SLURM_MAIL, OF_ARRAY),
+        (("gsub", "-N", "f"), SLURM_MAIL, OF_EACH),
+        (("gsub", "f"), SLURM_MAIL.replace(b"END", b"END,ARRAY_TASKS"), OF_EACH),
+        (("gsub", "f"), SLURM_MAIL.replace(b" --array=1-3", b""), OF_EACH),
+        (("gsub", "-J", "x[1-2]", "f"), SLURM_MAIL.replace(b" --array=1-3", b""), OF_ARRAY),
+        (("gsub", "f"), PBS_MAIL, OF_ARRAY),
+        (("gsub", "-N", "f"), PBS_MAIL, OF_EACH),
+        (("gsub", "f"), PBS_MAIL.replace(b"-m e", b"-m ej"), OF_EACH),
+        (("qsub", "f"), PBS_MAIL, OF_ARRAY),
+        (("qsub", "-m", "je", "f"), PBS_MAIL, OF_EACH),
+        (("qsub", "f"), PBS_MAIL.replace(b" -J 1-3", b""), OF_EACH),
+    ],
+)
+def test_of_an_array_of_slurms_or_pbss_there_is_one_mail_whoever_submits_the_script(
+    master: FakeMaster, call: NewCall, words: tuple[str, ...], script: bytes, expected: tuple[tuple[str, ...], bool]
+) -> None:
+    asked = call(*words)
+    asked.files["f"] = script
+    assert asked.run() == 0, asked.err
+    job, targets = submitted(master), read_targets(master.submissions[-1].notice_targets)
+    events, of_each = expected
+    assert job.notices == ((NoticeWish(way="mail", events=events),) if events else ())
+    assert targets == ((NoticeTarget(way="mail", to="a@b"),) if events else ())
+    assert (job.notify_end, job.mail_user) == (of_each, "a@b")
+
+
+def test_mail_of_a_scripts_array_stands_beside_what_gsub_asks_for(master: FakeMaster, call: NewCall) -> None:
+    asked = call("gsub", "--notify", "mail,fail", "f")
+    asked.files["f"] = SLURM_MAIL
+    assert asked.run() == 0, asked.err
+    assert [wish.events for wish in submitted(master).notices] == [("fail",), ("end",)]
+    assert [each.to for each in read_targets(master.submissions[-1].notice_targets)] == ["", "a@b"]
+
+
 def test_mail_of_each_element_and_of_a_job(master: FakeMaster, call: NewCall) -> None:
     assert call("sbatch", "--mail-type=END,ARRAY_TASKS", "--array=1-3", "--wrap", "true").run() == 0
     assert submitted(master).notify_end and submitted(master).notices == ()

@@ -109,7 +109,13 @@ def test_no_null_character_and_no_list_without_end() -> None:
         world.submit(spec(hosts=("a",) * (MOST_WORDS + 1)))
     with pytest.raises(BadRequest, match=f"name too long .4097 characters, at most {SHORT}"):
         world.submit(spec(name="x" * 4097))
-    for fields in ({"begin_at": 1e15}, {"run_limit_s": 10**12}, {"limits": {"MEMLIMIT": 1e300}}):
+    for fields in (
+        {"begin_at": 1e15},
+        {"begin_at": -1.0},
+        {"terminate_at": -9e9},
+        {"run_limit_s": 10**12},
+        {"limits": {"MEMLIMIT": 1e300}},
+    ):
         with pytest.raises(BadRequest, match="Bad argument: "):
             world.submit(spec(**fields))
     (job_id,) = world.submit(spec(name="x" * 4096, hold=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -60,6 +61,16 @@ def test_forms(text: str, last: str, following: str) -> None:
 def test_what_is_no_time_is_said(text: str) -> None:
     with pytest.raises(BadRequest, match="Invalid time specification"):
         parse_moment(text, NOW, UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9001-01-01", "9999-12-31T23:59:59", "1969-12-31", "0001-01-01", "now+999999999weeks", "now-999999999weeks"],
+)
+def test_what_no_clock_shows_everywhere_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=re.escape(f"'{text}' is not within the years 1970 to 9000")):
+        parse_moment(text, NOW, UTC)
+    assert shown("9000-12-31T23:59:59", past=False) == "9000-12-31T23:59:59"
 
 
 @given(st.text(alphabet="now+-0123456789:/.TAPMtdaysh ", max_size=24), st.booleans())

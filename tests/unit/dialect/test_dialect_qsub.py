@@ -343,6 +343,9 @@ def test_values() -> None:
         ("202701011000", "2027-01-01 10:00:00"),
     ):
         assert datetime.fromtimestamp(parse_moment(text, NOW, UTC), UTC).strftime("%F %T") == shown
+    for text in ("999912311000", "900101011000", "196912312359"):
+        with pytest.raises(BadRequest, match="is not within the years 1970 to 9000"):
+            parse_moment(text, NOW, UTC)
     assert (parse_job("12.s").number, parse_job("12[].s").indices, parse_job("12[3].a.b@c").server) == (12, "", "a.b")
     assert split_quoted("a,'b,c',d\\,e") == ["a", "b,c", "d,e"]
     assert split_attributes("depend=afterok:1,afterany:2,block=true") == [
