@@ -103,9 +103,10 @@ class ExchangeJobs(JobCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJobs(JobCommand):
-    """Start waiting jobs now, on these hosts, whatever else would have been first."""
+    """Start waiting jobs now, whatever else would have been first."""
 
     hosts: tuple[str, ...]
+    """Where; empty: wherever there is room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ class JobMoved(JobEvent, frozen=True, kw_only=True, tag="job_moved"):
 
 
 class JobForced(JobEvent, frozen=True, kw_only=True, tag="job_forced"):
-    """grun: the job is to start on these hosts at once, whatever the policies say."""
+    """grun: the job is to start on these hosts at once, whatever the policies say; empty: wherever there is room."""
 
     by: str
     hosts: tuple[str, ...]

@@ -11,6 +11,7 @@ PENDING_TEXTS: dict[str, str] = {
     "pending.suspended_after": "suspended after {0} failed starts",
     "pending.start_time": "The job has a specified start time",
     "pending.forced": "The job is forced to run and waits for its host",
+    "pending.forced_anywhere": "The job is forced to run and waits until a host has room for it",
     "pending.pre_exec_failed": "The {0}'s pre-exec command exited with non-zero status",
     "pending.start_failed": "Job execution initialization failed",
     "retry.anywhere": "waiting before the next attempt to start it{0}",

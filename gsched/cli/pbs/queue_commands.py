@@ -40,11 +40,11 @@ QRUN = LetterOptions(
     summary="start jobs that wait at once, whatever order, limits and loads say, as PBS's qrun does (administrators)",
     operands="JOB ...",
     options=(
-        letter("H", "HOST[+HOST...]", "where; for a job of several hosts all of them"),
+        letter("H", "HOST[+HOST...]", "where, for a job of several hosts all of them; without it where there is room"),
         letter("a", "", "taken: the command does not wait until the job runs"),
         *refused_letters("c", "there are no checkpoints"),
     ),
-    examples=("PROGRAM -H gpu01 12", "PROGRAM -H gpu01+gpu02 12"),
+    examples=("PROGRAM 12", "PROGRAM -H gpu01+gpu02 12"),
 )
 _ACTIONS = {
     "qenable": ("open", "let queues take jobs"),
@@ -114,14 +114,12 @@ def _qorder(call: Call) -> int:
 def _qrun(call: Call) -> int:
     words = read_jobs(call, QRUN)
     hosts = words.value("H")
-    if not hosts:
-        raise BadRequest("-H HOST[+HOST...] says where the job is to run")
-    if not _HOSTS.fullmatch(hosts):
+    if words.has("H") and not _HOSTS.fullmatch(hosts):
         raise BadRequest(
             f"illegal -H value: '{hosts[:60]}': names of hosts with + between; a job has what it asked for"
         )
     with connected(call) as session:
-        what = ControlAction(action="run", hosts=tuple(dict.fromkeys(hosts.split("+"))))
+        what = ControlAction(action="run", hosts=tuple(dict.fromkeys(filter(None, hosts.split("+")))))
         return do_to_all(call, session, words.rest, controlled(what))
 
 

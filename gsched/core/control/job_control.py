@@ -285,7 +285,7 @@ def _exchanged(context: ControlContext[ExchangeJobs], number: int) -> str:
 
 
 def _run(context: ControlContext[RunJobs], job: JobRecord) -> str:
-    """grun: administrators only, on named hosts, now."""
+    """grun and qrun: administrators only, on named hosts or wherever there is room, now."""
     if not context.command.is_admin:
         return cluster_denied(context.config)
     if job.state is not JobState.PEND:
@@ -338,8 +338,6 @@ def _check_hosts(command: RunJobs, config: ClusterConfig) -> None:
     for host in command.hosts:
         if host not in config.hosts:
             raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
-    if not command.hosts:
-        raise BadRequest("Bad argument: -m HOST says where the job is to run")
 
 
 def _check_message(command: PostToJobs, config: ClusterConfig) -> None:

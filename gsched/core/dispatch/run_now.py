@@ -1,23 +1,35 @@
-"""grun: starts a job where an administrator says, whatever order, limits, loads and select[] say.
+"""grun and qrun: start a job whatever order and limits say, where an administrator says or where there is room.
 
-What cannot be shared stays so: its GPUs and amounts must be free there, and its agent able to start jobs of that user.
-Until that is so the job waits for its host.
+On hosts that are named loads and select[] do not count either. What cannot be shared stays so: its GPUs and amounts
+must be free there, and its agent able to start jobs of that user. Where no host is named it is what would be chosen
+for the only job that waits, in a queue without limits. Until there is such a place the job waits for it, and is the
+first to be asked whenever something becomes free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
 
 from gsched.base.coded_text import coded
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
-from gsched.core.records.job import JobRecord
+from gsched.core.records.job import ANYWHERE, JobRecord
 from gsched.core.state.cluster_state import ClusterState
+from gsched.core.state.pending_jobs import PendingJobs
+from gsched.model.config import ClusterConfig
 from gsched.model.event import JobNoted
 from gsched.model.ledgers.allocation import Allocation
-from gsched.model.scheduling.snapshot import Snapshot
+from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Bucket, Placement, Snapshot
+from gsched.policy.cycle import schedule
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.place.forced_placement import placed_by_force
+
+_BUDGET = 4
+"""Steps of the cycle that places a job alone."""
 
 
 def force(
@@ -25,25 +37,78 @@ def force(
     snapshot: Callable[[float], Snapshot],
     decision: Decision,
 ) -> None:
-    """Start all forced jobs that can have what they need on the hosts named for them."""
-    state = decision.state
-    if not state.waits.forced:
-        return
+    """Start all forced jobs that can have what they need on the hosts named for them, or anywhere."""
+    state, config = decision.state, decision.config
+    nowhere: set[Bucket] = set()
+    """Kinds of jobs for which there is no room on any host now."""
     for job_id in sorted(state.waits.forced):
         job = dispatcher.waiting(job_id)
-        if job is None or not all(host in decision.config.hosts for host in job.forced_hosts):
+        if job is None:
             continue
-        seen = snapshot(decision.now)
-        if any(
-            seen.hosts[host].only_user not in ("", job.spec.user) for host in job.forced_hosts if host in seen.hosts
-        ):
-            continue  # its agent could not start it
-        allocation = placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
-        if allocation is not None and _is_free(state, job, allocation):
-            if job.spec.application and job.spec.application not in decision.config.applications:
-                text = coded("note.no_application", job.spec.application)
-                decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
-            dispatcher.start(job, allocation, "", decision)
+        if job.forced_hosts == ANYWHERE:
+            found = None
+            if job.spec.queue in config.queues and job.bucket() not in nowhere:
+                found = _placed_alone(_without_limits(snapshot(decision.now), job, config), job, decision.now)
+            if found is None:
+                nowhere.add(job.bucket())
+                continue
+            _note_profile(job, decision)
+            dispatcher.start(job, found.allocation, found.effective, decision)
+        elif all(host in config.hosts for host in job.forced_hosts):
+            allocation = _placed_there(snapshot(decision.now), job)
+            if allocation is not None and _is_free(state, job, allocation):
+                _note_profile(job, decision)
+                dispatcher.start(job, allocation, "", decision)
+
+
+def _placed_there(seen: Snapshot, job: JobRecord) -> Allocation | None:
+    """What the job would hold on the hosts named for it; None where one of their agents could not start it."""
+    hosts = [seen.hosts[name] for name in job.forced_hosts if name in seen.hosts]
+    if any(host.only_user not in ("", job.spec.user) for host in hosts):
+        return None
+    return placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
+
+
+def _without_limits(seen: Snapshot, job: JobRecord, config: ClusterConfig) -> Snapshot:
+    """The same hosts with this job alone, in a queue that is open and allows everything; what hosts share counts."""
+    queue = config.queues[job.spec.queue]
+    unlimited = msgspec.structs.replace(
+        Queue(name=queue.name),
+        hosts=queue.hosts,
+        host_levels=queue.host_levels,
+        res_req=queue.res_req,
+        gpu_req=queue.gpu_req,
+        exclusive=queue.exclusive,
+        exclusive_units=queue.exclusive_units,
+        accept_interval_s=0.0,
+    )
+    alone = PendingJobs()
+    alone.add(job)
+    return replace(
+        seen,
+        queues={**seen.queues, queue.name: unlimited},
+        pending=alone,
+        inactive_queues={},
+        applications=None,
+        planned={},
+        limits=seen.limits[len(config.limits) :],
+        user_limits={},
+        group_limits={},
+        processor_limits={},
+        job_group_limits={},
+        array_limits={},
+    )
+
+
+def _placed_alone(seen: Snapshot, job: JobRecord, now: float) -> Placement | None:
+    placements = schedule(seen, now, _BUDGET).placements
+    return next((each for each in placements if each.job_id == job.job_id), None)
+
+
+def _note_profile(job: JobRecord, decision: Decision) -> None:
+    if job.spec.application and job.spec.application not in decision.config.applications:
+        text = coded("note.no_application", job.spec.application)
+        decision.record(JobNoted(at=decision.now, job_id=job.job_id, text=text))
 
 
 def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> bool:

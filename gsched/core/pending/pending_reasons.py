@@ -13,7 +13,7 @@ from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import array_of
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import JobRecord
+from gsched.core.records.job import ANYWHERE, JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import JobSpec, JobState
@@ -27,6 +27,7 @@ SUSPENDED = PendingReason(coded("pending.suspended"))
 SUSPENDED_BY_ADMIN = PendingReason(coded("pending.suspended_by_admin"))
 START_TIME = PendingReason(coded("pending.start_time"))
 FORCED = PendingReason(coded("pending.forced"))
+FORCED_ANYWHERE = PendingReason(coded("pending.forced_anywhere"))
 EVERYBODY = "all"
 
 ClassReasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
@@ -84,7 +85,9 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
         if isinstance(item, JobRecord) and item.failed_starts:
             return (waiting_to_retry(item.avoid_host, item.start_problem),)
         return (NEW,)
-    return (FORCED,) if number in state.waits.forced else ()
+    if number in state.waits.forced:
+        return (FORCED_ANYWHERE if state.jobs[number].forced_hosts == ANYWHERE else FORCED,)
+    return ()
 
 
 def pending_reasons(

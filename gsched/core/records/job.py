@@ -19,6 +19,8 @@ from gsched.model.views.view import JobView, Message
 
 AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""
+ANYWHERE = ("*",)
+"""Where a job is forced to run that may start on any host that has room; no host has this name."""
 
 
 class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
@@ -68,7 +70,7 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     waited_s: float = 0.0
     """Delay of the requirement's alternative that may be used by now."""
     forced_hosts: tuple[str, ...] = ()
-    """grun: where it is to start whatever the policies say."""
+    """grun: where it is to start whatever the policies say, or ANYWHERE."""
     requeue_by: str = ""
     """Who asked for the attempt to end and the job to wait again; empty when nobody did."""
     requeue_hold: bool = False

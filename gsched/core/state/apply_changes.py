@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gsched.base.coded_text import has_code
 from gsched.base.ids import index_of
 from gsched.core.records.array import JobArray, indices_of
-from gsched.core.records.job import AT_HEAD, JobRecord
+from gsched.core.records.job import ANYWHERE, AT_HEAD, JobRecord
 from gsched.core.records.job_groups import add
 from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
@@ -117,7 +117,7 @@ def forced(state: ClusterState, event: JobForced) -> None:
     if job.state is not JobState.PEND:
         refuse(job, event)
     state.unqueue(job)
-    job.forced_hosts = event.hosts
+    job.forced_hosts = event.hosts or ANYWHERE
     state.enqueue(job)
 
 

@@ -109,7 +109,7 @@ def test_qselect(master: FakeMaster, call: NewCall) -> None:
         (("qdel", "-W", "delay=86401", "8"), "qdel: illegal -W value: '86401'"),
         (("qorder", "8"), "qorder: usage: qorder JOB JOB"),
         (("qorder", "8", "9[1-2]"), "qorder: illegally formed job identifier: 9[1-2]: one job, element or array each"),
-        (("qrun", "8"), "qrun: -H HOST[+HOST...] says where"),
+        (("qrun", "-H", "", "8"), "qrun: illegal -H value: ''"),
         (("qrun", "-H", "(n1:ncpus=2)", "8"), "qrun: illegal -H value: '(n1:ncpus=2)': names of hosts"),
         (("qenable",), "qenable: usage"),
         (("tracejob", "-n", "x", "8"), "tracejob: illegal -n value"),
@@ -223,12 +223,15 @@ def test_two_jobs_change_places_and_one_is_started(master: FakeMaster, call: New
     ordered, started = call("qorder", "9.firestone", "8"), call("qrun", "-H", "n1+n2", "8", "9")
     assert (ordered.run(), ordered.out, ordered.err) == (0, "", "")
     assert (started.run(), started.err) == (0, "")
+    assert call("qrun", "8").run() == 0
     assert [(action, ids) for action, ids, *_ in master.controls] == [
         ("exchange", (9, 8)),
         ("run", (8,)),
         ("run", (9,)),
+        ("run", (8,)),
     ]
-    assert [each.hosts for each in master.requests if getattr(each, "action", "") == "run"] == [["n1", "n2"]] * 2
+    hosts = [each.hosts for each in master.requests if getattr(each, "action", "") == "run"]
+    assert hosts == [["n1", "n2"], ["n1", "n2"], []], "without -H the master chooses"
     unknown, refused = call("qorder", "8", "99"), call("qorder", "8", "9")
     assert unknown.run() == 153 and unknown.err == "qorder: Unknown Job Id 99.firestone\n"
     master.control_errors[8] = "Job is suspended"

@@ -11,6 +11,7 @@ from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.queue import Queue
 
 FORCED = "The job is forced to run and waits for its host"
+FORCED_ANYWHERE = "The job is forced to run and waits until a host has room for it"
 
 
 def full() -> World:
@@ -104,9 +105,53 @@ def test_what_is_refused() -> None:
     assert world.order("run", 1, held, 99, user="root", hosts=("a",)) == [
         "Job has already started", "Job is suspended", "No matching job found",
     ]  # fmt: skip
-    for hosts, said in ((("z",), "z: Bad host name"), ((), "-m HOST says where")):
-        with pytest.raises(BadRequest, match=said):
-            world.order("run", job_id, user="root", hosts=hosts)
+    with pytest.raises(BadRequest, match="z: Bad host name"):
+        world.order("run", job_id, user="root", hosts=("z",))
+
+
+def test_without_a_host_it_is_started_wherever_there_is_room() -> None:
+    queues = (Queue(name="normal", job_limit=1, priority=3), Queue(name="other"))
+    world = World(make_config([HostConfig(name=name, max_slots=1) for name in "abc"], queues))
+    world.run(spec(hosts=("a",)))
+    world.hosts("close", "b")
+    world.queues("inactivate", "normal")
+    first, second = world.submit(spec(), spec())
+    assert world.order("run", second, user="root", hosts=()) == [""]
+    world.settle()
+    assert (world.state(first), world.state(second)) == ("PEND", "RUN"), "order, limit and queue do not count"
+    assert world.job(second).allocation.first_host == "c", "neither a full host nor a closed one"  # type: ignore[union-attr]
+    assert world.order("run", first, user="root", hosts=()) == [""]
+    world.settle()
+    assert world.reasons(first) == (FORCED_ANYWHERE,)
+    (later,) = world.submit(spec(queue="other"))
+    world.restart()
+    world.connect("a", held=[(1, 1)])
+    world.connect("c", held=[(second, 1)])
+    world.settle()
+    assert world.reasons(first) == (FORCED_ANYWHERE,)
+    world.ended(1)
+    world.settle()
+    assert (world.state(first), world.state(later)) == ("RUN", "PEND"), "it is served before all others"
+    assert world.job(first).allocation.first_host == "a"  # type: ignore[union-attr]
+    world.started(first)
+    world.ended(second, host="c")
+    world.settle()
+    assert world.state(later) == "RUN", "and nothing of it is left behind in how others are placed"
+    world.check_replay()
+
+
+def test_without_a_host_requirements_hold_and_what_a_queue_adds_to_them() -> None:
+    queues = (Queue(name="normal", hosts=("a", "b")),)
+    world = World(make_config([HostConfig(name=name, max_slots=2) for name in "abc"], queues))
+    (elsewhere,) = world.run(spec(slots=2, hosts=("b",)))
+    (again,) = world.submit(spec(slots=4))
+    assert world.order("run", again, user="root", hosts=()) == [""]
+    world.settle()
+    assert world.reasons(again) == (FORCED_ANYWHERE,), "c is no host of the queue, and b is taken"
+    world.ended(elsewhere, host="b")
+    world.settle()
+    allocation = world.job(again).allocation
+    assert allocation is not None and sorted(part.host for part in allocation.hosts) == ["a", "b"]
 
 
 def test_a_forced_job_whose_host_is_gone_waits_and_can_be_stopped_and_killed() -> None:
