@@ -8,6 +8,7 @@ user has named is opened or made with other rights than that user's.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from gsched.base.coded_text import AnyText, coded
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 FINAL_FAILURE, NO_OUTPUT = 2, 1
 """What a job exits with that cannot be executed; where that is for want of its output file, as in Slurm."""
+FOLDER_S, FOLDER_LOOK_S = 3.0, 0.05
+"""How long the folder of such a file may still be missing: programs that submit to Slurm make it when they know the
+job's number (submitit), and there a batch job is not started at once. Source: slurm.conf(5), batch_sched_delay.
+"""
 
 
 class SupervisorSettings:
@@ -226,8 +231,7 @@ class AttemptOpening:
         line = self._order.attempt_line
         if path:
             try:
-                with acting_as(self.rights.user):
-                    output = Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+                output = self._output_of_job(os.path.abspath(path), overwrite and not line, line)
                 self._check(output.fd)
                 return output
             except (OSError, ValueError) as error:
@@ -237,6 +241,18 @@ class AttemptOpening:
         kept = Output(spooled, True, 0o600)
         self._hand_over((kept.fd,))
         return kept
+
+    def _output_of_job(self, path: str, overwrite: bool, line: str) -> Output:
+        """The file, opened as its user would. Raises OSError, ValueError."""
+        until = time.monotonic() + FOLDER_S if self._order.output_required else 0.0
+        while True:
+            try:
+                with acting_as(self.rights.user):
+                    return Output(path, overwrite, 0o666, line)
+            except FileNotFoundError:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(FOLDER_LOOK_S)
 
     def _check(self, stream: int) -> None:
         """A process may open more of its own /proc than the job may of its supervisor's. Raises OSError."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
+from pathlib import Path
+from typing import cast
 
 import pytest
 from run_host import CLUSTER
@@ -12,6 +14,8 @@ from run_host import CLUSTER
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict
 from gsched.base.machine import gpu_lock
+from gsched.run.supervisor import opening
+from gsched.run.supervisor.job_rights import JobRights
 
 
 def test_exit_codes_and_signals_are_told_apart(on_host):
@@ -207,6 +211,29 @@ def test_output_that_must_be_had_fails_the_job(on_host):
             (name,) = files.values()
             assert sentence(result.problem) == f"output file {name}: No such file or directory"
         assert not (host.root / "ran").exists() and host.started == {}
+
+    on_host(scenario)
+
+
+def test_the_folder_of_output_that_must_be_had_may_come_a_moment_later(
+    on_host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """submitit makes it when sbatch has told it the job's number; in Slurm no job is that quick."""
+
+    async def scenario(host):
+        order = host.order("true", output_file=str(tmp_path / "7" / "out"), output_required=True)
+        asked = opening.AttemptOpening(str(tmp_path), cast(opening.SupervisorSettings, None), lambda text: None)
+        asked._order, asked.rights = order, JobRights(order)
+        waited: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waited.append(seconds)
+            (tmp_path / "7").mkdir()
+
+        monkeypatch.setattr(opening.time, "sleep", wait)
+        found = asked._open_output(order.output_file, True, "stdout")
+        assert found.path == order.output_file and waited == [opening.FOLDER_LOOK_S]
+        os.close(found.fd)
 
     on_host(scenario)
 
