@@ -1,65 +1,122 @@
 """Wall time of gsub, gjobs and others beside `python -I -S -c pass` in the same run. Goal: under 2 times.
 
-Where a Slurm is installed and answers (SLURM_CONF says which), its sbatch and squeue are timed in the same run too.
+Slurm's names of our commands are timed too: sbatch beside gsub, squeue beside gjobs. Goal: at most 1.1 times. Where
+Debian's slurm-wlm and munge are installed and root asks, Slurm's own sbatch and squeue are timed as well, on a private
+Slurm. All commands are run in turn, round by round, so that a busy machine slows all of them alike.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from private_cluster import BIN, client_of, private_cluster, report, wall_ms
+from private_slurm import is_there, private_slurm
 
 from gsched.model.views.view import JobFilter
 from gsched.wire.calls.client import Client
 
 TIMES = 30
+SLOTS = 64
+PORTS = 26957, 26958
+SBATCH = ("-Q", "-o", "/dev/null", "--wrap", "true")
+NAMES = {"sbatch": "gsub", "squeue": "gjobs"}
+"""Command of Slurm -> ours that does the same."""
+SLURMS_OWN = "slurm's own "
+
+
+class Timed(NamedTuple):
+    """A command, and what is waited for before the next one is run."""
+
+    words: Sequence[str]
+    environment: dict[str, str]
+    settle: Callable[[], object]
 
 
 def main() -> int:
     """Print a table and the figures; exit code 0."""
-    with private_cluster("--sim-gpus", "4:exclusive_process") as environment, client_of(environment) as client:
-        base = wall_ms([sys.executable, "-I", "-S", "-c", "pass"], environment, TIMES)
-        print(f"{'python -I -S -c pass':<28} {base:7.1f} ms  1.00")
-        figures = {"python_ms": base}
+    with (
+        private_cluster("--sim-gpus", "4:exclusive_process") as environment,
+        client_of(environment) as client,
+        slurms_names(environment) as names,
+        slurms_own() as own,
+    ):
+        settle = partial(wait_for_all, client)
+        commands = {"python": Timed([sys.executable, "-I", "-S", "-c", "pass"], environment, settle)}
         for words in (["gsub", "true"], ["gjobs"], ["gjobs", "-a"], ["ghosts", "-l"], ["gid"]):
-            settle = partial(wait_for_all, client)
-            found = wall_ms([str(BIN / words[0]), *words[1:]], environment, TIMES, settle)
-            print(f"{' '.join(words):<28} {found:7.1f} ms  {found / base:4.2f}")
             name = "_".join(word.strip("-") for word in words if word != "true")
-            figures[f"{name}_ms"] = found
-            figures[f"{name}_ratio"] = found / base
+            commands[name] = Timed([str(BIN / words[0]), *words[1:]], environment, settle)
+        for name, options in (("sbatch", SBATCH), ("squeue", ())):
+            commands[name] = Timed([f"{names}/{name}", *options], environment, settle)
+        found = medians(commands | own)
         alone = wall_ms([str(BIN / "gjobs")], {**environment, "GSCHED_DOOR": "off"}, 5)
-        print(f"{'gjobs without the door':<28} {alone:7.1f} ms  {alone / base:4.2f}")
-        figures["gjobs_without_door_ms"] = alone
-        figures |= beside_slurm(figures)
-    report("commands", figures)
+    report("commands", show(found, alone))
     return 0
 
 
-def beside_slurm(ours: dict[str, float]) -> dict[str, float]:
-    """Wall time of sbatch and squeue in milliseconds, and ours as a part of it; nothing where no Slurm answers."""
-    if not all(shutil.which(name) for name in ("sbatch", "squeue")):
-        return {}
-    environment = dict(os.environ)
-    if subprocess.run(["timeout", "5", "squeue"], env=environment, capture_output=True, check=False).returncode:
-        print("sbatch and squeue are installed, but no Slurm answers them")
-        return {}
-    figures: dict[str, float] = {}
-    for words, name in ((["sbatch", "-Q", "-o", "/dev/null", "--wrap", "true"], "gsub"), (["squeue"], "gjobs")):
-        found = wall_ms(words, environment, TIMES, _queue_is_empty)
-        ratio = ours[f"{name}_ms"] / found
-        print(f"{words[0]:<28} {found:7.1f} ms; {name} takes {ratio:4.2f} of it")
-        figures |= {f"{words[0]}_ms": found, f"{name}_to_{words[0]}": ratio}
+def show(found: dict[str, float], alone: float) -> dict[str, float]:
+    """Print the table; returns the figures. `alone`: gjobs without the command server, in ms."""
+    base = found.pop("python")
+    print(f"{'python -I -S -c pass':<28} {base:7.1f} ms  1.00")
+    figures = {"python_ms": base}
+    for name, took in found.items():
+        print(f"{name.replace('_', ' '):<28} {took:7.1f} ms  {took / base:4.2f}")
+        label = name.replace(SLURMS_OWN, "slurm_")
+        figures |= {f"{label}_ms": took, f"{label}_ratio": took / base}
+    print(f"{'gjobs without the door':<28} {alone:7.1f} ms  {alone / base:4.2f}")
+    figures["gjobs_without_door_ms"] = alone
+    for name, ours in NAMES.items():
+        figures[f"{name}_to_{ours}"] = found[name] / found[ours]
+        print(f"{name} takes {found[name] / found[ours]:4.2f} of {ours}")
+        if SLURMS_OWN + name in found:
+            figures[f"{name}_to_slurm_{name}"] = found[name] / found[SLURMS_OWN + name]
+            print(f"{name} takes {found[name] / found[SLURMS_OWN + name]:4.2f} of {SLURMS_OWN}{name}")
     return figures
 
 
-def _queue_is_empty() -> None:
+def medians(commands: dict[str, Timed]) -> dict[str, float]:
+    """Wall time of each in milliseconds, after one round that is not counted."""
+    found: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(TIMES + 1):
+        for name, each in commands.items():
+            found[name].append(wall_ms(each.words, each.environment, 0, each.settle))
+    return {name: statistics.median(times[1:]) for name, times in found.items()}
+
+
+@contextlib.contextmanager
+def slurms_names(environment: dict[str, str]) -> Iterator[str]:
+    """A folder with our sbatch and squeue."""
+    with tempfile.TemporaryDirectory(prefix="gsched-names-") as folder:
+        words = [str(BIN / "gsched"), "names", "slurm", folder]
+        subprocess.run(words, env=environment, check=True, capture_output=True)
+        yield folder
+
+
+@contextlib.contextmanager
+def slurms_own() -> Iterator[dict[str, Timed]]:
+    """Slurm's sbatch and squeue on a private Slurm; nothing where there is none."""
+    if not is_there():
+        print("Slurm is not installed here, or root does not ask: its own commands are not timed")
+        yield {}
+        return
+    with private_slurm(PORTS, SLOTS, "") as environment:
+        settle = partial(_queue_is_empty, environment)
+        yield {
+            SLURMS_OWN + name: Timed([str(shutil.which(name)), *words], environment, settle)
+            for name, words in (("sbatch", SBATCH), ("squeue", ()))
+        }
+
+
+def _queue_is_empty(environment: dict[str, str]) -> None:
     """Let every job of Slurm end: the job of one sbatch must not run beside the next."""
-    while subprocess.run(["squeue", "-h"], capture_output=True, check=True).stdout:
+    while subprocess.run(["squeue", "-h"], env=environment, capture_output=True, check=True).stdout:
         pass
 
 
