@@ -264,6 +264,10 @@ def test_steps_are_in_the_facts_of_their_job(slurm: Slurm, cluster: Cluster, tmp
     shown = slurm("scontrol", "-o", "show", "step", running)
     assert f"StepId={running} " in shown.stdout and "Tasks=2 Name=pair" in shown.stdout
     assert slurm("sstat", "-nPj", running, "-o", "JobID,NTasks").stdout == f"{running}|2\n"
+    cluster.until(
+        lambda: all(slurm("sstat", "-nPj", running, "-o", "MaxRSS,AveCPU").stdout.strip().split("|")),
+        "nobody knows what a step that runs has used",
+    )
     assert sacct(slurm, f"{number}.0", "JobID,JobName,State,ExitCode") == [f"{number}.0|sh|FAILED|3:0"]
     for name in ("agent-a", "agent-b", "master"):
         cluster.kill(name)

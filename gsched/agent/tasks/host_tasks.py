@@ -210,6 +210,7 @@ class HostTasks:
             end = header.get("stdout", 0)
             reply.stdout, reply.stderr = data[:end], data[end:]
             if not header.get("over") or data:
+                self._tell_use(key, name, reply)
                 return
         await self._read_end(key, name, until, reply, is_silent=answer is None)
 
@@ -239,8 +240,17 @@ class HostTasks:
             if left <= 0:
                 if is_silent:
                     reply.error, reply.later = "its output cannot be had", True
+                else:
+                    self._tell_use(key, name, reply)
                 return
             await self._tasking.news(key, min(left, LOOK_S) if is_silent else left)
+
+    def _tell_use(self, key: AttemptKey, name: str, reply: agent_pb2.TaskReply) -> None:
+        """What a task that runs has used, as far as that is known."""
+        started = task_files.read(str(self._folder(key)), name, task_files.STARTED)
+        use = self._tasking.session_use(key, int(started["pid"])) if started is not None else None
+        if use is not None:
+            reply.cpu_s, reply.max_rss_kib = use.cpu_s, use.max_rss_kib
 
     async def _type(self, key: AttemptKey, name: str, ask: agent_pb2.TypeTask, reply: agent_pb2.TaskReply) -> None:
         figures = {"from": ask.first, "end": int(ask.end), "wait_ms": 5000, "rows": ask.rows, "columns": ask.columns}

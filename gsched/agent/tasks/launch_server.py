@@ -250,6 +250,7 @@ class LaunchServer:
             order = order._replace(hosts=hosts, step=step)
             launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
             launch.on_over = lambda end: self._desk.note_end(key, request.key, end)
+            launch.on_use = lambda end: self._desk.note_use(key, request.key, end)
             is_over = False
             with self._registered(key, record.number, launch):
                 is_over = await launch.run()

@@ -59,6 +59,10 @@ class StepDesk:
         """Its tasks are over. On record before its command hears of it: the job may end with that."""
         self._records.note_end(key, launch, end)
 
+    def note_use(self, key: AttemptKey, launch: str, so_far: StepEnd) -> None:
+        """Its tasks run, and have used so much so far."""
+        self._records.note_use(key, launch, so_far)
+
     async def end(self, key: AttemptKey, launch: str, end: StepEnd) -> None:
         """The step is over: others may have its room."""
         held = self._held.get(key, {})

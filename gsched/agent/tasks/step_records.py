@@ -56,6 +56,12 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     def has_ended(self) -> bool:
         return self.facts is None or self.facts.ended_at is not None
 
+    def facts_with(self, used: StepEnd | None) -> StepFacts | None:
+        """What is told of it, while it runs with what it has used so far."""
+        if self.facts is None or used is None or self.has_ended:
+            return self.facts
+        return msgspec.structs.replace(self.facts, max_rss_mib=used.max_rss_mib, cpu_s=used.cpu_s)
+
     def ended(self, end: StepEnd, at: float) -> StepRecord:
         """The same when it is over."""
         if self.facts is None:
@@ -94,6 +100,8 @@ class StepRecords:
     def __init__(self, folder: Callable[[AttemptKey], Path]) -> None:
         self._folder = folder
         self._known: dict[AttemptKey, dict[int, StepRecord]] = {}
+        self._used: dict[AttemptKey, dict[str, StepEnd]] = {}
+        """Launch of a step that runs -> what it has used so far."""
         self.changed: Callable[[AttemptKey], object] = lambda key: None
         """Called when there is something new to tell of an attempt's steps."""
 
@@ -131,7 +139,12 @@ class StepRecords:
         if record is not None and not record.has_ended:
             with suppress(OSError):  # the attempt is over, and its folder gone
                 self._write(key, record.ended(end, time.time()))
+            self._used.get(key, {}).pop(launch, None)
             self.changed(key)
+
+    def note_use(self, key: AttemptKey, launch: str, so_far: StepEnd) -> None:
+        """Its tasks have used so much so far: told with what its attempt uses, and kept nowhere."""
+        self._used.setdefault(key, {})[launch] = so_far
 
     def let_go(self, key: AttemptKey, launch: str) -> None:
         """Nobody asks any more where its tasks are: of many they need not be kept."""
@@ -143,11 +156,13 @@ class StepRecords:
 
     def packed(self, key: AttemptKey, most: int) -> bytes:
         """What is told of the attempt's steps, in so many bytes; empty where there are none."""
-        return pack_steps([each.facts for each in self.of(key) if each.facts is not None], most)
+        used = self._used.get(key, {})
+        return pack_steps([facts for each in self.of(key) if (facts := each.facts_with(used.get(each.key)))], most)
 
     def forget(self, key: AttemptKey) -> None:
         """The attempt's end is stored."""
         self._known.pop(key, None)
+        self._used.pop(key, None)
 
     def _write(self, key: AttemptKey, record: StepRecord) -> None:
         """Raises OSError."""

@@ -158,6 +158,8 @@ class TaskLaunch:
         self._is_cancelled = False
         self.on_over: Callable[[StepEnd], object] = lambda end: None
         """Called when the last task has ended, before the command hears of it."""
+        self.on_use: Callable[[StepEnd], object] = lambda end: None
+        """Called when it is known that tasks which run have used more than before."""
         self._typed: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self._writing = asyncio.Lock()
         self._signals: set[int] = set()
@@ -292,8 +294,13 @@ class TaskLaunch:
                 async with self._background.floods if task.host != self._host else contextlib.nullcontext():
                     reply = await self._relay.ask(ask)
             await self._pass_on(task, reply)
-            if reply.over or reply.error:
+            if reply.over:
                 task.cpu_s, task.max_rss_kib = reply.cpu_s, reply.max_rss_kib
+            elif reply.cpu_s > task.cpu_s or reply.max_rss_kib > task.max_rss_kib:
+                task.cpu_s = max(task.cpu_s, reply.cpu_s)
+                task.max_rss_kib = max(task.max_rss_kib, reply.max_rss_kib)
+                self.on_use(self.end)
+            if reply.over or reply.error:
                 return reply.status, reply.error
             is_flood = most in (len(reply.stdout), len(reply.stderr))
             most = PIECE if is_flood else SMALL

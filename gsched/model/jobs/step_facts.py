@@ -41,9 +41,9 @@ class StepFacts(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=F
     is_cancelled: bool = False
     """Somebody has ended it (scancel JOB.STEP)."""
     max_rss_mib: float | None = None
-    """Memory of the largest process of a task that has ended; None: not known."""
+    """Memory of the largest process of its tasks, of those that run as it was sampled; None: not known."""
     cpu_s: float | None = None
-    """Of the tasks that have ended; None: not known."""
+    """Of its tasks, of those that run as it was sampled; None: not known."""
 
 
 def pack_steps(steps: Sequence[StepFacts], most: int = MOST_PACKED_STEPS) -> bytes:

@@ -14,6 +14,7 @@ from gsched.base.ids import attempt_name
 from gsched.run.attempts.attempt import Attempt
 from gsched.run.order import RunKey
 from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.processes.process_usage import SessionUse
 from gsched.run.spool import Spool
 from gsched.run.supervisor import supervisor_signals
 
@@ -56,6 +57,11 @@ class TaskOrders:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await news.wait()
+
+    def session_use(self, key: RunKey, leader: int) -> SessionUse | None:
+        """What the processes of a task's session used when the attempt was last sampled; None: not known yet."""
+        held = self._running(key)
+        return held.usage.sessions.get(leader) if held is not None else None
 
     def signal_session(self, key: RunKey, leader: int, start: int, signum: int) -> None:
         """Signal those of the attempt's processes that are in the session of one, which began at `start`, and that one

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,28 @@ class Figures(msgspec.Struct):
     last: Usage | None = None
 
 
+class SessionUse(NamedTuple):
+    """Of the living processes of a session."""
+
+    cpu_s: float
+    """With that of the children that they have waited for."""
+    max_rss_kib: int
+    """Memory of the largest."""
+
+
+def by_session(members: Sequence[Process]) -> dict[int, SessionUse]:
+    """What the processes of each session use."""
+    found: dict[int, SessionUse] = {}
+    for each in members:
+        cpu_s, rss_kib = found.get(each.session, _NO_USE)
+        cpu_s += (each.ticks + each.children_ticks) / TICKS_PER_S
+        found[each.session] = SessionUse(cpu_s, max(rss_kib, each.rss_pages * PAGE_BYTES // 1024))
+    return found
+
+
+_NO_USE = SessionUse(0.0, 0)
+
+
 class Sampler:
     """The running figures of one attempt."""
 
@@ -47,6 +70,8 @@ class Sampler:
         """`figures`: what an earlier agent has seen of it."""
         self.figures = figures or Figures()
         self.window_s = DEFAULT_WINDOW_S
+        self.sessions: dict[int, SessionUse] = {}
+        """Session -> what its processes use, by the last sample: a task of the job is a session of its own."""
 
     def sample(
         self,
@@ -65,6 +90,7 @@ class Sampler:
         if not members and (pgid is not None or reaper is None):
             return self.figures.last
         figures = self.figures
+        self.sessions = by_session(members)
         mem_mib = _mem_mib(members, group)
         swap_mib = sum(read_swap_kib(each.pid) for each in members) / 1024
         threads = sum(each.threads for each in members)

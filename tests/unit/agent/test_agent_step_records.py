@@ -40,6 +40,19 @@ def test_a_step_is_told_while_it_runs_and_with_its_end(tmp_path: Path) -> None:
     assert told(known) == (step,) and heard == [KEY, KEY]
 
 
+def test_what_a_step_that_runs_has_used_is_told_and_gives_way_to_what_it_had_in_the_end(tmp_path: Path) -> None:
+    known = records(tmp_path)
+    known.add(KEY, "aa", "one", PLAN)
+    known.add(KEY, "bb", "two", PLAN)
+    known.note_use(KEY, "aa", StepEnd(code=3, max_rss_mib=7.0, cpu_s=2.5))
+    first, second = told(known)
+    assert (first.max_rss_mib, first.cpu_s, first.code, first.ended_at) == (7.0, 2.5, 0, None)
+    assert (second.max_rss_mib, second.cpu_s) == (None, None)
+    known.note_end(KEY, "aa", StepEnd(max_rss_mib=1.5, cpu_s=0.5))
+    known.note_use(KEY, "aa", StepEnd(max_rss_mib=9.0, cpu_s=9.0))  # an answer that came late
+    assert [(each.max_rss_mib, each.cpu_s) for each in told(known)] == [(1.5, 0.5), (None, None)]
+
+
 def test_an_agent_that_restarts_finds_them(tmp_path: Path) -> None:
     before = records(tmp_path)
     before.add(KEY, "aa", "one", PLAN)

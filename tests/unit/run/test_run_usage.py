@@ -17,7 +17,7 @@ from gsched.run.executor import ProcessExecutor
 from gsched.run.fence.v2 import V2Group
 from gsched.run.processes import process_io, process_usage
 from gsched.run.processes.process_tree import PAGE_BYTES, TICKS_PER_S, Process
-from gsched.run.processes.process_usage import Figures, Sampler
+from gsched.run.processes.process_usage import Figures, Sampler, SessionUse
 
 MIB = 1 << 20
 
@@ -82,6 +82,15 @@ def test_a_process_that_ends_makes_no_peak() -> None:
         assert usage is not None and usage.cpu_s == (540.0 if at == 0 else 600.0)
     usage = sampler.sample([process(7, 0.0, children_s=606.0)], None, pgid=7, now=1180.0, monotonic=180.0)
     assert usage is not None and (usage.cpu_s, usage.cpu_peak) == (606.0, 1.0)
+
+
+def test_what_each_session_uses_is_kept_from_the_last_sample() -> None:
+    sampler = Sampler()
+    both = [process(7, 1.0, children_s=0.5, mib=2.0), process(8, 2.0, mib=5.0)]
+    sampler.sample(both, None, pgid=7, now=1.0, monotonic=1.0)
+    assert sampler.sessions == {1: SessionUse(3.5, 5 * 1024)}
+    sampler.sample(both[:1], None, pgid=7, now=2.0, monotonic=2.0)
+    assert sampler.sessions == {1: SessionUse(1.5, 2 * 1024)}
 
 
 def test_no_more_cores_than_there_are() -> None:
