@@ -297,7 +297,7 @@ def test_memory_with_a_duration_is_given_back_while_the_job_runs(cluster: Cluste
     assert ":duration=5s:decay=0]" in shown(cluster, first)
     both = cluster.run("gsub", "-R", "rusage[mem=1:ngpus_excl_p=1:duration=5]", "sleep", "600")
     assert both.stderr == (
-        "the duration of ngpus_excl_p in rusage[...] does not count: a GPU is held until the job ends\n"
+        "Warning: the duration of ngpus_excl_p in rusage[...] does not count: a GPU is held until the job ends\n"
     )
 
 
