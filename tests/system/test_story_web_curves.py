@@ -29,6 +29,23 @@ for (const chart of document.querySelectorAll('#plots [role=img], #compared [rol
 return found;
 """
 
+RECORD = """
+const pen = CanvasRenderingContext2D.prototype, clear = pen.clearRect, write = pen.fillText;
+window.drawn = new Map();
+pen.clearRect = function (...place) { window.drawn.set(this.canvas, []); clear.apply(this, place); };
+pen.fillText = function (text, ...place) {
+  window.drawn.get(this.canvas).push([this.textAlign, text]);
+  write.call(this, text, ...place);
+};
+"""
+LABELS = """
+const labels = {};
+for (const [canvas, texts] of window.drawn) {
+  if (canvas.isConnected) labels[canvas.closest('[role=img]').ariaLabel.split(':')[0]] = texts;
+}
+return labels;
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
@@ -79,6 +96,41 @@ def test_caffes_log_has_curves_and_its_progress(cluster: Cluster, window: Browse
     window.until(lambda: len(curves(window)) == 4, "not all of it is drawn against time")
     fits(window, "curves-caffe")
     choose_axis(window, "step")
+
+
+FLAT = {
+    "loss": ("700.00001", "700.00002", "700.00003"),
+    "lr": ("0.0001", "0.0001", "0.0002"),
+    "tiny": ("3e-11", "5e-11", "6e-11"),
+    "large": ("81559", "81559", "81560"),
+    "huge": ("1e15", "2e15", "4e15"),
+    "same": ("700", "700", "700"),
+    "reals": ("123456789.12345678", "123456789.12345679", "123456789.1234568"),
+}
+
+
+def test_labels_of_an_axis_are_never_the_same_twice(cluster: Cluster, window: Browser) -> None:
+    """A learning rate had `0, 0, 0`, a loss that hardly changes `700, 700, 700`."""
+    lines = "; ".join(f"echo {name} = {value}" for name, values in FLAT.items() for value in values)
+    plots = [word for name in FLAT for word in ("--plot", f"{name}={name} = ([0-9.e-]+)")]
+    job = cluster.submit(*plots, f"{lines}; exec sleep 3000")
+    cluster.starts(job)
+    show(window, f"/jobs/{job}")
+    window.run(RECORD)
+    window.until(lambda: FLAT.keys() <= curves(window).keys(), "the curves are not drawn")
+    choose_axis(window, "time")
+    choose_axis(window, "step")  # all of it is drawn anew
+    window.until(lambda: FLAT.keys() <= window.run(LABELS).keys(), "nothing is drawn anew")
+    found = window.run(LABELS)
+    for name in FLAT:
+        for side in ("right", "center"):
+            labels = [text for align, text in found[name] if align == side]
+            assert len(labels) >= 2 and len(set(labels)) == len(labels), (name, labels)
+    rates, same = (
+        [float(text.replace(",", "")) for side, text in found[name] if side == "right"] for name in ("lr", "same")
+    )
+    assert max(rates) == 0.0002 and min(same) < 700 < max(same)
+    cluster.run("gkill", str(job))
 
 
 def test_patterns_of_a_job_are_kept_with_it(cluster: Cluster, window: Browser) -> None:

@@ -1,5 +1,5 @@
 // Draws what GPUs of a job did over time, one chart for each quantity, a line for each GPU. `gschedChart` is for others
-// who draw: a figure with a title, named lines over an axis of times or of numbers, and a summary for who cannot see it.
+// who draw: a figure with a title, named lines over an axis of times or of numbers, and a summary for who cannot see it; `gschedChart.shown` is a value of them in a few digits.
 "use strict";
 const gschedChart = (() => {
   const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
@@ -11,7 +11,25 @@ const gschedChart = (() => {
     if (step >= 43200) return two(at.getMonth() + 1) + "-" + two(at.getDate());
     return step < 60 ? hours + ":" + two(at.getSeconds()) : hours;
   };
-  const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(4))));
+  const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(Math.abs(value) < 1000 ? 4 : 7))));
+  const language = document.documentElement.lang || "en";
+
+  // What stands at the ticks of an axis is never the same twice: numbers have as many digits as they need to say by
+  // `step` where they are, and of equal times the first alone is said.
+  const once = (labels) => labels.map((label, index) => (labels.indexOf(label) === index ? label : null));
+  const exact = (values, step, digits) => values.every((value) => Math.abs(Number(digits(value)) - value) <= step / 1000);
+  const numbers = (splits, step) => {
+    const known = splits.filter((value) => value !== null), most = known.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+    for (let places = 0; places <= 9 && most >= 1e-4 && most < 1e9; places += 1) {
+      if (!exact(known, step, (value) => value.toFixed(places))) continue;
+      const format = new Intl.NumberFormat(language, { minimumFractionDigits: places, maximumFractionDigits: places });
+      return once(splits.map((value) => (value === null ? null : format.format(value === 0 ? 0 : value))));
+    }
+    let places = 0;
+    while (places < 15 && !exact(known, step, (value) => value.toExponential(places))) places += 1;
+    return once(splits.map((value) => (value === null ? null : value === 0 ? "0" : value.toExponential(places).replace("e+", "e"))));
+  };
+  const axisWidth = (plot, labels) => Math.max(60, 7 * (labels || []).reduce((most, label) => Math.max(most, label ? label.length : 0), 0) + 14);
 
   const options = (names, { width, range, isTime, axis, isJoined }) => ({
     width, height: 170, padding: [10, 26, 0, 0],
@@ -20,8 +38,9 @@ const gschedChart = (() => {
     scales: { x: { time: isTime }, y: range ? { range } : {} },
     axes: [
       { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 30, space: 70,
-        ...(isTime ? { values: (plot, splits, number, space, step) => splits.map((time) => clock(time, step)) } : {}) },
-      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: 60 },
+        values: (plot, splits, number, space, step) => (isTime ? once(splits.map((time) => clock(time, step))) : numbers(splits, step)) },
+      { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, size: axisWidth,
+        values: (plot, splits, number, space, step) => numbers(splits, step) },
     ],
     series: [{ label: axis, value: (plot, at) => (at === null ? "–" : isTime ? clock(at, 1) : shown(at)) }, ...names.map((label, index) => ({
       label, value: (plot, value) => shown(value), stroke: colour(COLOURS[index % COLOURS.length]), width: 1.5, spanGaps: Boolean(isJoined),
@@ -36,7 +55,7 @@ const gschedChart = (() => {
   }).join(", ");
 
   // `known` is what an earlier call has returned for the same place, or nothing: it is brought up to date if it can be.
-  return (place, title, names, data, wanted, known) => {
+  const draw = (place, title, names, data, wanted, known) => {
     if (known && known.names.join() === names.join() && known.width === wanted.width && known.axis === wanted.axis) {
       known.plot.setData(data);
       known.chart.setAttribute("aria-label", title + ": " + summary(names, data));
@@ -50,6 +69,7 @@ const gschedChart = (() => {
     if (known) { known.plot.destroy(); known.figure.replaceWith(figure); } else place.append(figure);
     return { names, width: wanted.width, axis: wanted.axis, figure, chart, plot: new uPlot(options(names, wanted), data, chart) };
   };
+  return Object.assign(draw, { shown });
 })();
 (() => {
   const place = document.getElementById("curves");

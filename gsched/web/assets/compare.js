@@ -34,7 +34,6 @@
     return [xs, ...lines.map(({ data }) => { const at = new Map(data[0].map((x, index) => [x, data[1][index]])); return xs.map((x) => (at.has(x) ? at.get(x) : null)); })];
   };
 
-  const shown = (value) => String(Number(value.toPrecision(4)));
   const row = (cells) => {
     const line = document.createElement("tr");
     for (const [index, text] of cells.entries()) {
@@ -54,7 +53,7 @@
       const lines = sources.filter(({ source }) => source.curves.has(name)).map(({ job, source }) => ({ job, data: over(source.curves.get(name), job) }));
       for (const { job, data: [xs, ys] } of lines.filter(({ data }) => data[0].length)) {
         const least = ys.reduce((a, b) => Math.min(a, b)), most = ys.reduce((a, b) => Math.max(a, b));
-        rows.push(row([job.label, name, shown(ys[ys.length - 1]), shown(least), shown(most), String(ys.length)]));
+        rows.push(row([job.label, name, gschedChart.shown(ys[ys.length - 1]), gschedChart.shown(least), gschedChart.shown(most), String(ys.length)]));
       }
       const data = table(lines), before = drawn.get(name);
       if (data[0].length < 2 && !before) continue;
