@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gsched.base.counts import Count
 from gsched.base.sentences import SENTENCES
 
 
@@ -58,7 +59,7 @@ def sentence(text: AnyText) -> str:
     """The words for the text. Never raises: of a code that is not known here it shows code and parameters."""
     if isinstance(text, str):
         return text
-    values = [sentence(value) if isinstance(value, CodedText) else value for value in text.values]
+    values = [_filled_in(value) for value in text.values]
     template = SENTENCES.get(text.code)
     if template is not None:
         try:
@@ -66,3 +67,9 @@ def sentence(text: AnyText) -> str:
         except (IndexError, ValueError, TypeError):  # told by a program of another version
             pass
     return f"{text.code}({', '.join(map(str, values))})" if values else text.code
+
+
+def _filled_in(value: CodedValue) -> CodedValue:
+    if isinstance(value, CodedText):
+        return sentence(value)
+    return Count(value) if isinstance(value, int) else value

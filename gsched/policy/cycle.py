@@ -12,6 +12,7 @@ import math
 from collections.abc import Generator, Iterable
 
 from gsched.base.coded_text import coded, sentence
+from gsched.base.counts import counted
 from gsched.base.errors import RequirementError
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.ledgers.allocation import Allocation
@@ -393,11 +394,12 @@ class _Cycle:
 
     def _sentence(self, waiting: int) -> str:
         hosts, usable = len(self._snapshot.hosts), self._field.usable_hosts()
-        text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {hosts} hosts"
-        if self._preempted:
-            text += f"; {len(self._preempted)} jobs make room"
+        text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {counted(hosts, 'hosts')}"
+        if count := len(self._preempted):
+            text += f"; {counted(count, 'jobs')} {'makes' if count == 1 else 'make'} room"
         if self._reasons:
             first = next(iter(self._reasons.values()))[0]
             detail = f" ({sentence(first.detail)})" if first.detail else ""
-            text += f"; {waiting} kinds of jobs wait, the first because: {sentence(first.text)}{detail}"
+            who = "one kind of job waits" if waiting == 1 else f"{waiting} kinds of jobs wait, the first"
+            text += f"; {who} because: {sentence(first.text)}{detail}"
         return text

@@ -313,7 +313,7 @@ def _why_used(gpu: Gpu, provider: str) -> AnyText:
 def _users(gpu: Gpu) -> AnyText:
     """The processes on a GPU; empty when there are none."""
     if not gpu.processes and gpu.process_count:
-        return coded("gpu.processes", gpu.process_count)
+        return coded("gpu.one_process") if gpu.process_count == 1 else coded("gpu.processes", gpu.process_count)
     return listed(
         [
             coded("gpu.pid_of", each.pid, each.user) if each.user else coded("gpu.pid", each.pid)

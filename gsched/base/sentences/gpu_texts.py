@@ -38,6 +38,7 @@ GPU_TEXTS: dict[str, str] = {
     "gpu.used_by": "{0} on it",
     "gpu.mode_unknown": "its mode cannot be read",
     "gpu.processes": "{0} processes",
+    "gpu.one_process": "1 process",
     "gpu.pid": "pid {0}",
     "gpu.pid_of": "pid {0} of {1}",
     "gpu.processes_unseen": "nobody can see what runs on it",

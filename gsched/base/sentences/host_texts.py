@@ -21,7 +21,7 @@ HOST_TEXTS: dict[str, str] = {
     "remark.slots": "{0} slots",
     "remark.with_gpus": "{0}, GPU {1}",
     "remark.gpus_unknown": "GPUs unknown: {0}",
-    "remark.gpus_simulated": "the {0} GPUs of this host are simulated",
+    "remark.gpus_simulated": "the {0:GPUs} of this host are simulated",
     "remark.no_gpus": "no GPUs",
     "remark.no_gpus_why": "no GPUs: {0}",
     "remark.not_fenced": "jobs are told their GPUs, but could use others (no fence: {0})",

@@ -12,6 +12,7 @@ import pytest
 
 import gsched
 from gsched.base.coded_text import CodedText, coded, has_code, listed, order_of, sentence
+from gsched.base.counts import Count, counted
 from gsched.base.errors import NotFound
 from gsched.base.sentences import SENTENCES
 from gsched.model.gpus.xid import FATAL_XIDS, describe_xid
@@ -34,6 +35,15 @@ def test_a_sentence_is_made_of_code_and_parameters() -> None:
     assert sentence("told before") == "told before"
     assert has_code(text, "gpu.dirty", "gpu.foreign") and not has_code("gpu.foreign", "gpu.foreign")
     assert sentence(listed([coded("limit.elements")] * 2)) == "elements started, elements started" and listed([]) == ""
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0 GPUs"), (1, "1 GPU"), (2, "2 GPUs")])
+def test_of_one_thing_the_singular_is_said(count: int, shown: str) -> None:
+    assert sentence(coded("numbers.reservation_gpus", count, "r", 5, "h")) == f"{shown} wanted, r has 5 left on h"
+    told = sentence(coded("numbers.window_keeps_all", "r", 1, count, "h"))
+    assert told == f"r keeps 1 slot and {shown} on h, which is wanted alone"
+    assert f"{Count(count)} {Count(count):d} {Count(count):g} {Count(count):03}" == f"{count} {count} {count} 00{count}"
+    assert counted(1, "kinds of jobs") == "1 kind of jobs" and counted(12, "hosts") == "12 hosts"
 
 
 def test_a_long_list_is_not_nested_deeply() -> None:

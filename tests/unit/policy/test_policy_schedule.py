@@ -416,7 +416,7 @@ def test_no_hosts_at_all() -> None:
     plan = cluster.plan()
     assert told(plan) == [("No host is configured for the job's queue",)]
     assert plan.summary == (
-        "started 0 of the pending jobs on 0 usable of 0 hosts; 1 kinds of jobs wait, the first because: "
+        "started 0 of the pending jobs on 0 usable of 0 hosts; one kind of job waits because: "
         "No host is configured for the job's queue"
     )
 
