@@ -14,6 +14,7 @@ from gsched.model.views.view import Control
 from gsched.web.access.form_reading import Fields, one
 from gsched.web.pages.page_context import WebContext, address, show
 from gsched.web.shown.job_address import job_path, read_job
+from gsched.web.shown.job_list import read_query
 from gsched.wire.messages.control_action import ControlAction
 
 ACTIONS: Mapping[str, ControlAction] = {
@@ -28,10 +29,14 @@ ACTIONS: Mapping[str, ControlAction] = {
 }
 SWITCH = "switch"
 MOST_JOBS = 10_000
+SAID_OF_JOBS = frozenset({*(name.partition("_")[0] for name in ACTIONS), SWITCH})
+"""What the list of jobs says after it was done to some of them."""
 
 
 def do_deed(context: WebContext, request: Request, fields: Fields) -> Response:
-    """Answer a form with `action` and one or more `job`. Raises GschedError."""
+    """Answer a form with `action` and one or more `job`: with the list of jobs that it came from, by the words of its
+    query beside them. Raises GschedError.
+    """
     named = one(fields, "action")
     if named not in ACTIONS and named != SWITCH:
         raise BadRequest("there is no such action")
@@ -45,13 +50,15 @@ def do_deed(context: WebContext, request: Request, fields: Fields) -> Response:
         _switch(context, job_ids, one(fields, "to_queue")) if named == SWITCH else _control(context, job_ids, named)
     )
     refused = [result for result in results if result.error]
+    done = len(results) - len(refused)
+    words = read_query({name: values[0] for name, values in fields.items() if values}).words()
     if refused:
         lines = [(show_job(result.job_id), job_path(result.job_id), result.error) for result in refused]
-        values = {"action": said, "done": len(job_ids) - len(refused), "refused": lines}
+        values = {"said": said, "done": done, "refused": lines, "list": address("/jobs", words)}
         return show(context, request, "refused.html", values, 409)
     if one(fields, "back") == "job" and len(job_ids) == 1:
         return RedirectResponse(address(job_path(job_ids[0]), {"said": said}), 303)
-    return RedirectResponse(address("/jobs", {"whose": "all"} if one(fields, "whose") == "all" else {}), 303)
+    return RedirectResponse(address("/jobs", {**words, "said": said, "count": str(done)}), 303)
 
 
 def _control(context: WebContext, job_ids: list[int], named: str) -> list[Control]:

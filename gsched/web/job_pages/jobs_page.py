@@ -10,8 +10,9 @@ from starlette.responses import Response
 from gsched.base.errors import GschedError
 from gsched.cli.render.text.reason_texts import reason_text
 from gsched.model.views.view import JobFilter, JobView
+from gsched.web.job_pages.job_deeds import SAID_OF_JOBS
 from gsched.web.pages.page_context import WebContext, show
-from gsched.web.shown.job_list import GROUPS, SORTS, ListLine, page_of, read_query
+from gsched.web.shown.job_list import GROUPS, SORTS, ListLine, number_of, page_of, read_query
 
 
 def jobs_page(context: WebContext, request: Request) -> Response:
@@ -26,8 +27,15 @@ def jobs_page(context: WebContext, request: Request) -> Response:
         "sorts": SORTS,
         "queues": [queue.name for queue in mirror.queues],
         "reasons": _reasons(context, page.lines),
+        **_said(request),
     }
     return show(context, request, "jobs.html", values)
+
+
+def _said(request: Request) -> dict[str, str | int]:
+    """What was done to jobs of the list, and to how many; nothing by a word that no form has sent."""
+    said, count = request.query_params.get("said", ""), number_of(request.query_params.get("count", ""), 0)
+    return {"said": said if said in SAID_OF_JOBS and count else "", "said_count": count}
 
 
 def _reasons(context: WebContext, lines: tuple[ListLine, ...]) -> dict[int, tuple[str, float | None]]:

@@ -62,15 +62,16 @@ def read_query(words: Mapping[str, str]) -> ListQuery:
         states=states if states in known_states else "open",
         queue=words.get("queue", "")[:LONGEST_WORD],
         project=words.get("project", "")[:LONGEST_WORD],
-        array=_number(words.get("array", ""), 0),
+        array=number_of(words.get("array", ""), 0),
         text=words.get("text", "").strip()[:LONGEST_WORD],
         sort=sort if sort in SORTS else "number",
         descending=words.get("descending", "1") != "0",
-        page=max(1, _number(words.get("page", ""), 1)),
+        page=max(1, number_of(words.get("page", ""), 1)),
     )
 
 
-def _number(text: str, otherwise: int) -> int:
+def number_of(text: str, otherwise: int) -> int:
+    """A number of at most nine digits that stands in an address."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
 
 

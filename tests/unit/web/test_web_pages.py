@@ -148,6 +148,43 @@ def test_deeds_reach_the_master_as_they_are_meant(master: FakeMaster, new_pages:
     assert all(wanted is None for _, _, wanted, _ in master.controls), "a filter would mean other jobs"
 
 
+@pytest.mark.parametrize(
+    ("action", "one", "several"),
+    [
+        ("kill", "One job is being ended.", "2 jobs are being ended."),
+        ("stop", "One job is being stopped.", "2 jobs are being stopped."),
+        ("resume", "One job is being resumed.", "2 jobs are being resumed."),
+        ("requeue", "One job is being requeued.", "2 jobs are being requeued."),
+        ("top", "One job is now at the top of its queue.", "2 jobs are now at the top of their queues."),
+        ("bottom", "One job is now at the bottom of its queue.", "2 jobs are now at the bottom of their queues."),
+        ("switch", "One job is now in the other queue.", "2 jobs are now in the other queue."),
+    ],
+)
+def test_the_list_says_what_was_done_to_chosen_jobs(
+    master: FakeMaster, new_pages: NewPages, action: str, one: str, several: str
+) -> None:
+    master.views = [job(1), job(2), job(3)]
+    pages = new_pages().entered()
+    for numbers, said in ((["1"], one), (["1", "2"], several)):
+        answer = pages.deed(action=action, job=numbers, to_queue="night", whose="all", text="a&b", page="2")
+        assert answer.status == 303
+        where = answer.headers["location"]
+        assert where == f"/jobs?whose=all&text=a%26b&page=2&said={action}&count={len(numbers)}"
+        page = pages.get(where).text
+        assert f'<p class="notice good" role="status">{said}</p>' in page
+        assert 'name="text" value="a&amp;b"' in page, "the list is not the one that it was"
+    master.control_errors = {2: "Job <2>: User permission denied"}
+    refused = pages.deed(action=action, job=["1", "2", "3"], to_queue="night", text="a")
+    assert refused.status == 409
+    for text in (several, "Refused for one job:", "Job &lt;2&gt;: User permission denied", 'href="/jobs?text=a"'):
+        assert text in refused.text
+
+
+@pytest.mark.parametrize("words", ["said=kill", "said=x&count=3", "said=kill&count=0", "said=kill&count=-1", "count=3"])
+def test_what_nobody_has_done_is_not_said(pages: Pages, words: str) -> None:
+    assert "notice good" not in pages.get(f"/jobs?{words}").text
+
+
 def test_chosen_jobs_go_to_another_queue(master: FakeMaster, new_pages: NewPages) -> None:
     pages = new_pages().entered()
     assert pages.deed(action="switch", job=["1", "3"], to_queue="night").status == 303
@@ -162,7 +199,9 @@ def test_what_the_master_refuses_is_told_job_by_job(master: FakeMaster, new_page
     pages = new_pages().entered()
     answer = pages.deed(action="kill", job=["1", "2"])
     assert (
-        answer.status == 409 and "&lt;b&gt;User permission denied" in answer.text and "Done for one job" in answer.text
+        answer.status == 409
+        and "&lt;b&gt;User permission denied" in answer.text
+        and "One job is being ended." in answer.text
     )
 
 

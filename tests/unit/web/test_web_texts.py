@@ -13,7 +13,7 @@ from served_pages import Pages
 import gsched.web
 from gsched.model.jobs.notice import EVENTS
 from gsched.web.administration.hosts_and_queues import DONE
-from gsched.web.job_pages.job_deeds import ACTIONS
+from gsched.web.job_pages.job_deeds import ACTIONS, SAID_OF_JOBS
 from gsched.web.shown.gpu_tiles import TileKind
 from gsched.web.shown.job_form import AFTER
 from gsched.web.shown.job_list import GROUPS
@@ -31,8 +31,26 @@ def blanks(text: str) -> set[str]:
 def test_the_languages_say_the_same() -> None:
     for texts in LANGUAGES.values():
         assert texts.keys() == ENGLISH.keys()
-        assert {key for key in ENGLISH if blanks(texts[key]) != blanks(ENGLISH[key])} <= {"refused.done.one"}
+        assert {key for key in ENGLISH if blanks(texts[key]) != blanks(ENGLISH[key])} == set()
     assert not [key for key, text in KOREAN.items() if text == ENGLISH[key] and len(text) > 4 and "{" not in text]
+
+
+COUNTED = {
+    "admin.most_hosts": "there is a table of hundreds",
+    "config.line": "the number of one line",
+    "search.line": "the number of one line",
+    "jobs.array": "no noun follows it",
+    "jobs.failed": "no noun follows it",
+    "jobs.running": "no noun follows it",
+    "search.found": "no noun follows it",
+}
+"""Texts with a number that are right for one, too, and why."""
+
+
+def test_of_one_thing_the_singular_is_said() -> None:
+    missing = {key for key, text in ENGLISH.items() if "n" in blanks(text) and f"{key}.one" not in ENGLISH}
+    assert missing == COUNTED.keys()
+    assert words_for("en")("gpu.shared", n=1) == "one job" and words_for("en")("gpu.shared", n=2) == "2 jobs"
 
 
 def test_templates_use_all_texts_and_no_others() -> None:
@@ -47,6 +65,7 @@ def test_templates_use_all_texts_and_no_others() -> None:
     used |= {f"{what}.{action.partition('_')[0]}" for action in ACTIONS for what in ("deed", "said")} | {
         "said.submitted"
     }
+    used |= {f"done.{what}" for what in SAID_OF_JOBS}
     used |= {f"after.{condition}" for condition in AFTER} | {f"event.{event}" for event in EVENTS}
     used |= {"load.use", "load.held"}  # names of lines in charts
     used |= {f"admin.said.{what}" for what in DONE} | {"config.error", "config.note"}
