@@ -150,9 +150,9 @@ def _wait_for(url: str) -> None:
 
 
 @contextlib.contextmanager
-def entered(place: str, address: str) -> Iterator[Browser]:
+def entered(place: str, address: str, language: str = "en") -> Iterator[Browser]:
     """A browser that has come in to the pages at `place` by this address, which works once."""
-    with browser() as found:
+    with browser(language) as found:
         found.open(place + address)
         found.until(lambda: found.url == f"{place}/", "the page behind the address is not left")
         yield found

@@ -5,6 +5,7 @@ that is open says so when its server or the master is gone, and goes on.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from gsched.web.front.keeper_link import KeeperLink
 from gsched.web.front.login_limits import LoginLimits
 from gsched.web.front.proxied_user import ProxiedUser
 from gsched.web.services.service_names import ServicePlace
+from gsched.wire.identity.caller_identity import user_name
 from tests.support.browser import Browser, browser, entered, missing
 
 pytestmark = [
@@ -49,11 +51,39 @@ NEXT = """
 const e = document.activeElement;
 if (!e || e === document.body) return null;
 if (e.dataset.walked) return "again";
-e.dataset.walked = "1";
+e.dataset.walked = document.querySelectorAll("[data-walked]").length;
 const style = getComputedStyle(e);
 const isSeen = style.outlineStyle !== "none" || e.className === "skip" || e.matches("input, select, textarea");
 return (isSeen ? "seen " : "unseen ") + e.outerHTML.slice(0, 120);
 """
+
+
+ORDERED = """
+const inOrder = [...document.querySelectorAll("[data-walked]")].sort((a, b) => a.dataset.walked - b.dataset.walked);
+const isBehind = (a, b) => b.compareDocumentPosition(a) & Node.DOCUMENT_POSITION_PRECEDING;
+const start = inOrder.findIndex((each) => each.className === "skip");
+const walked = [...inOrder.slice(start), ...inOrder.slice(0, start)]; // a field may have had the focus from the start
+return walked.slice(1).find((each, index) => !isBehind(walked[index], each))?.outerHTML ?? null;
+"""
+SHOWN = """
+const texts = [], shown = ["aria-label", "placeholder", "title", "alt"];
+const isKorean = (each) => each.closest("[lang]").lang === "ko";
+for (const each of document.body.querySelectorAll("*")) {
+  if (!isKorean(each) || each.closest("code, pre, script, noscript, textarea, svg, template")) continue;
+  const isExample = (name) => name === "placeholder" && each.closest("#new-job, #plot-own");
+  for (const name of shown) if (each.hasAttribute(name) && !isExample(name)) texts.push(each.getAttribute(name));
+  for (const node of each.childNodes) if (node.nodeType === Node.TEXT_NODE) texts.push(node.data);
+}
+return [document.title, ...texts];
+"""
+NO_WORDS = {
+    "names": "gsched web default gsub BSUB CPU GPU MIG XID UUID PCI UTC PID URL pid SSH",
+    "units": "MiB GiB Wh kWh min",
+    "states": "PEND RUN PSUSP USUSP SSUSP UNKWN DONE EXIT Open Active ok unavail closed exclusive_process",
+    "options": "gpu gpus num cwd notify plot mail loss accuracy done stdout stderr",
+    "policies": "FAIRSHARE BACKFILL",
+}
+"""What may stand in English on a page in Korean. Sentences of the master are marked (lang="en")."""
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +213,61 @@ def test_keys_reach_all_that_can_be_used(
                 walked.append(here)
         assert len(walked) >= wanted, f"{name}: {len(walked)} of {wanted}: {walked}"
         assert not [each for each in walked if each.startswith("unseen")], name
+        assert window.run(ORDERED) is None, f"{name}: keys do not go from top to bottom"
+
+
+def test_no_english_is_left_on_a_korean_page(
+    cluster: Cluster, web: WebProcess, jobs: tuple[int, int], login_place: str
+) -> None:
+    known = {word.casefold() for text in (*NO_WORDS.values(), *_names(cluster)) for word in _words(text)}
+    client = cluster.client()
+    descriptions = {queue.description for queue in client.queues()}  # the administrator's own words
+    client.close()
+    found = {}
+    address = web.address()  # says the place, too
+    with entered(web.place, address, "ko") as window:
+        for name, path in pages(window, web, jobs, login_place).items():
+            window.open(path if path.startswith("http") else web.place + path)
+            if name in ("a job", "curves"):
+                window.until(lambda: window.run("return document.querySelectorAll('canvas').length") >= 1, "no curves")
+            texts = window.run(SHOWN)
+            assert any(re.search("[가-힣]", text) for text in texts), f"{name} is not in Korean"
+            said = {text.strip() for text in texts if text.strip() not in descriptions}
+            if english := {text for text in said for word in _words(text) if word.casefold() not in known}:
+                found[name] = english
+    assert not found, "\n".join(f"{name}: {said}" for name, said in found.items())
+
+
+def _words(text: str) -> list[str]:
+    """Words in Latin letters, of two or more."""
+    return re.findall("[A-Za-z]{2,}", text)
+
+
+def _names(cluster: Cluster) -> Iterator[str]:
+    """Those of this cluster, its hosts, GPUs, queues, files and jobs, and of this user."""
+    client = cluster.client()
+    yield client.cluster().cluster
+    for host in client.hosts():
+        yield " ".join([host.name, *(each.gpu.model for each in host.gpus)])
+    yield " ".join(queue.name for queue in client.queues())
+    client.close()
+    yield " ".join([str(cluster.conf), *(path.name for path in cluster.conf.iterdir()), "train", "eval", "lab"])
+    yield user_name(os.getuid())
+
+
+@pytest.mark.parametrize("focused", ["#jobs select", "#jobs input[type=checkbox]", "#jobs th a"])
+def test_the_focus_stays_where_it_is_when_a_page_is_brought_up_to_date(
+    cluster: Cluster, web: WebProcess, window: Browser, jobs: tuple[int, int], focused: str
+) -> None:
+    window.open(f"{web.place}/jobs")
+    window.until(lambda: all(str(each) in window.text("#jobs tbody") for each in jobs), "the jobs are not listed")
+    window.run("document.querySelector(arguments[0]).focus()", focused)
+    window.run("document.querySelector('#jobs').dataset.old = '1'")
+    job = cluster.submit("-H", "-J", "comes-in", "sleep", "3000")
+    window.until(lambda: "comes-in" in window.text("#jobs"), "the new job is not listed")
+    assert window.run("return document.querySelector('#jobs').dataset.old ?? ''") == "", "the list is still the old one"
+    assert window.run("return document.activeElement.closest(arguments[0]) !== null", focused)
+    cluster.run("gkill", str(job))
 
 
 def test_a_job_by_keys_alone(cluster: Cluster, web: WebProcess, window: Browser) -> None:

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
-from gsched.model.hosts.fleet import DaemonView
+from gsched.model.hosts.fleet import AWAY, CONNECTED, REFUSED, DaemonView
 from gsched.model.views.view import Answer
 from gsched.web.access.form_reading import Fields, one
 from gsched.web.pages.cluster_page import HOSTS_PER_PAGE, HostLine, host_lines
@@ -24,6 +24,8 @@ LONGEST_COMMENT = 512
 MOST_CHOSEN = 1_000
 DONE = ("close", "open", "gpu-close", "gpu-open", "queue")
 """What the page says after a deed."""
+AGENT_STATES = (CONNECTED, REFUSED, AWAY)
+"""Those of which the page has words."""
 HOST_ACTIONS = ("close", "open")
 GPU_ACTIONS = ("gpu-close", "gpu-open")
 QUEUE_ACTIONS = ("close", "open", "inactivate", "activate")
@@ -63,6 +65,7 @@ def _shown(context: WebContext, request: Request, status: int, refused: Sequence
         "refused": list(refused),
         "tab": "hosts",
         "sentence": sentence,
+        "agent_states": AGENT_STATES,
     }
     return show(context, request, "administration.html", values, status)
 

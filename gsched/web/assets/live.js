@@ -16,14 +16,17 @@
     chosen: new Map([...document.querySelectorAll("[data-live] select")].map((each) => [each.name, each.value])),
     open: new Set([...document.querySelectorAll("[data-live] details[open]")].map((each) => each.id)),
   });
-  const keyOf = (element) =>
-    [element.tagName, element.id, element.getAttribute("name"), element.getAttribute("value"), element.getAttribute("href")].join(" ");
+  // What has no name of its own, as the heading of something folded, is known by what it is in.
+  const keyOf = (element) => {
+    const words = ["name", "value", "href"].map((name) => element.getAttribute(name));
+    return [element.tagName, element.id, ...words, element.closest("details, [id]").id].join(" ");
+  };
   const restore = (kept) => {
     for (const each of document.querySelectorAll("[data-live] input[type=checkbox]")) each.checked = kept.checked.has(each.value);
     for (const each of document.querySelectorAll("[data-live] select")) if (kept.chosen.has(each.name)) each.value = kept.chosen.get(each.name);
     for (const each of document.querySelectorAll("[data-live] details")) if (kept.open.has(each.id)) each.open = true;
     if (!kept.focus) return;
-    const again = [...document.querySelectorAll("[data-live] a, [data-live] button, [data-live] input")].find((each) => keyOf(each) === kept.focus);
+    const again = [...document.querySelectorAll("[data-live] :is(a, button, input, select, summary, [tabindex])")].find((each) => keyOf(each) === kept.focus);
     if (again) again.focus({ preventScroll: true });
   };
 

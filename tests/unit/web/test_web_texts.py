@@ -12,7 +12,7 @@ from served_pages import Pages
 
 import gsched.web
 from gsched.model.jobs.notice import EVENTS
-from gsched.web.administration.hosts_and_queues import DONE
+from gsched.web.administration.hosts_and_queues import AGENT_STATES, DONE
 from gsched.web.job_pages.job_deeds import ACTIONS, SAID_OF_JOBS
 from gsched.web.shown.gpu_tiles import TileKind
 from gsched.web.shown.job_form import AFTER
@@ -67,6 +67,7 @@ def test_templates_use_all_texts_and_no_others() -> None:
     }
     used |= {f"done.{what}" for what in SAID_OF_JOBS}
     used |= {f"after.{condition}" for condition in AFTER} | {f"event.{event}" for event in EVENTS}
+    used |= {f"agent.{state}" for state in AGENT_STATES}
     used |= {"load.use", "load.held"}  # names of lines in charts
     used |= {f"admin.said.{what}" for what in DONE} | {"config.error", "config.note"}
     assert used <= ENGLISH.keys()
