@@ -75,6 +75,12 @@ class Browser:
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._ask("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
+    def dismiss(self) -> str:
+        """Leave a question of the page (`confirm`) as Escape does; what it has asked."""
+        asked = str(self._ask("GET", "/alert/text"))
+        self._ask("POST", "/alert/dismiss")
+        return asked
+
     def logged(self) -> list[str]:
         """What the browser has complained of since it was asked last: errors of scripts, refused loads."""
         found = self._ask("POST", "/se/log", type="browser")

@@ -126,8 +126,14 @@ def test_keys_are_enough(cluster: Cluster, web: WebProcess, window: Browser) -> 
         window.press(TAB)
     window.press(" ")
     assert window.run("return document.querySelector('#jobs input:checked').value") == str(job)
+    window.run("document.querySelector('button[value=kill]').focus()")
+    window.press(ENTER)
+    assert window.dismiss() == "Kill the chosen jobs?"
+    assert window.run("return document.activeElement.value") == "kill" and window.url == f"{web.place}/jobs"
+    assert window.run("return document.querySelector('#jobs input:checked').value") == str(job)
     window.run("document.querySelector('button[value=resume]').focus()")
     window.press(ENTER)
+    window.until(lambda: window.text(".notice.good") == "One job is being resumed.", "nobody says what was done")
     cluster.becomes(job, "RUN")
     cluster.run("gkill", str(job))
 
