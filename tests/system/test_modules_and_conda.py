@@ -130,7 +130,7 @@ def test_module_load_works_in_a_batch_script(account: Account, submission: str, 
     account.write("job.sh", f'{first}\nmodule load cuda/12.4 || exit 3\nnvcc\necho "$CUDA_HOME $LOADEDMODULES"\n')
     define = f"""
     export MODULEPATH={account.home}/modulefiles
-    module() {{ eval "$({TCLSH} {MODULECMD} bash "$@")"; }}
+    module() {{ eval "$('{TCLSH}' '{MODULECMD}' bash "$@")"; }}
     export -f module
     """
     said = of_user(account.batch(submission, before=define)).splitlines()
