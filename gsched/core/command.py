@@ -106,7 +106,7 @@ class RunJobs(JobCommand):
     """Start waiting jobs now, whatever else would have been first."""
 
     hosts: tuple[str, ...]
-    """Where; empty: wherever there is room."""
+    """Where, each once; empty: wherever there is room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

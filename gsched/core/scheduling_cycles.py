@@ -139,7 +139,8 @@ class SchedulingCycles:
             return False
         if not self._tried:
             self._news = False
-        force(self._dispatcher, partial(self.snapshot, config), decision)
+        if force(self._dispatcher, partial(self.snapshot, config), decision):
+            self.wake()
         if not self._state.pending and not self._state.suspended:
             self.reasons, self.planned, self._tried = {}, {}, {}
             self.misses_own_starts = False

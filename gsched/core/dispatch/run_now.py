@@ -28,6 +28,8 @@ from gsched.policy.cycle import schedule
 from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.place.forced_placement import placed_by_force
 
+MOST_AT_ONCE = 100
+"""Jobs that are started before others have their turn."""
 _BUDGET = 4
 """Steps of the cycle that places a job alone."""
 
@@ -36,29 +38,49 @@ def force(
     dispatcher: Dispatcher,
     snapshot: Callable[[float], Snapshot],
     decision: Decision,
-) -> None:
-    """Start all forced jobs that can have what they need on the hosts named for them, or anywhere."""
+) -> bool:
+    """Start forced jobs that can have what they need on the hosts named for them, or anywhere; not more than
+    MOST_AT_ONCE. Returns whether there may be others.
+    """
     state, config = decision.state, decision.config
-    nowhere: set[Bucket] = set()
-    """Kinds of jobs for which there is no room on any host now."""
+    in_vain: set[tuple[Bucket, tuple[str, ...]]] = set()
+    """Kinds of jobs, and where they were to start, for which there is no room now."""
+    started = 0
     for job_id in sorted(state.waits.forced):
         job = dispatcher.waiting(job_id)
         if job is None:
             continue
-        if job.forced_hosts == ANYWHERE:
-            found = None
-            if job.spec.queue in config.queues and job.bucket() not in nowhere:
-                found = _placed_alone(_without_limits(snapshot(decision.now), job, config), job, decision.now)
-            if found is None:
-                nowhere.add(job.bucket())
-                continue
-            _note_profile(job, decision)
-            dispatcher.start(job, found.allocation, found.effective, decision)
-        elif all(host in config.hosts for host in job.forced_hosts):
-            allocation = _placed_there(snapshot(decision.now), job)
-            if allocation is not None and _is_free(state, job, allocation):
-                _note_profile(job, decision)
-                dispatcher.start(job, allocation, "", decision)
+        kind = (job.bucket(), job.forced_hosts)
+        if kind in in_vain:
+            continue
+        if started == MOST_AT_ONCE:
+            return True
+        found = _place(state, snapshot, job, decision)
+        if found is None:
+            in_vain.add(kind)
+            continue
+        started += 1
+        if job.spec.application and job.spec.application not in config.applications:
+            text = coded("note.no_application", job.spec.application)
+            decision.record(JobNoted(at=decision.now, job_id=job_id, text=text))
+        dispatcher.start(job, found.allocation, found.effective, decision)
+    return False
+
+
+def _place(
+    state: ClusterState, snapshot: Callable[[float], Snapshot], job: JobRecord, decision: Decision
+) -> Placement | None:
+    config = decision.config
+    if job.forced_hosts == ANYWHERE:
+        if job.spec.queue not in config.queues:
+            return None
+        return _placed_alone(_without_limits(snapshot(decision.now), job, config), job, decision.now)
+    if not all(host in config.hosts for host in job.forced_hosts):
+        return None
+    allocation = _placed_there(snapshot(decision.now), job)
+    if allocation is None or not _is_free(state, job, allocation):
+        return None
+    return Placement(job.job_id, allocation, "")
 
 
 def _placed_there(seen: Snapshot, job: JobRecord) -> Allocation | None:
@@ -103,12 +125,6 @@ def _without_limits(seen: Snapshot, job: JobRecord, config: ClusterConfig) -> Sn
 def _placed_alone(seen: Snapshot, job: JobRecord, now: float) -> Placement | None:
     placements = schedule(seen, now, _BUDGET).placements
     return next((each for each in placements if each.job_id == job.job_id), None)
-
-
-def _note_profile(job: JobRecord, decision: Decision) -> None:
-    if job.spec.application and job.spec.application not in decision.config.applications:
-        text = coded("note.no_application", job.spec.application)
-        decision.record(JobNoted(at=decision.now, job_id=job.job_id, text=text))
 
 
 def _is_free(state: ClusterState, job: JobRecord, allocation: Allocation) -> bool:

@@ -82,6 +82,6 @@ _COMMANDS: dict[str, Callable[[Any, _Whose], JobCommand]] = {
     "top": lambda request, whose: MoveJobsToTop(*whose, position=request.position or 1),
     "bottom": lambda request, whose: MoveJobsToBottom(*whose, position=request.position or 1),
     "exchange": lambda request, whose: ExchangeJobs(*whose),
-    "run": lambda request, whose: RunJobs(*whose, hosts=tuple(request.hosts)),
+    "run": lambda request, whose: RunJobs(*whose, hosts=tuple(dict.fromkeys(request.hosts))),
     "post": lambda request, whose: PostToJobs(*whose, box=request.box, text=request.text),
 }

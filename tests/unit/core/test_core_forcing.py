@@ -7,6 +7,7 @@ from core_world import START, World, first_words, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.dispatch.run_now import MOST_AT_ONCE
 from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.queue import Queue
 
@@ -73,6 +74,21 @@ def test_several_hosts_share_the_slots() -> None:
     world.settle()
     allocation = world.job(job_id).allocation
     assert allocation is not None and [(part.host, part.slots) for part in allocation.hosts] == [("b", 2), ("a", 1)]
+
+
+def test_many_are_started_a_part_at_a_time() -> None:
+    """An administrator may force thousands at once; others have their turn between."""
+    world = full()
+    jobs = world.submit(*[spec() for _ in range(2 * MOST_AT_ONCE + 1)])
+    for job_id in jobs:
+        assert world.order("run", job_id, user="root", hosts=("a", "b")) == [""]
+        assert world.job(job_id).forced_hosts == ("a",)  # on b it would not run
+    started = []
+    while world.engine.cycles.needs_cycle:
+        world.cycle()
+        started.append(sum(world.state(job_id) == "RUN" for job_id in jobs))
+    assert started[:3] == [MOST_AT_ONCE, 2 * MOST_AT_ONCE, 2 * MOST_AT_ONCE + 1]
+    world.check_replay()
 
 
 def test_a_forced_job_waits_for_its_condition_but_not_for_its_time() -> None:

@@ -99,7 +99,7 @@ def test_a_unit_in_which_somebody_is_is_told_with_his_job() -> None:
     cluster.add(kind("cu[excl]", slots=1))
     (reasons,) = told(cluster.plan())
     assert reasons[0] == (
-        "Not enough hosts to meet the job's spanning requirement (1 slots wanted, 0 on 0 hosts could be had; Job's "
+        "Not enough hosts to meet the job's spanning requirement (1 slot wanted, 0 on 0 hosts could be had; Job's "
         "requirement for exclusive execution not satisfied (compute unit r1: 1 job runs on b))"
     )
 
@@ -140,7 +140,7 @@ def test_what_an_advance_reservation_keeps_is_not_taken_alone() -> None:
     cluster.add(kind("", run_s=30.0, exclusive=True), 2)
     plan = cluster.plan()
     assert places(plan) == {2: "a"}
-    assert "bob#0 keeps 1 slots and 0 GPUs on b, which is wanted alone" in told(plan)[0][0]
+    assert "bob#0 keeps 1 slot and 0 GPUs on b, which is wanted alone" in told(plan)[0][0]
 
 
 def test_nothing_is_planned_into_what_is_kept_later_of_a_host_that_it_only_keeps() -> None:
