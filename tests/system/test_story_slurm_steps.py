@@ -285,7 +285,7 @@ def test_steps_are_in_the_facts_of_their_job(slurm: Slurm, cluster: Cluster, tmp
 
 def test_the_memory_of_a_step(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "big.py").write_text("held = bytearray(200_000_000)\n")
-    text = f"srun -n1 {sys.executable} big.py; echo $SLURM_JOB_ID"
+    text = f"srun -n1 '{sys.executable}' big.py; echo $SLURM_JOB_ID"
     number = batch(slurm, tmp_path, text, "-n1").strip()
     told = sacct(slurm, f"{number}.0", "MaxRSS,TotalCPU")[0].split("|")
     assert 190_000 < int(told[0].removesuffix("K")) < 400_000 and told[1] != ""
@@ -339,6 +339,8 @@ def test_mpi_programs(slurm: Slurm, tmp_path: Path, mpi: str, launcher: str, ran
     """Their MPI starts them on both hosts: an MPI is asked for what it tells its processes."""
     if shutil.which(launcher, path="/usr/local/bin:/usr/bin:/bin") is None:
         pytest.skip(f"there is no {launcher}")
+    if " " in sys.executable:
+        pytest.skip("an MPI takes the path of what starts its daemons apart at its blanks")
     text = f"""
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 srun --mpi={mpi} sh -c 'echo ${rank} ${size} $SLURM_NTASKS $SLURMD_NODENAME' 2>said | sort

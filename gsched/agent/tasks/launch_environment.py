@@ -45,7 +45,7 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
         return found
     found[SOCKET] = socket
     program = launcher() if slots > 1 else ""
-    if not program:
+    if not program or len(program.split()) > 1:  # an MPI takes a path apart at its blanks, and starts nothing then
         return found
     wanted = {
         **dict.fromkeys(OPEN_MPI_LAUNCHER, program),

@@ -579,6 +579,12 @@ def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) ->
     assert given["I_MPI_HYDRA_BOOTSTRAP"] == "lsf" and given["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/bin/glaunch"
 
 
+def test_mpi_is_told_nothing_that_it_would_take_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below a path with a blank it starts processes on its own host, rather than none at all."""
+    monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/opt/my programs/glaunch")
+    assert launch_variables({}, "/run/a.sock", "/h", 2) == {SOCKET: "/run/a.sock", GIVEN: None}
+
+
 def test_the_environment_is_left_to_glaunch_only_where_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/bin/glaunch")
     assert launch_variables({}, "/run/a.sock", "/h", 2)["HYDRA_ENV"] == "none"
