@@ -11,6 +11,7 @@ from run_host import CLUSTER
 from gsched.run.fence import cgroup_files
 from gsched.run.fence.cgroup_root import tag_of
 from gsched.run.processes.attempt_marks import left_by
+from tests.support.process_start import await_environment
 
 
 def test_a_job_that_a_job_submitted_is_not_taken_for_it(on_host):
@@ -30,6 +31,8 @@ def test_what_an_attempt_has_left_is_known_by_its_mark():
     children = [sleeper(mark) for mark in marks]
     try:
         pids = [child.pid for child in children]
+        for pid in pids:
+            await_environment(pid)
         assert left_by([*pids, 1, 999999999], CLUSTER, {}.get) == {pids[0]: "7.2"}
     finally:
         for child in children:
@@ -48,6 +51,8 @@ def test_nobody_puts_a_process_of_his_own_into_the_attempt_of_another_user():
     children = [sleeper(stranger, "7.2"), sleeper(own, "7.2"), sleeper(stranger, "8.1")]
     try:
         pids = [child.pid for child in children]
+        for pid in pids:
+            await_environment(pid)
         assert left_by(pids, CLUSTER, {"7.2": own}.get) == {pids[1]: "7.2"}, "of 8.1 nobody knows whose it was"
     finally:
         for child in children:
