@@ -91,19 +91,10 @@ UPDATE_KEYWORDS = frozenset({*_OPTIONS, *_OWN, *_OWN_TOO})
 SPELLED: Mapping[str, str] = {
     name.lower(): name
     for name in (
-        *(
-            "Account",
-            "ArrayTaskThrottle",
-            "Comment",
-            "Deadline",
-            "Dependency",
-            "EligibleTime",
-            "ExcNodeList",
-            "IRequeue",
-        ),
-        *("JobName", "MailType", "MailUser", "MinMemoryCPU", "MinMemoryNode", "Name", "Nice", "NodeList", "NumCPUs"),
-        *("NumNodes", "NumTasks", "OverSubscribe", "Partition", "Priority", "ReqNodeList", "ReqNodes", "ReqProcs"),
-        *("Requeue", "ReservationName", "Shared", "StartTime", "StdOut", "TimeLimit", "WorkDir"),
+        *("Account", "ArrayTaskThrottle", "Comment", "Deadline", "Dependency", "EligibleTime", "ExcNodeList"),
+        *("IRequeue", "JobName", "MailType", "MailUser", "MinMemoryCPU", "MinMemoryNode", "Name", "Nice", "NodeList"),
+        *("NumCPUs", "NumNodes", "NumTasks", "OverSubscribe", "Partition", "Priority", "ReqNodeList", "ReqNodes"),
+        *("ReqProcs", "Requeue", "ReservationName", "Shared", "StartTime", "StdOut", "TimeLimit", "WorkDir"),
     )
 }
 """The same as scontrol(1) spells them."""
