@@ -102,3 +102,10 @@ async def appears(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+def has_heard(pid: int, signal_number: int) -> bool:
+    """Whether the process has taken a signal that was sent to it, and waits for the next one."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    pending = int(status["ShdPnd"], 16) | int(status["SigPnd"], 16)
+    return not pending >> (signal_number - 1) & 1 and status["State"].startswith("S")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from run_host import Host, appears, marked_processes
+from run_host import Host, appears, has_heard, marked_processes
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import Usage
@@ -18,6 +18,7 @@ from gsched.run.fence.v2 import V2Group
 from gsched.run.processes import process_io, process_usage
 from gsched.run.processes.process_tree import PAGE_BYTES, TICKS_PER_S, Process
 from gsched.run.processes.process_usage import Figures, Sampler, SessionUse
+from gsched.run.supervisor.supervisor_signals import POKE
 
 MIB = 1 << 20
 
@@ -209,6 +210,8 @@ def test_the_time_in_which_a_job_was_suspended_is_told(on_host):
         await appears(lambda: marked_processes("1.1"))
         await host.executor.suspend(1, 1)
         await appears(lambda: are_stopped(marked_processes("1.1")))
+        # Told to go on before it has heard that it stands still, the supervisor would know of no pause.
+        await appears(lambda: has_heard(host.supervisor_pid(), POKE))
         await host.executor.resume(1, 1)
         (host.root / "go").write_text("on")
         result = await host.end_of(1)
