@@ -346,18 +346,20 @@ class Engine:
             due.extend(() if last is None else (last + interval,))
         return max(now, min(due))
 
-    def cycle(self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
+    def cycle(
+        self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED, *, is_awaited: bool = False
+    ) -> Decision:
         """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
-        One that is more work than `steps` goes on with the next call, see `SchedulingCycles.is_planning`. None begins
-        while a question when a job could start is planned for.
+        One that is more work than `steps` goes on with the next call, see `SchedulingCycles.is_planning`; `is_awaited`
+        says then that something waits for its end. None begins while a question when a job could start is planned for.
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
         decision = Decision(self.state, self.config, now, self.observations.of)
         if not self.cycles.is_planning:
             self._give_back(now)
-        if self.cycles.advance(decision, budget, steps):
+        if self.cycles.advance(decision, budget, steps, is_awaited=is_awaited):
             self._settle(decision, steps)
         return decision
 

@@ -41,6 +41,8 @@ Schedule = Callable[[Snapshot, float, int, int], Planning]
 
 LEAST_PLANNED = 1_000
 """Work of a turn of a plan that a question asks for, at the least."""
+REASONS_STAND_S = 1.0
+"""How long cycles may leave reasons as they are, for the sake of those that start or may start, in seconds."""
 TURNS_UNSEEN = 20
 """Turns of one command after which a scheduling cycle looks at what it has done so far, where cycles are short."""
 
@@ -64,7 +66,9 @@ class SchedulingCycles:
         self.summary = "no scheduling cycle yet"
         self.needs_cycle = True
         self.misses_own_starts = False
-        """Whether reasons may not count what the last cycle itself started: another cycle brings them up to date."""
+        """Whether reasons may not count what the last cycle itself started, or were not looked for anew by it: another
+        cycle brings them up to date.
+        """
         self.failure: Exception | None = None
         """Why the last scheduling cycle failed; None when it did not."""
         self.snapshots = SnapshotBuilder(state, observations)
@@ -76,14 +80,16 @@ class SchedulingCycles:
         self._unread = Unread(state.pending)
         self._planning: Planning | None = None
         """The cycle that is under way."""
-        self._planning_turns = 0
-        """So many turns it has had."""
+        self._turn_steps = 1
+        """Work of a whole turn of it; in turns of less work reasons are found."""
+        self._planned_steps = 0
+        """So much has been done for it."""
         self._cycle_turns = 0
-        """The same of the last one that is over."""
+        """Whole turns that the last one has had."""
         self._forecasting: ForecastStart | None = None
         """The question that is being planned for."""
-        self._reasons_stood = False
-        """Whether the last cycle let reasons of before stand; the next one has to look for all of them."""
+        self._stand_since: float | None = None
+        """When a cycle first let reasons of before stand that none has looked for since."""
         self._news = True
         """Something has happened since the current pass over the pending jobs began."""
         self._tried: dict[WaitingClass, tuple[PendingReason, ...]] = {}
@@ -125,14 +131,16 @@ class SchedulingCycles:
 
     # -- cycles ---------------------------------------------------------------------------------------------------
 
-    def advance(self, decision: Decision, budget: int, steps: int) -> bool:
-        """Begin a cycle, or go on with the one that is under way. Returns whether its plan was carried out."""
+    def advance(self, decision: Decision, budget: int, steps: int, *, is_awaited: bool = False) -> bool:
+        """Begin a cycle, or go on with the one that is under way, for whose end something waits if `is_awaited`.
+        Returns whether its plan was carried out.
+        """
         if self._forecasting is not None:
             return False
         if self._planning is not None:
-            return self._plan(self._planning, decision)
+            return self._plan(self._planning, decision, is_awaited)
         config, now = decision.config, decision.now
-        self.needs_cycle = False
+        self.needs_cycle, self._turn_steps = False, steps
         self._state.let_go_on(now)
         if not self._has_read_requirements(decision, steps):
             self.needs_cycle = True
@@ -150,7 +158,7 @@ class SchedulingCycles:
             self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
             return False
         # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
-        explained = () if self._reasons_stood or self._tried else self.reasons
+        explained = () if self._tried or self._have_stood_long(now) else self.reasons
         try:
             seen = replace(self.snapshot(config, now, self._without_plans(self._tried)), explained=explained)
             planning = self._schedule(seen, now, budget, steps)
@@ -158,6 +166,10 @@ class SchedulingCycles:
             self._has_planned(error)
             return False
         return self._plan(planning, decision)
+
+    def _have_stood_long(self, now: float) -> bool:
+        """Whether reasons have to be looked for whoever waits; also where the clock was set back."""
+        return self._stand_since is not None and not 0 <= now - self._stand_since < REASONS_STAND_S
 
     def _has_read_requirements(self, decision: Decision, steps: int) -> bool:
         """Whether each waiting job has the requirement by which it is planned for; else some more have it now."""
@@ -168,11 +180,12 @@ class SchedulingCycles:
                 return False
         return not (self._state.pending and self._unread.step(local_type_of(decision.config), steps))
 
-    def _plan(self, planning: Planning, decision: Decision) -> bool:
-        """Another turn of a cycle; after the last one, carry the plan out. Returns whether that was done."""
-        self._planning_turns += 1
+    def _plan(self, planning: Planning, decision: Decision, is_awaited: bool | None = None) -> bool:
+        """Another turn of a cycle (None: the first one); after the last, carry the plan out. Returns whether that was
+        done.
+        """
         try:
-            next(planning)
+            self._planned_steps += planning.send(is_awaited)
         except StopIteration as done:
             plan: Plan = done.value
             self._has_planned(None)
@@ -188,7 +201,7 @@ class SchedulingCycles:
 
     def _has_planned(self, failure: Exception | None) -> None:
         self.failure, self._planning, self.needs_cycle = failure, None, self._news
-        self._cycle_turns, self._planning_turns = self._planning_turns, 0
+        self._cycle_turns, self._planned_steps = self._planned_steps // self._turn_steps, 0
         if failure is not None:
             self._tried = {}
             self.summary = f"the scheduling cycle failed, nothing was placed: {failure!r}"
@@ -212,10 +225,10 @@ class SchedulingCycles:
         tried = {**self._tried, **found}
         standing = {waiting: self.reasons[waiting] for waiting in plan.unexplained}
         shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else {**standing, **tried}
-        self._reasons_stood = bool(standing)
+        self._stand_since = (decision.now if self._stand_since is None else self._stand_since) if standing else None
         self.reason_times = self.reason_times.after(decision.now, found, shown)
         self.reasons, self.planned = shown, plan.planned
-        self.misses_own_starts = bool(plan.placements) and bool(shown)
+        self.misses_own_starts = bool(standing) or (bool(plan.placements) and bool(shown))
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
         self._tried = tried if plan.truncated else {}
@@ -233,9 +246,15 @@ class SchedulingCycles:
             plain = self.snapshot(config, now)
             return self.snapshots.with_gpu_names(plain, config, spec.combined_req)
 
-        def plan(snapshot: Snapshot, budget: int) -> Planning:
+        def plan(snapshot: Snapshot, budget: int) -> Generator[None, None, Plan]:
             with closing(self._schedule(snapshot, now, budget, max(turn.left, LEAST_PLANNED))) as planning:
-                return (yield from planning)
+                while True:
+                    try:
+                        next(planning)
+                    except StopIteration as done:
+                        found: Plan = done.value
+                        return found
+                    yield
 
         self._forecasting = command
         try:

@@ -68,8 +68,8 @@ takes time for each of them, 4 s for a million.
 CHECKPOINT_TURNS = 4
 """Turns of commands between two steps of a checkpoint."""
 
-SHORT_CYCLE_S = 0.005
-"""Cycles that take less may come before a batch is stored: they take about as long as that does."""
+SHORT_CYCLE_S = 0.010
+"""Cycles whose first turn takes less may come before a batch is stored: that takes about as long."""
 RENEW_REASONS_S = 1.0
 """How long pending reasons may stand that do not count what their own cycle started."""
 LONGEST_WAIT_S = 60.0
@@ -152,8 +152,8 @@ class EngineLoop:
         """Whether what was taken last had come together with others."""
         self._planning_s = 0.0
         """What the cycle that is under way has taken so far."""
-        self._last_cycle_s = 0.0
-        """What the last one took."""
+        self._last_begin_s = 0.0
+        """What the first turn of the last one took: in others reasons are found, mostly."""
         self._turns = 0
         self._turns_seen = -1
         self.gauges = Gauges()
@@ -247,17 +247,20 @@ class EngineLoop:
         not wait for the disk twice: nobody waits for an answer, and cycles are short.
         """
         is_awaited = bool(batch.replies or batch.parts or self._unfinished)
-        is_short = self._last_cycle_s < SHORT_CYCLE_S and not self._engine.cycles.is_planning
+        is_short = self._last_begin_s < SHORT_CYCLE_S and not self._engine.cycles.is_planning
         return self._engine.cycles.needs_cycle and bool(batch.events) and is_short and not is_awaited
 
     def _cycle(self, batch: _Batch) -> float:
         """A scheduling cycle, or the next turn of it; returns when that was, UTC seconds."""
-        began, at = time.monotonic(), self._clock.now()
-        batch.add(self._engine.cycle(at, steps=TURN_STEPS))
-        self._planning_s += time.monotonic() - began
+        began, at, begins = time.monotonic(), self._clock.now(), not self._engine.cycles.is_planning
+        batch.add(self._engine.cycle(at, steps=TURN_STEPS, is_awaited=bool(self._put_off)))
+        taken_s = time.monotonic() - began
+        self._planning_s += taken_s
+        if begins:
+            self._last_begin_s = taken_s
         if not self._engine.cycles.is_planning:
             self._measurements.cycles.add(self._planning_s)
-            self._last_cycle_s, self._planning_s = self._planning_s, 0.0
+            self._planning_s = 0.0
         self._note_failure()
         return at
 

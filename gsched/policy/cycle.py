@@ -51,8 +51,12 @@ HOSTS_IN_A_STEP = 20
 TRYING = 20
 """Work of trying a job on one host, as is done to plan its start; beside these too."""
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
-Planning = Generator[None, None, Plan]
-"""Yields when its turn is over; returns the plan. Until then the snapshot must stay as it is."""
+REASONS_TURN = 1_000
+"""Work of a turn in which reasons are found: what has come meanwhile may let a job start, and waits for the plan."""
+Planning = Generator[int, bool | None, Plan]
+"""Yields the work of a turn when it is over; returns the plan. Until then the snapshot must stay as it is. It is sent
+whether it is to come to its end, because somebody waits for it: then reasons of before stand where they may.
+"""
 
 
 def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Plan:
@@ -145,25 +149,29 @@ class _Cycle:
 
     def _explain(
         self, passed_over: Iterable[ReasonKey], truncated: bool
-    ) -> Generator[None, None, frozenset[ReasonKey]]:
+    ) -> Generator[int, bool | None, frozenset[ReasonKey]]:
         """Find the reasons of those that had no turn of their own; returns those whose reasons of before stand.
 
         To look at all kinds takes as long as all the rest of a cycle, and those that start would wait for it.
         """
-        stand = self._snapshot.explained if self._placements and not truncated else ()
+        explained = () if truncated else self._snapshot.explained
+        may_stand = bool(self._placements)
+        if self._turn != AT_ONE_GO:
+            self._turn = min(self._turn, REASONS_TURN)
+            self._left = min(self._left, self._turn)
         unexplained = set()
         for key in passed_over:
             if key in self._reasons:
                 continue
-            if key in stand:
+            if may_stand and key in explained:
                 unexplained.add(key)
                 continue
             self._reasons[key] = self._reason_of(key)
             if self._is_turn_over(EXPLAINING):
-                yield
+                may_stand = bool((yield self._turn)) or may_stand
         return frozenset(unexplained)
 
-    def _place(self, order: ServingOrder) -> Generator[None, None, bool]:
+    def _place(self, order: ServingOrder) -> Generator[int, None, bool]:
         """Serve all jobs; false if the budget did not suffice."""
         fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
         placed, turns = future.placed, future.turns
@@ -180,7 +188,7 @@ class _Cycle:
             if fast_path is None or part is None:
                 self._serve(job_id, bucket, order)
                 if self._is_turn_over(SERVING):
-                    yield
+                    yield self._turn
                 continue
             placed(part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket)
             turns[job_id] = len(turns)
@@ -190,7 +198,7 @@ class _Cycle:
             self._placements.append(Placement(job_id, allocation, fast_path.effective))
             fast += 1
             if not fast % FAST_AT_ONCE and self._is_turn_over(FAST_SERVING * FAST_AT_ONCE):
-                yield
+                yield self._turn
         return True
 
     # -- one job --------------------------------------------------------------------------------------------------
@@ -347,7 +355,7 @@ class _Cycle:
 
     # -- classes --------------------------------------------------------------------------------------------------
 
-    def _live(self) -> Generator[None, None, set[RequirementClass]]:
+    def _live(self) -> Generator[int, None, set[RequirementClass]]:
         """The classes worth serving: those that fit somewhere, may make room for themselves, or may be planned for."""
         if not self._snapshot.hosts:
             return set()
@@ -359,7 +367,7 @@ class _Cycle:
         live: set[RequirementClass] = set()
         for requirement in self._snapshot.pending:
             if self._is_turn_over(SORTING):
-                yield
+                yield self._turn
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None:

@@ -18,14 +18,13 @@ from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.view import StartForecast
-from gsched.policy.cycle import Planning
 
 MOST_WAITING = 100
 """Jobs and arrays that are planned for besides."""
 BUDGET = 300
 """Steps of the cycle."""
 
-PlanCycle = Callable[[Snapshot, int], Planning]
+PlanCycle = Callable[[Snapshot, int], Generator[None, None, Plan]]
 """(snapshot, budget of steps) -> what a cycle would do, in turns."""
 
 

@@ -17,6 +17,8 @@ from gsched.model.views.view import JobFilter
 KINDS = 40
 STEPS = 200
 """Work of a turn: two or three kinds of jobs."""
+LARGE = 20_000
+"""The same, with which a cycle comes to the reasons in its first turn."""
 
 
 def kinds(count: int = KINDS) -> list[JobSpec]:
@@ -174,3 +176,64 @@ def test_a_command_over_many_jobs_is_looked_at_as_seldom_as_a_cycle_is_long() ->
         decision = world.take(world.engine.go_on(decision.rest, world.now, steps))
     assert count > 100
     assert 1 <= looks <= count // (2 * TURNS_UNSEEN)
+
+
+def looking_for_reasons() -> World:
+    """A world in which nothing starts, in the middle of a cycle that looks anew for reasons that stood before."""
+    world = World()
+    world.submit(*[spec(res_req=f"select[ut<-{1 + number}]") for number in range(KINDS)])
+    world.settle()
+    world.now += 60
+    world.engine.cycles.wake()
+    turn(world, LARGE)
+    assert world.engine.cycles.is_planning
+    return world
+
+
+def end_soon(world: World) -> int:
+    """How many turns a cycle takes when something waits for its end."""
+    turns = 1
+    world.take(world.engine.cycle(world.now, steps=LARGE, is_awaited=True))
+    while world.engine.cycles.is_planning:
+        world.take(world.engine.cycle(world.now, steps=LARGE, is_awaited=True))
+        turns += 1
+    return turns
+
+
+def found_now(world: World) -> int:
+    """How many of the reasons were found now."""
+    cycles = world.engine.cycles
+    return sum(cycles.reason_times.of(waiting) == world.now for waiting in cycles.reasons)
+
+
+def test_reasons_stand_where_somebody_waits_for_the_end_of_the_cycle() -> None:
+    world = looking_for_reasons()
+    said = dict(world.engine.cycles.reasons)
+    assert end_soon(world) == 1
+    assert 0 < found_now(world) < KINDS
+    assert world.engine.cycles.reasons == said
+    assert world.engine.cycles.misses_own_starts, "another cycle looks for the others"
+    world.engine.cycles.wake()
+    finish(world)
+    assert found_now(world) == KINDS and not world.engine.cycles.misses_own_starts
+
+
+def test_they_do_not_stand_for_long_however_many_wait() -> None:
+    world = looking_for_reasons()
+    end_soon(world)
+    for seconds, stands in ((0.5, True), (0.6, False), (0.1, True)):
+        world.now += seconds
+        world.engine.cycles.wake()
+        turn(world, LARGE)
+        end_soon(world)
+        assert (found_now(world) < KINDS) == stands, seconds
+
+
+def test_a_job_of_a_kind_without_a_reason_gets_one_whoever_waits() -> None:
+    world = looking_for_reasons()
+    fresh = world.submit(*[spec(res_req=f"select[ut<-{1 + number}]") for number in range(KINDS, 2 * KINDS)])
+    end_soon(world)
+    world.engine.cycles.wake()
+    turn(world, LARGE)
+    end_soon(world)
+    assert all(world.reasons(job_id) for job_id in fresh)

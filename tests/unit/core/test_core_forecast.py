@@ -116,7 +116,7 @@ def test_a_plan_that_fails_lets_all_else_go_on() -> None:
 
     def failing(*_: object) -> Planning:
         try:
-            yield
+            yield 1
             raise ValueError("a defect")
         finally:
             closed.append(True)

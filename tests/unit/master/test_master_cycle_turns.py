@@ -24,12 +24,14 @@ class LongCycle:
 
     def __init__(self) -> None:
         self.is_under_way, self.may_end = threading.Event(), threading.Event()
+        self.is_awaited = threading.Event()
 
     def __call__(self, snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
         plan: Plan = schedule(snapshot, now, budget)
         self.is_under_way.set()
         while not self.may_end.is_set():
-            yield
+            if (yield turn):
+                self.is_awaited.set()
         return plan
 
 
@@ -64,6 +66,14 @@ def test_submissions_are_answered_and_others_wait(master: Master, long: LongCycl
     long.may_end.set()
     master.until(lambda: "kill" in master.answers)
     assert list(master.answers) == ["first", "second", "stop", "kill"]
+
+
+def test_a_cycle_is_told_that_something_waits_for_its_end(master: Master, long: LongCycle) -> None:
+    master.submit("second")
+    master.until(lambda: "second" in master.answers)
+    assert not long.is_awaited.is_set(), "a submission does not wait"
+    master.ask("kill", kill(1))
+    assert long.is_awaited.wait(60)
 
 
 def test_a_stop_of_the_master_lets_the_cycle_end_first(master: Master, long: LongCycle) -> None:
