@@ -403,7 +403,7 @@ class Agent:
 
     def _tell_usage(self, keys: Iterable[AttemptKey] | None = None) -> None:
         try:
-            report = self._attempts.usage_report(keys)
+            report = self._attempts.usage.report(keys)
         except Exception:
             log.exception("the use of running jobs cannot be sampled")
             return

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 
@@ -31,9 +30,9 @@ from gsched.run.attempts.attempt_following import AttemptFollower
 from gsched.run.attempts.lost_folders import put_back, record_again
 from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
+from gsched.run.attempts.usage_samples import UsageSamples
 from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
 from gsched.run.processes import attempt_processes, process_tree
-from gsched.run.processes.process_usage import DEFAULT_WINDOW_S
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
 from gsched.run.spool import Spool, Started
@@ -72,8 +71,7 @@ class ProcessExecutor:
         self._held: dict[str, Attempt] = {}
         self.tasking = TaskOrders(self._held, self._spool)
         """What there is for tasks of these attempts."""
-        self.cpu_peak_window_s = DEFAULT_WINDOW_S
-        self._table: tuple[float, dict[int, process_tree.Process]] = (-1.0, {})
+        self.samples = UsageSamples(self._spool, self._clock)
         self._following = AttemptFollower(
             self._held,
             self._spool,
@@ -251,28 +249,9 @@ class ProcessExecutor:
         self._poke(held)
 
     def usage(self, job_id: int, attempt: int) -> Usage | None:
-        """A sample of the attempt's processes. One look at /proc serves all attempts asked about within 0.2 s."""
+        """A sample of the attempt's processes; None of one that has not started or has ended."""
         held = self._running(job_id, attempt)
-        if held is None or held.started is None:
-            return None
-        taken, table = self._table
-        if time.monotonic() - taken > 0.2:
-            table = process_tree.scan()
-            self._table = (time.monotonic(), table)
-        reaper = table.get(held.supervisor[0]) if held.supervisor else None
-        if held.supervisor is not None and reaper is None and self._spool.is_over(held.name):
-            return None  # its end is told in a moment; the host's processes need not be searched for it
-        held.usage.window_s = self.cpu_peak_window_s
-        usage = held.usage.sample(
-            attempt_processes.members(held, table),
-            reaper,
-            pgid=None if held.is_part else held.started.pid,
-            now=self._clock.now(),
-            monotonic=self._clock.monotonic(),
-            group=held.group,
-        )
-        self._spool.keep_figures(held.name, held.usage.figures)
-        return usage
+        return self.samples.sample(held) if held is not None and held.started is not None else None
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""

@@ -20,6 +20,7 @@ from gsched.agent.attempts.held_resources import HeldResources, uuids_of
 from gsched.agent.attempts.job_accounts import HostAccounts
 from gsched.agent.attempts.order_builder import HostContext, OrderBuilder, Start
 from gsched.agent.attempts.unkillable_reports import UnkillableReports
+from gsched.agent.attempts.usage_reports import UsageReports
 from gsched.agent.blocking_pool import PATH_PATIENCE_S, BlockingPool
 from gsched.agent.gpu.gpu_owners import Owners
 from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit, PrologEpilog
@@ -43,7 +44,6 @@ from gsched.base.ids import attempt_name
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.gpus.gpu_curve import MOST_PACKED
-from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT
 from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
@@ -61,8 +61,6 @@ log = logging.getLogger(__name__)
 
 HELLO_CURVES = 8 << 20
 """Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
-REPORTED_STEPS = 4 << 20
-"""Bytes that a report of what attempts use says of their steps."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -118,6 +116,15 @@ class Attempts:
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
         sender = f"LSF System <{user_name(uid)}@{host}>"
         self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
+        self.usage = UsageReports(
+            self._executor,
+            clock,
+            self._memory,
+            self.steps,
+            gpu_use=self.gpu_use,
+            services=self.services,
+            idle_warnings=self.idle_warnings,
+        )
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
@@ -349,6 +356,7 @@ class Attempts:
 
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
+        self.usage.begin()
         hello.only_user = self._accounts.only_user
         starting = (key for key in self.holdings if key not in self._memory.ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
@@ -362,33 +370,9 @@ class Attempts:
         for key in told:
             hello.ended.append(self._ended_message(key, HELLO_CURVES // len(told)))
 
-    def usage_report(self, keys: Iterable[AttemptKey] | None = None) -> agent_pb2.UsageReport | None:
-        """A sample of every running attempt, or of these; None when nothing runs."""
-        report = agent_pb2.UsageReport()
-        meant = [key for key in (self._memory.started if keys is None else keys) if key in self._memory.started]
-        most_steps = min(REPORTED_STEPS // max(1, len(meant)), MOST_PACKED_STEPS)
-        for key in meant:
-            usage = self._executor.usage(*key) if key not in self._memory.ended else None
-            if usage is not None:
-                steps = self.steps.packed(key, most_steps)
-                usage = msgspec.structs.replace(usage, gpus=self.gpu_use.summary(key), steps=steps)
-                told = report.attempts.add(job_id=key[0], attempt=key[1])
-                fill(told.usage, usage)
-                idle = self._idleness(key)
-                if idle.gpus:
-                    fill(told.idle, idle)
-                unused_s = self.services.idle_s(key)
-                if unused_s is not None:
-                    told.service_idle_s = unused_s
-        return report if report.attempts else None
-
     def find_cpu_peak_over(self, seconds: float) -> None:
         """The peak of the CPU use of jobs is that of the mean over so many; 0, from a master of before: as it was."""
-        self._executor.cpu_peak_window_s = seconds or self._executor.cpu_peak_window_s
-
-    def _idleness(self, key: AttemptKey) -> AttemptIdleness:
-        limits, warned = self.gpu_use.limits(key), self.idle_warnings.last(key)
-        return AttemptIdleness(limits=limits, warned=warned, gpus=self.gpu_use.idleness(key))
+        self._executor.samples.window_s = seconds or self._executor.samples.window_s
 
     def folder(self, key: AttemptKey) -> Path:
         """Where its files lie, while it is known."""

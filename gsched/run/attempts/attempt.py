@@ -57,6 +57,10 @@ class Attempt:
         self.unkillable: set[Unkillable] = set()
         """Processes that were told to be so."""
         self.usage = Sampler()
+        self.clocks: dict[int, int] = {}
+        """Its processes and its supervisor when they were last read -> how long each had run (process_clocks)."""
+        self.read_at = float("-inf")
+        """When that was, monotonic."""
         self.unsupervised: UnsupervisedJob | None = None
         """Enforces the limits in the place of a supervisor that was killed."""
 

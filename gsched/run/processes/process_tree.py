@@ -172,12 +172,13 @@ def family(root: int, most: int | None = None) -> list[Process]:
     if not _HAS_CHILDREN_FILES:
         return descendants(root, scan())[:limit]
     found: list[Process] = []
-    frontier = [root]
+    frontier = [(root, 0)]
     while frontier and (limit is None or len(found) < limit):
-        for pid in _children(frontier.pop(0)):
+        parent, threads = frontier.pop(0)
+        for pid in _children(parent, threads):
             process = read_process(pid)
             if process is not None:
-                frontier.append(pid)
+                frontier.append((pid, process.threads))
                 if not process.is_dead:
                     found.append(process)
             if len(found) == limit:
@@ -185,8 +186,10 @@ def family(root: int, most: int | None = None) -> list[Process]:
     return found
 
 
-def _children(pid: int) -> list[int]:
-    """Children of a process: each of its threads has a list of its own."""
+def _children(pid: int, count: int) -> list[int]:
+    """Children of a process: each of its threads has a list of its own. `count`: of threads; 0: unknown."""
+    if count == 1:
+        return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

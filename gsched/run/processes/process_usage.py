@@ -123,6 +123,23 @@ class Sampler:
         figures.last = msgspec.structs.replace(used, **io)
         return figures.last
 
+    def repeat(self, *, now: float, monotonic: float) -> Usage | None:
+        """Usage at `now` (UTC) of processes that have not run since the last sample: it counts once more."""
+        figures = self.figures
+        if figures.last is None:
+            return None
+        figures.samples += 1
+        figures.mem_total_mib += figures.last.mem_mib or 0.0
+        self._look_for_peak(monotonic)
+        figures.last = msgspec.structs.replace(
+            figures.last,
+            avg_mem_mib=figures.mem_total_mib / figures.samples,
+            sampled_at=now,
+            cpu_peak=figures.cpu_peak,
+            cpu_peak_s=figures.cpu_peak_s,
+        )
+        return figures.last
+
     def _look_for_peak(self, monotonic: float) -> None:
         """The mean of each window of time in which somebody looked at both ends."""
         figures = self.figures
