@@ -1,12 +1,15 @@
-"""The built-in load indices of this host, from psutil and /proc.
+"""The built-in load indices of this host, from /proc.
 
 A value that cannot be read is None; a rate is None until there are two readings to take it from. Sampling is cheap
-and never blocks. Source of the indices' meaning: lsload(1); of /proc: proc(5).
+and never blocks: each file is read once, with no more of it looked at than is told, because a private cluster samples
+every second. Who is logged in, and which terminals are used, is looked at every half minute, as LSF's LIM does. Source
+of the indices' meaning: lsload(1); of /proc: proc(5).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import platform
@@ -22,6 +25,10 @@ from gsched.model.hosts.host import LoadReport
 
 T = TypeVar("T")
 
+PEOPLE_S = 30.0
+"""So often logins and terminals are looked at. Source: lsload(1), the intervals of ls and it."""
+_MEMORY = frozenset((b"MemTotal", b"MemAvailable", b"MemFree", b"Buffers", b"Cached", b"SwapTotal", b"SwapFree"))
+
 _MIB = 1024 * 1024
 _TERMINAL = re.compile(r"tty[1-9][0-9]*|ttyS[0-9]+|pts/[0-9]+", re.ASCII)
 
@@ -32,7 +39,7 @@ _NOT_A_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd)\d+|((sd|vd|xvd|hd)[a-z]+
 class LoadSampler:
     """Samples the host's load. Rates and averages hold for the time between two samples."""
 
-    def __init__(self, clock: Clock | None = None, *, tmp_dir: str = "/tmp") -> None:
+    def __init__(self, clock: Clock | None = None, *, tmp_dir: str = "/tmp", dev_dir: str = "/dev") -> None:
         self._clock = clock or SystemClock()
         self._tmp_dir = tmp_dir
         self._queue = Average(15.0)
@@ -40,16 +47,15 @@ class LoadSampler:
         self._disk = Rate()
         self._busy = Utilization()
         self._system = operating_system()
+        self._people = People(self._clock, dev_dir)
 
     def sample(self) -> LoadReport:
         """The load now. Never raises."""
         now = self._clock.monotonic()
-        memory = _try(psutil.virtual_memory)
-        swap = _try(psutil.swap_memory)
+        memory = _try(memory_kib) or {}
         tmp = _try(lambda: os.statvfs(self._tmp_dir))
         averages = _try(os.getloadavg)
         running = _try(running_processes)
-        users = _try(psutil.users)
         indices: dict[str, float | None] = {
             "r15s": None if running is None else self._queue.add(float(running), now),
             "r1m": None if averages is None else averages[0],
@@ -57,23 +63,52 @@ class LoadSampler:
             "ut": _try(lambda: self._busy.add(*processor_times())),
             "pg": _try(lambda: self._paging.add(paged_pages(), now)),
             "io": _try(lambda: self._disk.add(disk_kib(), now)),
-            "ls": None if users is None else float(len(users)),
-            "it": _try(lambda: idle_minutes(self._clock.now())),
+            "ls": self._people.logged_in(now),
+            "it": self._people.idle_minutes(now),
             "tmp": None if tmp is None else tmp.f_bavail * tmp.f_frsize / _MIB,
-            "swp": None if swap is None else swap.free / _MIB,
-            "mem": None if memory is None else memory.available / _MIB,
+            "swp": _mib(memory.get(b"SwapFree")),
+            "mem": _mib(memory.get(b"MemAvailable")),
         }
         return LoadReport(
             indices=indices,
             ncpus=_try(lambda: len(os.sched_getaffinity(0))) or os.cpu_count() or 1,
-            maxmem_mib=None if memory is None else memory.total / _MIB,
-            maxswp_mib=None if swap is None else swap.total / _MIB,
+            maxmem_mib=_mib(memory.get(b"MemTotal")),
+            maxswp_mib=_mib(memory.get(b"SwapTotal")),
             maxtmp_mib=None if tmp is None else tmp.f_blocks * tmp.f_frsize / _MIB,
             ostype=self._system["ostype"],
             osrel=self._system["osrel"],
             osver=self._system["osver"],
             machine=self._system["machine"],
         )
+
+
+class People:
+    """Who uses the host at its terminals, looked at every half minute."""
+
+    def __init__(self, clock: Clock, dev_dir: str) -> None:
+        self._clock = clock
+        self._dev_dir = dev_dir
+        self._looked_at = float("-inf")
+        self._users: float | None = None
+        self._used_at: float | None = None
+
+    def logged_in(self, now: float) -> float | None:
+        """How many sessions there are; None: unknown. `now` is monotonic."""
+        self._look(now)
+        return self._users
+
+    def idle_minutes(self, now: float) -> float | None:
+        """Minutes since somebody touched a terminal; None: there is none."""
+        self._look(now)
+        return None if self._used_at is None else max(0.0, (self._clock.now() - self._used_at) / 60)
+
+    def _look(self, now: float) -> None:
+        if 0.0 <= now - self._looked_at < PEOPLE_S:
+            return
+        self._looked_at = now
+        users = _try(psutil.users)
+        self._users = None if users is None else float(len(users))
+        self._used_at = _try(lambda: terminal_used_at(self._dev_dir))
 
 
 def operating_system() -> dict[str, str]:
@@ -135,37 +170,69 @@ class Utilization:
         return self._share
 
 
+def memory_kib(path: str = "/proc/meminfo") -> dict[bytes, int]:
+    """Memory and swap space of the host: MemTotal, MemAvailable, SwapTotal, SwapFree.
+
+    Source: proc_meminfo(5). A kernel before 3.14 does not say what is available: then what is free or holds files.
+    Raises OSError, ValueError, KeyError.
+    """
+    lines = (line.partition(b":") for line in _read(path).splitlines())
+    found = {name: int(rest.split()[0]) for name, _, rest in lines if name in _MEMORY}
+    if b"MemAvailable" not in found:
+        found[b"MemAvailable"] = found[b"MemFree"] + found.get(b"Buffers", 0) + found.get(b"Cached", 0)
+    # Inside of a container the one may be the host's and the other the container's.
+    found[b"MemAvailable"] = min(found[b"MemAvailable"], found[b"MemTotal"])
+    return found
+
+
 def running_processes() -> int:
     """Processes that run or wait for a CPU, without the one that asks."""
-    entities = Path("/proc/loadavg").read_text("ascii").split()[3]
-    return max(0, int(entities.partition("/")[0]) - 1)
+    entities = _read("/proc/loadavg").split()[3]
+    return max(0, int(entities.partition(b"/")[0]) - 1)
 
 
-def processor_times() -> tuple[float, float]:
-    """(busy, total) seconds of all CPUs since boot; waiting for a disk is idle, as uptime and top have it."""
-    times = psutil.cpu_times()
-    # Time of guests is in user and nice already.
-    total = sum(getattr(times, name, 0.0) for name in times._fields if not name.startswith("guest"))
-    return total - times.idle - getattr(times, "iowait", 0.0), total
+def processor_times(path: str = "/proc/stat") -> tuple[float, float]:
+    """(busy, total) clock ticks of all CPUs since boot; waiting for a disk is idle, as uptime and top have it."""
+    words = _read(path).partition(b"\n")[0].split()
+    if words[0] != b"cpu":
+        raise ValueError(f"{path} begins with something else than the time of all processors")
+    # user nice system idle iowait irq softirq steal; time of guests, behind these, is in user and nice already.
+    times = [int(word) for word in words[1:9]]
+    total = sum(times)
+    return float(total - times[3] - (times[4] if len(times) > 4 else 0)), float(total)
 
 
 def paged_pages(path: str = "/proc/vmstat") -> float:
     """Pages swapped in and out since boot. Reading and writing of files is no paging. Raises OSError, ValueError."""
-    counts = dict(line.split() for line in Path(path).read_text("ascii").splitlines())
-    if "pswpin" not in counts or "pswpout" not in counts:
+    text = b"\n" + _read(path)
+    found = [text.partition(b"\n" + name + b" ")[2].partition(b"\n")[0] for name in (b"pswpin", b"pswpout")]
+    if not all(found):
         raise ValueError(f"{path} counts no swapping")
-    return float(int(counts["pswpin"]) + int(counts["pswpout"]))
+    return float(sum(map(int, found)))
 
 
-def disk_kib() -> float:
-    """KiB read from and written to all disks since boot, each byte counted once."""
-    disks = psutil.disk_io_counters(perdisk=True, nowrap=False)
-    counted = [disk for name, disk in disks.items() if _NOT_A_DISK.fullmatch(name) is None]
-    return sum(disk.read_bytes + disk.write_bytes for disk in counted) / 1024
+def disk_kib(path: str = "/proc/diskstats") -> float:
+    """KiB read from and written to all disks since boot, each byte counted once. Raises OSError, ValueError.
+
+    Source: the kernel's iostats.rst; a sector is 512 bytes whatever the disk says.
+    """
+    sectors, count = 0, 0
+    for line in _read(path).splitlines():
+        words = line.split()
+        if _is_disk(words[2]):
+            sectors, count = sectors + int(words[5]) + int(words[9]), count + 1
+    if not count:
+        raise ValueError(f"{path} has no disk")
+    return sectors / 2
 
 
-def idle_minutes(now: float, folder: str = "/dev") -> float | None:
-    """Minutes since somebody last touched a terminal of this host; None where there is no terminal."""
+@functools.lru_cache(maxsize=1024)
+def _is_disk(name: bytes) -> bool:
+    return _NOT_A_DISK.fullmatch(name.decode("utf-8", "replace")) is None
+
+
+def terminal_used_at(folder: str = "/dev") -> float | None:
+    """When somebody last touched a terminal of this host (UTC seconds); None where there is no terminal."""
     newest: float | None = None
     for place, prefix in ((Path(folder), ""), (Path(folder) / "pts", "pts/")):
         with contextlib.suppress(OSError), os.scandir(place) as entries:
@@ -174,7 +241,23 @@ def idle_minutes(now: float, folder: str = "/dev") -> float | None:
                     with contextlib.suppress(OSError):
                         used = entry.stat().st_atime
                         newest = used if newest is None else max(newest, used)
-    return None if newest is None else max(0.0, (now - newest) / 60)
+    return newest
+
+
+def _read(path: str) -> bytes:
+    """A file of /proc as a whole. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while chunk := os.read(fd, 1 << 15):
+            data += chunk
+        return data
+    finally:
+        os.close(fd)
+
+
+def _mib(kib: int | None) -> float | None:
+    return None if kib is None else kib / 1024
 
 
 def _try(read: Callable[[], T]) -> T | None:

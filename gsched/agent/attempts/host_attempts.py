@@ -116,15 +116,7 @@ class Attempts:
         self._reports = ReportDelivery(self._executor, self._on_written, self._blocking)
         sender = f"LSF System <{user_name(uid)}@{host}>"
         self.idle_warnings = IdleWarnings(self._executor, self._reports, self._blocking, sender)
-        self.usage = UsageReports(
-            self._executor,
-            clock,
-            self._memory,
-            self.steps,
-            gpu_use=self.gpu_use,
-            services=self.services,
-            idle_warnings=self.idle_warnings,
-        )
+        self.usage = self._make_usage_reports()
         self._diagnosis = FailureDiagnosis(self._executor, self._blocking, xids)
         self._diagnosing: set[asyncio.Task[None]] = set()
         self._orders = OrderBuilder(host, user_name(uid), self._executor, clock, host_context)
@@ -139,6 +131,17 @@ class Attempts:
             owners=owners,
             folder=self.folder,
             is_suspended=lambda key: self._executor.is_suspended(*key),
+        )
+
+    def _make_usage_reports(self) -> UsageReports:
+        return UsageReports(
+            self._executor,
+            self._clock,
+            self._memory,
+            self.steps,
+            gpu_use=self.gpu_use,
+            services=self.services,
+            idle_warnings=self.idle_warnings,
         )
 
     def _make_executor(self, locks: GpuLockFolders | None) -> ProcessExecutor:
