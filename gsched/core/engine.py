@@ -6,7 +6,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -339,12 +339,24 @@ class Engine:
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
-        due.extend(self.cycles.due(self.config, now))
+        due.extend(self._starts_due(now))
+        return max(now, min(due))
+
+    def next_change(self, now: float) -> float | None:
+        """When the time alone changes what may start, UTC seconds; None: never. No look for the sake of looking, unlike
+        `next_deadline`.
+        """
+        due = [*self._timeouts.changes(self.config, now), *self._starts_due(now)]
+        shrinks = self.state.ledger.next_change()
+        due.extend(() if shrinks is None else (shrinks,))
+        return min((at for at in due if at > now), default=None)
+
+    def _starts_due(self, now: float) -> Iterator[float]:
+        yield from self.cycles.due(self.config, now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
             last = self.observations.first_dispatch(self._ticked_at - interval)
-            due.extend(() if last is None else (last + interval,))
-        return max(now, min(due))
+            yield from () if last is None else (last + interval,)
 
     def cycle(
         self, now: float, budget: int = DEFAULT_BUDGET, steps: int = UNLIMITED, *, is_awaited: bool = False

@@ -1,7 +1,8 @@
-"""Traces of jobs: read, written, made up from a seed. It runs nothing.
+"""Traces of jobs in our own form and the Standard Workload Format: read, written, made up from a seed. It runs nothing.
 
 A table of our own (CSV with the names of `TraceJob` as its header, or JSON lines with them as keys) and the Standard
-Workload Format of the Parallel Workloads Archive (fields 2, 4, 5, 8, 9, 10, 12, 15). Times are seconds.
+Workload Format of the Parallel Workloads Archive (fields 2, 4, 5, 8, 9, 10, 12). Times are seconds. Forms of other
+systems are in gsched.sim.workload.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from gsched.base.errors import BadRequest
@@ -50,17 +51,32 @@ class TraceJob:
     user: str = "user"
     rerunnable: bool = False
     exclusive: bool = False
+    estimate_s: int | None = None
+    """-We: how long it is expected to run; None: nobody says."""
+    gpu_req: str = ""
+    """-gpu, in place of what `gpus` asks for."""
+    res_req: str = ""
+    """-R, beside what the other columns ask for."""
+    name: str = ""
+    project: str = ""
+    application: str = ""
+    line: int = field(default=0, compare=False)
+    """Where it stands in its file; 0: nowhere. No column."""
 
     def spec(self) -> JobSpec:
         """The submission."""
-        wanted = [f"ngpus_excl_p={self.gpus}"] if self.gpus else []
+        wanted = [f"ngpus_excl_p={self.gpus}"] if self.gpus and not self.gpu_req else []
         held = "" if self.mem_s is None else f":duration={self.mem_s}s:decay={int(self.mem_decays)}"
         wanted += [f"mem={self.mem_mib:g}{held}"] if self.mem_mib else []
         parts = [f"rusage[{','.join(wanted)}]"] if wanted else []
         parts += ["span[hosts=1]"] if self.slots > 1 and not self.spread else []
         parts += [f"span[ptile={self.tasks_per_host}]"] if self.spread and self.tasks_per_host else []
+        parts += [self.res_req] if self.res_req else []
         return JobSpec(
             command="sim",
+            name=self.name,
+            project=self.project or "default",
+            application=self.application,
             user=self.user,
             queue=self.queue,
             slots=self.slots,
@@ -69,28 +85,49 @@ class TraceJob:
             priority=self.priority,
             rerunnable=self.rerunnable or None,
             exclusive=self.exclusive,
+            gpu_req=self.gpu_req,
+            estimate_s=self.estimate_s,
         )
 
 
+COLUMNS = tuple(each.name for each in fields(TraceJob) if each.name != "line")
+
+
 def read_trace(text: str) -> list[TraceJob]:
-    """The jobs of a trace in any of the forms, in order of arrival. Raises BadRequest with the line's number."""
+    """The jobs of a trace in either of the forms, in order of arrival. Raises TraceFault."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     if first.startswith("{"):
         jobs = [_from_row(json_row(line, number), number) for number, line in _lines(text)]
-    elif first.startswith(";") or (first and first.split()[0].isdigit() and "," not in first):
+    elif is_swf(first):
         jobs = [job for number, line in _lines(text) if (job := _from_swf(line, number)) is not None]
     else:
         jobs = list(_from_table(text))
     return sorted(jobs, key=lambda job: job.arrives_s)
 
 
+class TraceFault(BadRequest):
+    """A line that is no job. `line` counts from 1; `fault` is what is wrong with it."""
+
+    def __init__(self, line: int, fault: str) -> None:
+        super().__init__(f"line {line} of the trace{fault if fault[:1] in ' :' else ': ' + fault}")
+        self.line = line
+        self.fault = fault.lstrip(" :")
+
+
+def is_swf(first: str) -> bool:
+    """Whether a file whose first line is this one is in the Standard Workload Format."""
+    return first.startswith(";") or bool(first and first.split()[0].isdigit() and "," not in first)
+
+
 def write_trace(jobs: Iterable[TraceJob]) -> str:
     """The jobs as CSV that `read_trace` reads back."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [each.name for each in fields(TraceJob)], lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for job in jobs:
-        writer.writerow({name: "" if value is None else value for name, value in asdict(job).items()})
+        writer.writerow(
+            {name: "" if value is None else value for name, value in asdict(job).items() if name in COLUMNS}
+        )
     return text.getvalue()
 
 
@@ -154,9 +191,9 @@ def json_row(line: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise BadRequest(f"line {number} of the trace is not JSON: {error}") from None
+        raise TraceFault(number, f" is not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise BadRequest(f"line {number} of the trace is not a JSON object")
+        raise TraceFault(number, " is not a JSON object")
     return row
 
 
@@ -168,16 +205,16 @@ _READERS = {"float": float, "int": int, "int | None": int, "str": str}
 
 
 def _from_row(row: dict[str, Any], number: int) -> TraceJob:
-    known = {each.name: str(each.type) for each in fields(TraceJob)}
+    known = {each.name: str(each.type) for each in fields(TraceJob) if each.name in COLUMNS}
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name not in known:
-            raise BadRequest(f"line {number} of the trace: there is no column {name}; known are {', '.join(known)}")
+            raise TraceFault(number, f": there is no column {name}; known are {', '.join(known)}")
         try:
             is_flag = known[name] == "bool"
             values[name] = _flag(value) if is_flag else None if value is None else _READERS[known[name]](value)
         except ValueError:
-            raise BadRequest(f"line {number} of the trace: {name} cannot be {value!r}") from None
+            raise TraceFault(number, f": {name} cannot be {value!r}") from None
     return _checked(values, number)
 
 
@@ -187,7 +224,7 @@ def _from_table(text: str) -> Iterator[TraceJob]:
         for row in rows:
             yield _from_row({name: value for name, value in row.items() if value}, rows.line_num)
     except csv.Error as error:
-        raise BadRequest(f"line {rows.line_num + 1} of the trace is not CSV: {error}") from None
+        raise TraceFault(rows.line_num + 1, f" is not CSV: {error}") from None
 
 
 def _flag(value: Any) -> bool:
@@ -205,9 +242,9 @@ def _from_swf(line: str, number: int) -> TraceJob | None:
     try:
         found = [float(word) for word in line.split()]
     except ValueError:
-        raise BadRequest(f"line {number} of the trace is not in the Standard Workload Format") from None
+        raise TraceFault(number, " is not in the Standard Workload Format") from None
     if len(found) < 18:
-        raise BadRequest(f"line {number} of the trace has {len(found)} fields, the Standard Workload Format has 18")
+        raise TraceFault(number, f" has {len(found)} fields, the Standard Workload Format has 18")
     slots = int(found[7] if found[7] > 0 else found[4])
     if found[3] < 0 or slots < 1:
         return None
@@ -226,13 +263,13 @@ def _from_swf(line: str, number: int) -> TraceJob | None:
 def _checked(values: dict[str, Any], number: int) -> TraceJob:
     missing = [name for name in ("arrives_s", "runs_s") if name not in values]
     if missing:
-        raise BadRequest(f"line {number} of the trace has no {missing[0]}")
-    job = TraceJob(**values)
+        raise TraceFault(number, f" has no {missing[0]}")
+    job = TraceJob(**values, line=number)
     amounts = (job.arrives_s, job.runs_s, job.gpus, job.mem_mib)
     if not all(math.isfinite(amount) and amount >= 0 for amount in amounts) or job.slots < 1:
-        raise BadRequest(f"line {number} of the trace has a number that it cannot have")
+        raise TraceFault(number, " has a number that it cannot have")
     for name in ("limit_s", "mem_s", "tasks_per_host", "priority"):
         value = getattr(job, name)
         if value is not None and value < 1:
-            raise BadRequest(f"line {number} of the trace: {name} is {value}, it must be at least 1")
+            raise TraceFault(number, f": {name} is {value}, it must be at least 1")
     return job

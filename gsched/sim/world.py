@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, Submit
+from gsched.base.errors import GschedError
+from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, KillJobs, Submit
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
 from gsched.core.state.cluster_state import replay
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.event import JobDispatched, JobFinished, JobResumed, JobSuspended
-from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobResumed, JobSuspended
+from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig, LoadReport
 from gsched.model.hosts.resource import GPU_COUNTERS, Resource
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.queue import Queue
+from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.trace import TraceJob
 
 START = 1_700_000_000.0
@@ -64,8 +66,15 @@ class Fate:
     """What became of a job. Times are UTC seconds."""
 
     job: TraceJob
+    arrived_at: float = 0.0
+    queue: str = ""
+    """The one that it was accepted into."""
     starts: list[tuple[float, Allocation]] = field(default_factory=list)
     """One for each attempt."""
+    ends: list[float] = field(default_factory=list)
+    """The end of each attempt that is over, whether the job ended with it or waits again."""
+    killed: bool = False
+    """It was ended by something other than itself."""
     ended_at: float | None = None
     ended_as: int = 0
     """So many jobs had ended before: which was recorded first of those that ended at one time."""
@@ -99,8 +108,18 @@ class _Attempt:
     """Counts what makes an end that was foreseen void."""
 
 
+PATIENCE_S = 8 * 86_400.0
+"""When nothing runs or arrives and nothing has happened for so long, jobs that still wait never start: every window of
+a week has been open.
+"""
+LOOK_S = 60.0
+"""Where jobs may have to wait for time alone that nothing foretells (budgets of GPU hours), it is looked so often."""
+
+
 class World:
-    """A simulation. `gpus` devices on each host, in exclusive process mode."""
+    """A simulation. Hosts are `machines`; where there are none, each of the configuration has `gpus` devices in
+    exclusive process mode and so much memory.
+    """
 
     def __init__(
         self,
@@ -110,12 +129,16 @@ class World:
         mem_mib: float = 100_000.0,
         ends_after_s: float = 0.0,
         audit_every: int = 1,
+        machines: Sequence[SimulatedHost] = (),
+        start: float = START,
     ) -> None:
         """`ends_after_s`: how long a job takes to end once it is told to. `audit_every`: of so many decisions one is
-        followed by an audit, which costs more than the decision.
+        followed by an audit, which costs more than the decision. `start`: when it begins, UTC seconds.
         """
-        self.now = START
+        self.start = self.now = start
         self.fates: dict[int, Fate] = {}
+        self.refused: Callable[[TraceJob, GschedError], None] | None = None
+        """Told of each job that is refused as it arrives; None: the error is raised."""
         self._ended = 0
         self.decisions = 0
         self._config = config
@@ -125,10 +148,29 @@ class World:
         self._parts: set[tuple[str, AttemptKey]] = set()
         """(host, attempt) of jobs that span hosts, on all but their first."""
         self._agenda: list[tuple[float, int, int, object]] = []
+        self._looks: set[float] = set()
+        """Moments of the agenda at which nothing but a look is due."""
         self._number = 0
+        self._polls = any(limit.gpu_hours is not None for limit in config.limits) or (
+            config.params.min_run_before_preempt_s > 0
+        )
+        budgets = [limit.budget_window_s for limit in config.limits]
+        self._patience_s = max(PATIENCE_S, *(2 * window for window in budgets), 0.0)
+        self._happened_at = start
         self.engine = Engine(replay([]), config, self.now)
-        for session, host in enumerate(config.hosts, 1):
-            self._connect(host, session, gpus, mem_mib)
+        made = [
+            SimulatedHost(
+                name=name,
+                slots=1,
+                mem_mib=mem_mib,
+                gpus=gpus,
+                gpu_mem_mib=40_000,
+                gpu_mode=ComputeMode.EXCLUSIVE_PROCESS,
+            )
+            for name in config.hosts
+        ]
+        for session, machine in enumerate(machines or made, 1):
+            self._connect(machine, session)
         self._settle()
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -136,7 +178,7 @@ class World:
     def expect(self, trace: Iterable[TraceJob]) -> None:
         """The jobs of a trace will arrive, each at its time."""
         for job in trace:
-            self._plan(START + job.arrives_s, _ARRIVED, job)
+            self._plan(self.start + job.arrives_s, _ARRIVED, job)
 
     def run(self, trace: Iterable[TraceJob], until_s: float = math.inf) -> dict[int, Fate]:
         """Play a trace to its end, or for so many seconds; what became of the jobs, by their numbers."""
@@ -147,25 +189,47 @@ class World:
 
     def steps(self, until_s: float = math.inf) -> Iterator[float]:
         """Go from moment to moment; yields the time after each."""
-        while self._agenda and self._agenda[0][0] <= START + until_s:
+        while self._agenda and self._agenda[0][0] <= self.start + until_s:
+            if len(self._looks) == len(self._agenda) and self._agenda[0][0] > self._happened_at + self._patience_s:
+                return
             self.now = self._agenda[0][0]
             self._take(self.engine.tick(self.now))
             while self._agenda and self._agenda[0][0] == self.now:
                 _, what, _, about = heapq.heappop(self._agenda)
+                self._looks.discard(self.now)
                 if what == _ARRIVED:
                     assert isinstance(about, TraceJob)
-                    self.submit(about)
+                    self._arrive(about)
                 elif what == _ENDED:
                     assert isinstance(about, tuple)
                     self._end(*about)
             self._settle()
             yield self.now
 
+    def _arrive(self, job: TraceJob) -> None:
+        try:
+            self.submit(job)
+        except GschedError as error:
+            if self.refused is None:
+                raise
+            self.refused(job, error)
+
     def submit(self, job: TraceJob) -> int:
-        """A job arrives now; its number."""
+        """A job arrives now; its number. Raises GschedError where it is refused."""
         reply = self._take(self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now)).reply
-        self.fates[reply[0].job_id] = Fate(job)
-        return int(reply[0].job_id)
+        number = int(reply[0].job_id)
+        self.fates[number] = Fate(job, self.now, self.engine.state.jobs[number].spec.queue)
+        return number
+
+    def check(self, job: TraceJob) -> None:
+        """Raises GschedError where the job would be refused. For a world that plays nothing."""
+        reply = self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now).reply
+        self.engine.handle(KillJobs("root", True, (reply[0].job_id,)), self.now)
+
+    @property
+    def ended(self) -> int:
+        """Jobs that have ended."""
+        return self._ended
 
     def waiting(self) -> list[int]:
         """Jobs that have arrived and neither run nor have ended."""
@@ -194,15 +258,11 @@ class World:
             fate = self.fates.get(job_id)
             if fate is not None and (not fate.plans or fate.plans[-1][1] != plan):
                 fate.plans.append((self.now, plan))
-            if plan.at is not None and plan.at > self.now:
-                self._look_at(plan.at)
-        gives_back = self.engine.state.ledger.next_change()
-        if gives_back is not None:
-            self._look_at(gives_back)
-        for made in self.engine.state.reservations.values():
-            for at in (made.start, made.end):
-                if at > self.now:
-                    self._look_at(at)
+        change = self.engine.next_change(self.now)
+        if self._polls and self.engine.state.pending:
+            change = min(self.now + LOOK_S, math.inf if change is None else change)
+        if change is not None and (self._agenda or self.engine.state.pending or self._attempts):
+            self._look_at(change)
 
     def _take(self, decision: Decision) -> Decision:
         """Note what was decided and do what agents are told. Raises SimulationError if an invariant is broken."""
@@ -210,6 +270,8 @@ class World:
         problems = self.engine.audit() if self.decisions % self._audit_every == 0 else []
         if problems:
             raise SimulationError(f"{self.now}: {problems[0]}")
+        if decision.events:
+            self._happened_at = self.now
         for event in decision.events:
             match event:
                 case JobDispatched():
@@ -217,7 +279,11 @@ class World:
                 case JobFinished():
                     fate = self.fates[event.job_id]
                     fate.ended_at, fate.ended_as = self.now, self._ended
+                    fate.killed = event.result.exit_code != 0
+                    fate.ends.extend(() if len(fate.ends) == len(fate.starts) else (self.now,))
                     self._ended += 1
+                case JobRequeued():
+                    self.fates[event.job_id].ends.append(self.now)
                 case JobSuspended():
                     self.fates[event.job_id].stops.append(self.now)
                 case JobResumed():
@@ -228,18 +294,14 @@ class World:
 
     # -- agents ---------------------------------------------------------------------------------------------------
 
-    def _connect(self, host: str, session: int, gpus: int, mem_mib: float) -> None:
+    def _connect(self, machine: SimulatedHost, session: int) -> None:
         names = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls")
         idle: dict[str, float | None] = dict.fromkeys(names, 0.0)
-        room: dict[str, float | None] = {"it": 99.0, "mem": mem_mib, "tmp": 1e5, "swp": 1e5}
-        load = LoadReport(indices=idle | room, ncpus=4, maxmem_mib=mem_mib)
-        devices = tuple(
-            Gpu(uuid=f"{host}-{index}", index=index, mode=ComputeMode.EXCLUSIVE_PROCESS, memory_mib=40_000)
-            for index in range(gpus)
-        )
-        self._take(self.engine.handle(HostHello(host, session, "boot", "sim"), self.now))
-        report = HostReported(host, session, load=load, gpus=GpuReport(gpus=devices, provider="simulated"))
-        self._take(self.engine.handle(report, self.now))
+        room: dict[str, float | None] = {"it": 99.0, "mem": machine.mem_mib, "tmp": 1e5, "swp": 1e5}
+        load = LoadReport(indices=idle | room, ncpus=4, maxmem_mib=machine.mem_mib)
+        gpus = GpuReport(gpus=machine.devices(), provider="simulated", sets_modes=True)
+        self._take(self.engine.handle(HostHello(machine.name, session, "boot", "sim"), self.now))
+        self._take(self.engine.handle(HostReported(machine.name, session, load=load, gpus=gpus), self.now))
 
     def _obey(self, instruction: Instruction) -> None:
         match instruction:
@@ -313,5 +375,6 @@ class World:
 
     def _look_at(self, at: float) -> None:
         """A moment at which the engine is to be asked, though nothing happens."""
-        if not any(entry[0] == at for entry in self._agenda):
+        if at not in self._looks:
+            self._looks.add(at)
             self._plan(at, _LOOK, None)

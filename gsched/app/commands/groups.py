@@ -15,6 +15,7 @@ _OF_GSCHED = {
     "up": "private_cluster_words:up",
     "down": "private_cluster_words:down",
     "status": "private_cluster_words:status",
+    "sim": "simulation.simulation_words:sim",
     "sim-gpu": "private_cluster_words:sim_gpu",
     "web": "private_cluster_words:web",
     "top": "private_cluster_words:top",

@@ -59,6 +59,13 @@ class Timeouts:
 
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """Times at which `tick` has something to do, UTC seconds."""
+        yield from self.changes(config, now)
+        ended = self._state.retention.first_end()
+        if ended is not None:
+            yield ended + config.params.clean_period_s
+
+    def changes(self, config: ClusterConfig, now: float) -> Iterator[float]:
+        """The same without jobs to be forgotten, which changes nothing for others."""
         yield from (self._lost_at(name, config) for name in self._silent(config))
         waits = self._state.waits.next_time()
         if waits is not None:
@@ -70,9 +77,6 @@ class Timeouts:
             if made.start > now:
                 yield made.start
         yield from (each.until for each in self._state.closed_gpus.values() if each.until is not None)
-        ended = self._state.retention.first_end()
-        if ended is not None:
-            yield ended + config.params.clean_period_s
         yield from self._window_changes(config, now)
 
     def _window_changes(self, config: ClusterConfig, now: float) -> Iterator[float]:

@@ -1,0 +1,41 @@
+"""A line on standard error that says how far a simulation is. Nothing is printed where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from gsched.cli.render.cluster.simulation_report import duration
+
+EVERY_S = 0.5
+
+
+class ProgressLine:
+    """Rewritten in place on a terminal; with `always` a line each time where there is none."""
+
+    def __init__(self, *, always: bool) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._says = self._on_terminal or always
+        self._next = time.monotonic() + EVERY_S
+        self._is_shown = False
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._is_shown and self._on_terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, ended: int, jobs: int, virtual_s: float) -> None:
+        """So many jobs have ended, after so many seconds of virtual time."""
+        now = time.monotonic()
+        is_last = ended == jobs and not self._on_terminal
+        if not self._says or (now < self._next and not is_last):
+            return
+        self._next = now + EVERY_S
+        text = f"{ended} of {jobs} jobs ({100 * ended // max(1, jobs)} %), {duration(virtual_s)} of virtual time"
+        sys.stderr.write(f"\r{text}\x1b[K" if self._on_terminal else f"{text}\n")
+        sys.stderr.flush()
+        self._is_shown = True
