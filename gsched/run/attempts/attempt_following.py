@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Coroutine
 
 import msgspec
@@ -35,6 +36,9 @@ _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
 _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
+MOST_ASKED = 4
+"""Supervisors that are being forked at a time: enough for the fork server never to wait. In a wave of short jobs those
+whose jobs are over take the next orders meanwhile, and few forks are needed."""
 
 
 class AttemptFollower:
@@ -64,6 +68,8 @@ class AttemptFollower:
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[str, _Asked] = {}
         """Supervisors that the fork server was asked for and has not told of, by the name of their first attempt."""
+        self._waiting: deque[Attempt] = deque()
+        """Those that are to have a supervisor, the next that is free or forked."""
         self._pool = SupervisorPool()
         self._loop = asyncio.get_running_loop()
         self.forks = ForkServer(
@@ -85,10 +91,25 @@ class AttemptFollower:
             self._finish(held, _not_started(coded("attempt.no_supervisor", str(self._spool.attempts))))
             return
         held.tries += 1
-        link = self._pool.give(held.account, held.name)
-        if link is not None:
-            self._supervised(held, link.pid, link.start, link.watch, link)
-            return
+        self._waiting.append(held)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Give those that wait a supervisor, in their order."""
+        while self._waiting:
+            held = self._waiting[0]
+            if not held.ended.is_set():
+                link = self._pool.give(held.account, held.name)
+                if link is not None:
+                    self._supervised(held, link.pid, link.start, link.watch, link)
+                elif len(self._asked) >= MOST_ASKED:
+                    return
+                else:
+                    self._ask(held)
+            self._waiting.popleft()
+
+    def _ask(self, held: Attempt) -> None:
+        """Have a supervisor forked for it."""
         held.awaits_answer = True
         try:
             orders = self.forks.ask(held.name, takes_more=self._pool.has_room(len(self._asked)))
@@ -112,6 +133,7 @@ class AttemptFollower:
         else:
             held.awaits_answer = False
             self._supervised(held, pid, start, watch, link)
+        self._serve()
 
     def _supervised(self, held: Attempt, pid: int, start: int, watch: Watch, link: SupervisorLink | None) -> None:
         """This process is its supervisor; `link`: where that takes further orders."""
@@ -133,6 +155,7 @@ class AttemptFollower:
         held = self._held.get(name)
         if held is not None and not held.ended.is_set():
             self._finish(held, _not_started(coded("attempt.no_process", why)))
+        self._serve()
 
     def _fork_server_lost(self) -> None:
         for name in list(self._asked):
@@ -141,6 +164,7 @@ class AttemptFollower:
             if held.awaits_answer:
                 held.awaits_answer = False
                 self._examine(held)
+        self._serve()
 
     def _notice(self, name: str) -> None:
         held = self._held.get(name)
@@ -168,6 +192,7 @@ class AttemptFollower:
         held.supervisor = None  # it may be another's from now on
         if link is not None:
             self._pool.keep(held.account, link)
+            self._serve()
 
     def _note_started(self, held: Attempt) -> None:
         """Report the start once it is on record."""
