@@ -268,19 +268,19 @@ class ProcessExecutor:
 
     def hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.HOSTFILE)
+        return self._spool.path(attempt_name(job_id, attempt), attempt_files.HOSTFILE)
 
     def script_file(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `script` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.SCRIPT)
+        return self._spool.path(attempt_name(job_id, attempt), attempt_files.SCRIPT)
 
     def affinity_hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `affinity_hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.AFFINITY)
+        return self._spool.path(attempt_name(job_id, attempt), attempt_files.AFFINITY)
 
     def job_file(self, job_id: int, attempt: int, name: str) -> str:
         """Path of the file of this name that is written for an order's `job_files`."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / name)
+        return self._spool.path(attempt_name(job_id, attempt), name)
 
     def started(self, job_id: int, attempt: int) -> Started | None:
         """The job as its supervisor recorded it; None for one that has not started."""

@@ -96,7 +96,8 @@ class Spool:
     def folder(self, name: str) -> Path:
         return self.attempts / name
 
-    def _path(self, name: str, file: str) -> str:
+    def path(self, name: str, file: str) -> str:
+        """Where this file of an attempt lies."""
         return f"{self._attempts}/{name}/{file}"
 
     def names(self) -> list[str]:
@@ -111,7 +112,7 @@ class Spool:
 
     def write_order(self, order: Order) -> bool:
         """Make the attempt's folder; False when there is one. Raises ResourceExhausted when it cannot be made."""
-        folder = self.folder(attempt_name(order.job_id, order.attempt))
+        folder = f"{self._attempts}/{attempt_name(order.job_id, order.attempt)}"
         if not self._make_folder(folder, is_passed=order.account is not None):
             return False
         try:
@@ -135,40 +136,42 @@ class Spool:
             replace_file(f"{folder}/{attempt_files.ORDER}", written_order(order))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise ResourceExhausted(coded("attempt.spool_folder", str(folder), str(error.strerror or error))) from error
+            raise ResourceExhausted(coded("attempt.spool_folder", folder, str(error.strerror or error))) from error
         return True
 
     def put_back(self, name: str, files: Mapping[str, bytes], account: UnixAccount | None) -> None:
         """Make a folder that was removed, with those of these files that are not there. Raises ResourceExhausted,
         OSError. `account`: the job's user, where that is another one.
         """
-        folder = self.folder(name)
+        folder = f"{self._attempts}/{name}"
         self._make_folder(folder, is_passed=account is not None)
         for file, data in files.items():
-            if (folder / file).exists():
+            if os.path.exists(f"{folder}/{file}"):
                 continue
             if file in (attempt_files.HOSTFILE, attempt_files.AFFINITY):
                 _write_for(account, f"{folder}/{file}", data)
             else:
                 replace_file(f"{folder}/{file}", data)
 
-    def _make_folder(self, folder: Path, *, is_passed: bool) -> bool:
+    def _make_folder(self, folder: str, *, is_passed: bool) -> bool:
         try:
-            if not self.attempts.is_dir():  # somebody has removed it
+            try:
+                os.mkdir(folder, 0o700)
+            except FileNotFoundError:  # somebody has removed what it is to lie in
                 self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
+                os.mkdir(folder, 0o700)
             if is_passed:
                 for passed in (self.attempts.parent, self.attempts, folder):
-                    passed.chmod(PASSABLE)
+                    os.chmod(passed, PASSABLE)
         except FileExistsError:
             return False
         except OSError as error:
-            raise ResourceExhausted(coded("attempt.spool_folder", str(folder), str(error.strerror))) from error
+            raise ResourceExhausted(coded("attempt.spool_folder", folder, str(error.strerror))) from error
         return True
 
     def order(self, name: str) -> Order | None:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
-        path = self._path(name, attempt_files.ORDER)
+        path = self.path(name, attempt_files.ORDER)
         try:
             with open(path, "rb") as file:
                 return read_order(file.read())
@@ -182,7 +185,7 @@ class Spool:
 
     def is_claimed(self, name: str) -> bool:
         """Whether a supervisor has claimed it, readable or not."""
-        return os.path.exists(self._path(name, attempt_files.CLAIM))
+        return os.path.exists(self.path(name, attempt_files.CLAIM))
 
     def started(self, name: str) -> Started | None:
         return self._read(name, attempt_files.STARTED, Started)
@@ -192,15 +195,15 @@ class Spool:
 
     def is_over(self, name: str) -> bool:
         """Whether its supervisor has written how it ended."""
-        return os.path.exists(self._path(name, attempt_files.STATUS))
+        return os.path.exists(self.path(name, attempt_files.STATUS))
 
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
-        return os.path.exists(self._path(name, attempt_files.LAST))
+        return os.path.exists(self.path(name, attempt_files.LAST))
 
     def is_warned(self, name: str) -> bool:
         """Whether the job has been warned of its end."""
-        return os.path.exists(self._path(name, attempt_files.WARNED))
+        return os.path.exists(self.path(name, attempt_files.WARNED))
 
     def mark_warned(self, name: str) -> None:
         """Note that the job has been warned; where that cannot be written down it may be warned again."""
@@ -209,7 +212,7 @@ class Spool:
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
-        return os.path.exists(self._path(name, attempt_files.SUSPENDED))
+        return os.path.exists(self.path(name, attempt_files.SUSPENDED))
 
     def unkillable(self, name: str) -> tuple[Unkillable, ...]:
         """Processes that the supervisor could not end."""
@@ -417,7 +420,7 @@ class Spool:
 
     def _read(self, name: str, file: str, kind: type[T]) -> T | None:
         try:
-            with open(self._path(name, file), "rb") as opened:
+            with open(self.path(name, file), "rb") as opened:
                 return msgspec.json.decode(opened.read(), type=kind)
         except (OSError, msgspec.MsgspecError):
             return None
@@ -426,6 +429,7 @@ class Spool:
 def _write_for(account: UnixAccount | None, path: str, data: bytes, mode: int = 0o600) -> None:
     """A file that the job is to read: its user's, who has no need to change it. Raises OSError."""
     write_file(path, data)
-    os.chmod(path, mode if account is None else mode & 0o500)
+    if mode != 0o600 or account is not None:
+        os.chmod(path, mode if account is None else mode & 0o500)
     if account is not None:
         os.chown(path, account.uid, account.gid)

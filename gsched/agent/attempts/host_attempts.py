@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import msgspec
@@ -55,12 +55,14 @@ from gsched.run.processes.attempt_marks import left_by
 from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.wire.identity.caller_identity import user_name
 from gsched.wire.messages.convert import fill, from_proto
-from gsched.wire.v1 import agent_pb2
+from gsched.wire.v1 import agent_pb2, model_pb2
 
 log = logging.getLogger(__name__)
 
 HELLO_CURVES = 8 << 20
 """Bytes that a hello has for what all attempts made of their GPUs over time that ended while there was no master."""
+_KNOWN_FOLDERS = 512
+"""So many paths are kept, which take longer to make than what is done with them."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -91,6 +93,7 @@ class Attempts:
         self._accounts = accounts or HostAccounts(host, uid=uid)
         self._host = host
         self._spool = spool
+        self._folder_of = lru_cache(_KNOWN_FOLDERS)((spool / "attempts").joinpath)
         self._cluster = cluster
         self._clock = clock
         self._send = send
@@ -246,7 +249,7 @@ class Attempts:
         self._send(agent_pb2.AgentMessage(ended=message))
 
     async def _start(self, key: AttemptKey, message: agent_pb2.StartAttempt) -> None:
-        spec = from_proto(message.spec, JobSpec)
+        spec = _spec_of(message.spec.SerializeToString())
         allocation = from_proto(message.allocation, Allocation)
         part = next((part for part in allocation.hosts if part.host == self._host), None)
         if part is None:
@@ -379,7 +382,7 @@ class Attempts:
 
     def folder(self, key: AttemptKey) -> Path:
         """Where its files lie, while it is known."""
-        return self._spool / "attempts" / attempt_name(*key)
+        return self._folder_of(attempt_name(*key))
 
     def is_over(self, key: AttemptKey) -> bool:
         """Whether it will print nothing any more."""
@@ -510,3 +513,9 @@ class Attempts:
         usage = msgspec.structs.replace(result.usage, steps=self.steps.packed(key, MOST_PACKED_STEPS))
         fill(message.result, msgspec.structs.replace(result, problem=told, usage=usage))
         return message
+
+
+@lru_cache(maxsize=4)
+def _spec_of(message: bytes) -> JobSpec:
+    """Elements of an array have the same, one after the other."""
+    return from_proto(model_pb2.JobSpec.FromString(message), JobSpec)

@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from gsched.agent.attempts.cpu_binding import affinity_variables
 from gsched.base.ids import array_of, index_of, show_job
@@ -41,6 +42,12 @@ TRAPPED = "trap # 15 10 12 2 1"
 
 def parse_environment(block: bytes) -> dict[str, str]:
     """`NAME=value` pieces ended by NUL bytes; a piece without `=` is dropped."""
+    return _parsed(block).copy()
+
+
+@lru_cache(maxsize=4)
+def _parsed(block: bytes) -> dict[str, str]:
+    """Elements of an array have the same, one after the other."""
     pairs = (piece.decode("utf8", "surrogateescape").partition("=") for piece in block.split(b"\0"))
     return {name: value for name, equals, value in pairs if equals and name}
 
@@ -174,9 +181,14 @@ def _batch(facts: EnvironmentFacts) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=16)
+def _parsed_indices(indices: str) -> Indices:
+    return parse_indices(indices, MAX_INDEX)
+
+
 def _array(indices: str, index: int) -> Mapping[str, str]:
     """Step and end of the array: of several ranges the step of the one with this index in it."""
-    ranges = parse_indices(indices, MAX_INDEX) if indices else Indices(((index, index, 1),))
+    ranges = _parsed_indices(indices) if indices else Indices(((index, index, 1),))
     step = next((step for start, end, step in ranges.ranges if start <= index <= end), 1)
     return {"LSB_JOBINDEX_STEP": str(step), "LSB_JOBINDEX_END": str(ranges.largest)}
 

@@ -240,7 +240,8 @@ class OrderBuilder:
         spec, folders = settled(start.spec, job_id, self._user_of(login), self._group_of(login))
         if spec.front_end == PBS:
             spec = in_folders(spec, {path: os.path.isdir(path) for path in (spec.output_file, spec.error_file)})
-        start = replace(start, spec=spec)
+        if spec is not start.spec:
+            start = replace(start, spec=spec)
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
         environment = self._environment(start, message.environment, fenced=fence is not None)

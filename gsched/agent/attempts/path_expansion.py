@@ -20,6 +20,8 @@ _PATTERN = re.compile("%(JG|J|I|EJ|EI|P|U|G|H)")
 
 def settled(spec: JobSpec, job_id: int, user: str, unix_group: str) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec with its folders' patterns filled in and its output files in -outdir; and the folders to be made."""
+    if not spec.output_dir and "%" not in spec.specified_cwd:
+        return spec, ()
     number, index = str(array_of(job_id)), str(index_of(job_id))
     values = {
         "J": number,

@@ -109,9 +109,9 @@ class StepRecords:
         """The attempt's steps by number: the last MOST_RECORDS."""
         known = self._known.get(key)
         if known is None:
-            folder = self._folder(key)
-            known = _read(folder / STEPS)
-            if folder.is_dir():  # else it is over, and nobody forgets it again
+            folder = str(self._folder(key))
+            known = _read(f"{folder}/{STEPS}")
+            if known or os.path.isdir(folder):  # else it is over, and nobody forgets it again
                 self._known[key] = known
         return [known[number] for number in sorted(known)]
 
@@ -170,7 +170,7 @@ class StepRecords:
         self._known.setdefault(key, {})[record.number] = record
 
 
-def _read(folder: Path) -> dict[int, StepRecord]:
+def _read(folder: str) -> dict[int, StepRecord]:
     found = {}
     try:
         names = os.listdir(folder)
@@ -178,6 +178,6 @@ def _read(folder: Path) -> dict[int, StepRecord]:
         return {}
     for name in filter(str.isdigit, names):
         with suppress(OSError, msgspec.MsgspecError, ValueError):
-            record = msgspec.json.decode((folder / name).read_bytes(), type=StepRecord)
+            record = msgspec.json.decode(Path(folder, name).read_bytes(), type=StepRecord)
             found[record.number] = record
     return found

@@ -143,6 +143,11 @@ def join(pid: int, other: int) -> None:
 
 def make(folder: str) -> None:
     """Make the group anew. Raises OSError, also for one that holds processes."""
+    try:
+        os.mkdir(folder, 0o755)
+        return
+    except (FileExistsError, FileNotFoundError):
+        pass
     left = pids(folder)
     if left or not remove(folder):
         raise OSError(f"{folder} holds processes of an earlier job: {' '.join(map(str, left[:10]))}")
@@ -158,6 +163,13 @@ def make(folder: str) -> None:
 
 def remove(folder: str) -> bool:
     """Remove the group and those below it; False if any holds processes."""
+    try:
+        os.rmdir(folder)
+        return True
+    except FileNotFoundError:
+        return True
+    except OSError:  # it has groups below it, or processes
+        pass
     for path in below(folder):
         try:
             os.rmdir(path)

@@ -36,6 +36,10 @@ _RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall_with_lock = ctypes.PyDLL(None, use_errno=True).syscall
 """As the other; that lets the interpreter's lock go meanwhile, which a fork must not."""
+_programs: dict[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], bytes] = {}
+"""The rules that were wanted last -> their instructions."""
+_loaded: dict[bytes, int] = {}
+"""The program that was attached last -> its descriptor: a supervisor's next job mostly has the same rules."""
 _before_fork = ctypes.pythonapi.PyOS_BeforeFork
 _after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
 _after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
@@ -57,7 +61,11 @@ class V2Group:
         """From now on none of its processes can open an NVIDIA GPU but those with these device minors, nor any of
         the character devices `denied`, pairs of major and minor. Raises OSError.
         """
-        attach(self.folder, program(minors, denied))
+        rules = (tuple(minors), tuple(denied))
+        if rules not in _programs:
+            _programs.clear()
+            _programs[rules] = program(*rules)
+        attach(self.folder, _programs[rules])
 
     def add(self, pid: int) -> None:
         """Put a process into it; what that starts from now on is in it as well. Raises OSError."""
@@ -174,24 +182,30 @@ def _instruction(operation: int, target: int = 0, source: int = 0, jump: int = 0
 
 def attach(folder: str, code: bytes) -> None:
     """Load the program and attach it to the group. Raises OSError: no right to, or a kernel without it."""
-    loading = struct.pack(
-        "=IIQQIIQI",
-        _PROG_TYPE_CGROUP_DEVICE,
-        len(code) // 8,
-        _address_of(code),
-        _address_of(_LICENSE),
-        *(0, 0, 0, 0),  # no log of the verifier
-    )
-    loaded = _bpf(_PROG_LOAD, loading, "a device program cannot be loaded")
+    group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            attaching = struct.pack("=IIII", group, loaded, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI)
-            _bpf(_PROG_ATTACH, attaching, f"a device program cannot be attached to {folder}")
-        finally:
-            os.close(group)
+        attaching = struct.pack("=IIII", group, _load(code), _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI)
+        _bpf(_PROG_ATTACH, attaching, f"a device program cannot be attached to {folder}")
     finally:
-        os.close(loaded)
+        os.close(group)
+
+
+def _load(code: bytes) -> int:
+    """The program in the kernel, by a descriptor that no program inherits. Raises OSError."""
+    if code not in _loaded:
+        loading = struct.pack(
+            "=IIQQIIQI",
+            _PROG_TYPE_CGROUP_DEVICE,
+            len(code) // 8,
+            _address_of(code),
+            _address_of(_LICENSE),
+            *(0, 0, 0, 0),  # no log of the verifier
+        )
+        loaded = _bpf(_PROG_LOAD, loading, "a device program cannot be loaded")
+        while _loaded:
+            os.close(_loaded.popitem()[1])
+        _loaded[code] = loaded
+    return _loaded[code]
 
 
 def _address_of(data: bytes) -> int:

@@ -7,12 +7,15 @@ read is unknown, and makes the sum unknown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 _NAMES = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
 FIELDS = ("read_mib", "written_mib", "disk_read_mib", "disk_written_mib")
 """Of gsched.model.jobs.job.Usage, in the order of IoBytes."""
 _MIB = 1 << 20
+_MOST_BYTES = 4096
+"""Seven lines of a name and a number."""
 
 IoBytes = tuple[int, int, int, int]
 """Read and written by system calls, whatever from and to; read from and written to storage."""
@@ -24,15 +27,21 @@ def read_io(pid: int | str) -> IoBytes | None:
     None: unknown.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            text = file.read()
+        fd = os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            words = os.read(fd, _MOST_BYTES).split()
+        finally:
+            os.close(fd)
     except (FileNotFoundError, ProcessLookupError):
         return NOTHING
     except OSError:
         return None
-    told = {key: int(value) for key, _, value in (line.partition(b" ") for line in text.splitlines())}
-    found = [told[name] for name in _NAMES if name in told]
-    return (found[0], found[1], found[2], found[3]) if len(found) == len(_NAMES) else None
+    told = dict(zip(words[::2], words[1::2], strict=False))
+    try:
+        read, written, from_disk, to_disk = [int(told[name]) for name in _NAMES]
+    except LookupError:
+        return None
+    return read, written, from_disk, to_disk
 
 
 def sum_io(pids: Iterable[int]) -> IoBytes | None:

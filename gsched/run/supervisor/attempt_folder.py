@@ -52,6 +52,18 @@ def as_json(value: object) -> bytes:
         return json.dumps(value, default=msgspec.to_builtins).encode()
 
 
+_own_starts: dict[int, int] = {}
+"""Process number of this process -> its start, in clock ticks since boot."""
+
+
+def _own_start() -> int:
+    pid = os.getpid()
+    if pid not in _own_starts:
+        me = process_tree.read_process(pid)
+        _own_starts[pid] = me.start if me else 0
+    return _own_starts[pid]
+
+
 class AttemptFolder:
     """The folder of an attempt, at `path`."""
 
@@ -71,8 +83,7 @@ class AttemptFolder:
             self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # said by who reads it
             pass
-        me = process_tree.read_process(os.getpid())
-        claim = {"pid": os.getpid(), "start": me.start if me else 0, "boot_id": boot_id}
+        claim = {"pid": os.getpid(), "start": _own_start(), "boot_id": boot_id}
         try:
             fd = os.open(f"{self.path}/{CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -128,8 +139,10 @@ class AttemptFolder:
             "stderr_from": error.size,
             "stderr_inode": (error.device, error.inode),
         }
-        write_file(f"{self.path}/{STARTED}", as_json(record))
-        self._started_fd = os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC)
+        data = as_json(record)
+        self._started_fd = os.open(f"{self.path}/{STARTED}", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        if os.write(self._started_fd, data) != len(data):
+            raise OSError("the disk is full")
 
     def is_suspended(self) -> bool:
         """Whether the job was suspended and not resumed since."""

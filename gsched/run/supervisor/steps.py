@@ -99,7 +99,7 @@ def shell(environment: Mapping[str, str]) -> list[str]:
     job has functions that bash has exported (`module`, say), bash in POSIX mode, as /bin/sh is on other systems: dash
     would take them from all that it starts.
     """
-    has_functions = any(name.startswith("BASH_FUNC_") for name in environment)
+    has_functions = "\0BASH_FUNC_" in "\0".join(("", *environment))
     if has_functions and os.path.basename(os.path.realpath("/bin/sh")) != "bash" and os.access("/bin/bash", os.X_OK):
         return ["/bin/bash", "--posix"]
     return ["/bin/sh"]

@@ -144,8 +144,9 @@ class Supervisor:
         except NotStarted:
             os.close(gate)  # the job leaves without having executed anything
             raise
-        job = process_tree.read_process(self.pid)
-        run_limits.limit_cpu([job] if job is not None else [], self.order.limits)
+        if run_limits.CPULIMIT in self.order.limits:
+            job = process_tree.read_process(self.pid)
+            run_limits.limit_cpu([job] if job is not None else [], self.order.limits)
         self.oom_kills_before = oom_kills.of_machine()
         self.io_before = process_io.read_io("self")
         self.clock.begin()
