@@ -19,6 +19,7 @@ _OF_GSCHED = {
     "sim-gpu": "private_cluster_words:sim_gpu",
     "web": "private_cluster_words:web",
     "top": "private_cluster_words:top",
+    "mcp": "private_cluster_words:mcp",
     "names": "help_words:names",
     "convert": "scripts.script_words:convert",
     "man": "help_words:man",

@@ -151,3 +151,24 @@ def top(envdir: str | None, record: str, replay: str) -> None:
     # As above: most people do without the extra.
     running = import_module("gsched.top.running")
     sys.exit(running.run(conf_of(envdir), record, replay, click.echo))
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option(
+    "--allow", default="", metavar="WORDS", help="submit, kill, or both with a comma: without it only reading."
+)
+def mcp(envdir: str | None, allow: str) -> None:
+    """Serve the Model Context Protocol over standard input and output, for an assistant's program.
+
+    \b
+    Its configuration names this command, mostly as
+        {"mcpServers": {"gsched": {"command": "gsched", "args": ["mcp"]}}}
+
+    The assistant can list and explain jobs, hosts and queues with your rights. With --allow it can also prepare what
+    changes something; nothing is done before it was shown and confirmed.
+    """
+    if find_spec("mcp") is None:
+        raise BadRequest("this needs mcp: pip install 'gsched[mcp]'")
+    # As above: most people do without the extra.
+    sys.exit(import_module("gsched.mcp.mcp_server").run(conf_of(envdir), allow))
