@@ -43,7 +43,7 @@ PATIENT := nice -n 5 $(PYTEST)
 REST := not smoke and not nightly and not clients
 
 .PHONY: help install demo test test-all test-units test-commands test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
-.PHONY: test-clients check faults nightly bench pictures clean
+.PHONY: test-clients check faults nightly bench bench-all pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -150,7 +150,11 @@ nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands
 	@$(PYTEST) -m nightly
 	@$(BIN)/python tests/anywhere.py --all
 
-bench: $(STAMP)  ## run the benches on a plain installation
+# On a machine that does nothing else: each figure is one of time.
+bench: $(DEV_STAMP)  ## how fast gsched is here, beside peers that are installed; draws docs/images/speed.svg (10 minutes)
+	@$(BIN)/python bench/speed.py --picture docs/images/speed.svg
+
+bench-all: $(STAMP)  ## run all the benches on a plain installation (an hour)
 	@for bench in bench/latency.py bench/gpu_return.py bench/promptness.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/saturation.py bench/backlog.py bench/listing.py bench/api.py bench/history.py bench/scrapes.py bench/web.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 # With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.

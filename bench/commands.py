@@ -42,6 +42,12 @@ class Timed(NamedTuple):
 
 def main() -> int:
     """Print a table and the figures; exit code 0."""
+    report("commands", show(*measured()))
+    return 0
+
+
+def measured(times: int = TIMES) -> tuple[dict[str, float], float]:
+    """Milliseconds of each command, and of gjobs without the command server."""
     with (
         private_cluster("--sim-gpus", "4:exclusive_process") as environment,
         client_of(environment) as client,
@@ -55,10 +61,8 @@ def main() -> int:
             commands[name] = Timed([str(BIN / words[0]), *words[1:]], environment, settle)
         for name, options in (("sbatch", SBATCH), ("squeue", ())):
             commands[name] = Timed([f"{names}/{name}", *options], environment, settle)
-        found = medians(commands | own)
-        alone = wall_ms([str(BIN / "gjobs")], {**environment, "GSCHED_DOOR": "off"}, 5)
-    report("commands", show(found, alone))
-    return 0
+        alone = wall_ms([str(BIN / "gjobs")], {**environment, "GSCHED_DOOR": "off"}, min(times, 5))
+        return medians(commands | own, times), alone
 
 
 def show(found: dict[str, float], alone: float) -> dict[str, float]:
@@ -81,10 +85,10 @@ def show(found: dict[str, float], alone: float) -> dict[str, float]:
     return figures
 
 
-def medians(commands: dict[str, Timed]) -> dict[str, float]:
+def medians(commands: dict[str, Timed], times: int) -> dict[str, float]:
     """Wall time of each in milliseconds, after one round that is not counted."""
     found: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(TIMES + 1):
+    for _ in range(times + 1):
         for name, each in commands.items():
             found[name].append(wall_ms(each.words, each.environment, 0, each.settle))
     return {name: statistics.median(times[1:]) for name, times in found.items()}

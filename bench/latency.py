@@ -17,19 +17,23 @@ TIMES = 30
 
 def main() -> int:
     """Print the distribution and the figures; exit code 0."""
+    found = measured()
+    median = statistics.median(found)
+    extremes = f"min {found[0]:.1f}, max {found[-1]:.1f} ({len(found)} jobs)"
+    print(f"submit returned -> job runs: median {median:.1f} ms, {extremes}")
+    report("latency", {"start_ms_median": median, "start_ms_min": found[0], "start_ms_max": found[-1]})
+    return 0
+
+
+def measured(times: int = TIMES) -> list[float]:
+    """Milliseconds of so many jobs, the shortest first."""
     with (
         private_cluster("--sim-gpus", "4:exclusive_process") as environment,
         tempfile.TemporaryDirectory() as folder,
         client_of(environment) as client,
     ):
         one(client, Path(folder) / "warm-up")
-        found = sorted(one(client, Path(folder) / str(number)) for number in range(TIMES))
-    median = statistics.median(found)
-    print(
-        f"submit returned -> job runs: median {median:.1f} ms, min {found[0]:.1f}, max {found[-1]:.1f} ({TIMES} jobs)"
-    )
-    report("latency", {"start_ms_median": median, "start_ms_min": found[0], "start_ms_max": found[-1]})
-    return 0
+        return sorted(one(client, Path(folder) / str(number)) for number in range(times))
 
 
 def one(client: Client, output: Path) -> float:

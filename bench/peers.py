@@ -62,6 +62,12 @@ def main() -> int:
     unknown = [name for name in wanted if name not in PEERS]
     if unknown or min(options.jobs, options.rounds) < 1:
         parser.error(f"--only: no such peer: {', '.join(unknown)}" if unknown else "--jobs, --rounds: at least 1")
+    report("peers", figures_of(measured(options.jobs, options.rounds, wanted)))
+    return 0
+
+
+def measured(jobs: int, times: int, wanted: Sequence[str], limit_s: float = float("inf")) -> dict[str, list[float]]:
+    """Jobs a second of each system in each round; no round is begun later than `limit_s` after the first."""
     end_in_good_order()
     with contextlib.ExitStack() as stack:
         runs: dict[str, Run] = {"fork+exec": fork_and_exec, "gsched": stack.enter_context(gsched())}
@@ -73,15 +79,17 @@ def main() -> int:
                 print(f"{name}: not found")
         for run in runs.values():
             run(1)
-        rates = rounds(runs, options.jobs, options.rounds)
-    report("peers", figures_of(rates))
-    return 0
+        return rounds(runs, jobs, times, limit_s)
 
 
-def rounds(runs: dict[str, Run], jobs: int, times: int) -> dict[str, list[float]]:
+def rounds(runs: dict[str, Run], jobs: int, times: int, limit_s: float) -> dict[str, list[float]]:
     """Jobs a second of each system in each round."""
     rates: dict[str, list[float]] = {name: [] for name in runs}
+    begun = time.perf_counter()
     for number in range(times):
+        if number and time.perf_counter() - begun > limit_s:
+            print(f"{times - number} rounds are left out: there is no time for them")
+            break
         for name, run in runs.items():
             start = time.perf_counter()
             run(jobs)
