@@ -14,6 +14,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 OURS, THEIRS, LIMIT = "#1f6feb", "#8c959f", "#d0d7de"
 """Colours: of gsched, of its peers, of what the machine can do at most."""
@@ -51,9 +52,9 @@ def draw(figures: Mapping[str, float], path: Path) -> None:
         (rates, times), (jobs, hosts) = picture.subplots(2, 2)
         bars(rates, figures, RATES, "Trivial jobs of an array, a second (more is better)")
         bars(times, figures, TIMES, "Milliseconds (less is better)")
-        lines(jobs, figures, BY_JOBS, "Growth: jobs a second, by how many there are")
+        lines(jobs, figures, BY_JOBS, "Jobs a second, by how many there are")
         jobs.set_xlabel("jobs")
-        lines(hosts, figures, BY_HOSTS, "Growth: milliseconds of a cycle, by hosts with 8 GPUs")
+        lines(hosts, figures, BY_HOSTS, "Milliseconds of a scheduling cycle, by hosts")
         hosts.set_xlabel("hosts")
         picture.savefig(path, format="svg", metadata={"Date": None, "Creator": "gsched bench/speed.py"})
 
@@ -76,6 +77,8 @@ def lines(axes: Axes, figures: Mapping[str, float], names: Mapping[str, str], ti
     axes.set_title(title, loc="left")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     for (pattern, label), color in zip(names.items(), LINES, strict=False):
         points = by_size(figures, pattern)
         if points:

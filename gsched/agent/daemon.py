@@ -372,7 +372,7 @@ class Agent:
         self._usage_s = settings.usage_sample_s
         self._attempts.find_cpu_peak_over(settings.cpu_peak_s)
         self._attempts.gpu_use.interval_s = settings.gpu_use_s or self._attempts.gpu_use.interval_s
-        self._outbox.exchange_s = settings.exchange_s
+        self._outbox.quiet_s = settings.quiet_s or settings.exchange_s
         self._gpu_guard.configure(settings)
         # Slow probes must not hold up orders.
         self._background.beside(self._reporter.configure(settings))

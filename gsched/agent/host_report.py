@@ -15,6 +15,7 @@ import msgspec
 
 from gsched.agent.gpu.gpu_owners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.agent.load_changes import is_news
 from gsched.agent.report_schedule import rest_s, turn_of
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
@@ -70,6 +71,8 @@ class HostReporter:
         self._elims: ElimRunner | None = None
         self._sent: tuple[int, GpuReport | None] = (0, None)
         """In which turn, and what the master was told of the GPUs last."""
+        self._load_sent: tuple[float, LoadReport | None] = (0.0, None)
+        """When (monotonic), and what it was told of the load last."""
         self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus, locks=locks)
         self.remarks: list[Callable[[], tuple[AnyText, ...]]] = []
         """What else is to be said of the host, asked at each report of the load."""
@@ -181,16 +184,30 @@ class HostReporter:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s("load", self._settings.exchange_s)):
                     await self._load_due.wait()
+            is_asked = self._load_due.is_set()
             self._load_due.clear()
             try:
                 report = self._load()
             except Exception:  # the next look may succeed; meanwhile the last values grow old
                 log.exception("the load cannot be sampled")
                 continue
-            message = agent_pb2.AgentMessage()
-            fill(message.load, report)
-            message.load.SetInParent()
-            self._send(message)
+            if is_asked or self._is_load_news(report):
+                self._send_load(report)
+
+    def _is_load_news(self, report: LoadReport) -> bool:
+        """A host at rest tells its load as often as it has to show that it lives."""
+        at, before = self._load_sent
+        assert self._settings is not None
+        if before is None or self._clock.monotonic() - at + self._settings.exchange_s / 2 >= self._settings.quiet_s:
+            return True
+        return is_news(report, before)
+
+    def _send_load(self, report: LoadReport) -> None:
+        self._load_sent = (self._clock.monotonic(), report)
+        message = agent_pb2.AgentMessage()
+        fill(message.load, report)
+        message.load.SetInParent()
+        self._send(message)
 
     def _load(self) -> LoadReport:
         report = self._sampler.sample()

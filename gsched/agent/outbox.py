@@ -17,10 +17,10 @@ Stream = asyncio.Queue[agent_pb2.AgentMessage]
 
 
 class Outbox:
-    """Messages of one agent to the master, in order. `exchange_s`: seconds of silence before a heartbeat is sent."""
+    """Messages of one agent to the master, in order. `quiet_s`: seconds of silence before a heartbeat is sent."""
 
-    def __init__(self, exchange_s: float) -> None:
-        self.exchange_s = exchange_s
+    def __init__(self, quiet_s: float) -> None:
+        self.quiet_s = quiet_s
         self._stream: Stream | None = None
         self._has_spoken = False
         """Since the last turn of the heartbeat: then none is needed."""
@@ -63,6 +63,6 @@ class Outbox:
         """Show that this loop goes round, also when there is nothing to report."""
         while True:
             self._has_spoken = False
-            await asyncio.sleep(self.exchange_s)
+            await asyncio.sleep(self.quiet_s)
             if not self._has_spoken:
                 self.send(agent_pb2.AgentMessage(heartbeat=agent_pb2.Heartbeat()))

@@ -48,6 +48,8 @@ from gsched.wire.v1 import agent_pb2, terminal_pb2
 
 log = logging.getLogger(__name__)
 Outgoing = asyncio.Queue[agent_pb2.MasterMessage | None]
+QUIET_PART = 0.25
+"""Of GSCHED_HOST_LOST: so long an agent with nothing to tell may be silent."""
 OUTPUT_TIMEOUT_S = 20.0
 OUTPUT_WAIT_S = 10.0
 """An agent waits so long for more output of a job that is followed, then it is asked again."""
@@ -462,6 +464,7 @@ def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> ag
             for resource in dynamic
         ],
         exchange_s=config.timing.exchange_s,
+        quiet_s=max(config.timing.exchange_s, config.params.host_lost_after_s * QUIET_PART),
         gpu_probe_s=config.timing.gpu_probe_s,
         gpu_use_s=config.timing.gpu_use_s,
         elim_restart_s=config.timing.elim_restart_s,
