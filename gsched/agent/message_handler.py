@@ -6,7 +6,7 @@ Decides nothing: who is ordered to do something knows how, and what is unknown h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from gsched.agent.attempts.host_attempts import Attempts
@@ -19,8 +19,12 @@ from gsched.agent.output.output_tail import answer
 from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.gpus.gpu_idle import IdleLimits
+from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2
+
+FORGET_AFTER_S = 0.05
+"""How long after its end was stored an attempt's files are still there, in seconds."""
 
 
 class MessageHandler:
@@ -75,8 +79,7 @@ class MessageHandler:
                 order = getattr(message, kind)
                 self._background.beside(self._handle_about(kind, order), (order.job_id, order.attempt))
             case "forget":
-                for item in message.forget.attempts:
-                    self._attempts.forget((item.job_id, item.attempt))
+                self._background.beside(self._forget([(item.job_id, item.attempt) for item in message.forget.attempts]))
             case "read_output":
                 self._background.answer(self._answer_output(message.read_output))
             case "type_input":
@@ -111,6 +114,15 @@ class MessageHandler:
                 self._background.answer(self._answer_service(message.find_service))
             case "open_service":
                 self._background.answer(self._attempts.services.open(message.open_service))
+
+    async def _forget(self, keys: Sequence[AttemptKey]) -> None:
+        """What the master has stored goes, a little later: to remove folders takes longer than to begin a start, and
+        the master that has heard of an end mostly orders one at once.
+        """
+        await asyncio.sleep(FORGET_AFTER_S)
+        for key in keys:
+            self._attempts.forget(key)
+            await asyncio.sleep(0)
 
     async def _handle_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
