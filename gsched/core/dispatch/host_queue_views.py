@@ -257,6 +257,13 @@ def _not_offered(report: GpuReport) -> Iterable[AnyText]:
                 yield coded("remark.gpu_not_offered", gpu.index, gpu.uuid, gpu.problem)
 
 
+def _kept_gpu_notes(seen: Observation, report: GpuReport) -> Iterable[AnyText]:
+    """The same as the last time where it is the same report: a host has a new view at each start and end."""
+    if seen.kept_notes is None or seen.kept_notes[0] is not report:
+        seen.kept_notes = (report, tuple(_gpu_notes(report)))
+    return seen.kept_notes[1]
+
+
 def _gpu_notes(report: GpuReport) -> Iterable[AnyText]:
     if not report.known:
         yield coded("remark.gpus_unknown", report.reason)
@@ -290,7 +297,7 @@ def _notes(
     if seen.only_user and config.is_shared:
         yield coded("remark.only_user", seen.only_user)
     yield from islice(map(_unrecorded_note, _unrecorded(seen)), MOST_NOTED)
-    yield from _gpu_notes(offered) if offered is not None else (coded("gpus.not_probed"),)
+    yield from _kept_gpu_notes(seen, offered) if offered is not None else (coded("gpus.not_probed"),)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes
@@ -298,6 +305,6 @@ def _notes(
             claimed = seen.load.external.get(name)
             if name in GPU_COUNTERS and ledger.gpus_known and isinstance(claimed, float):
                 there = ledger.devices_in_mode(name)
-                is_set = any(gpu.standing_mode is not None for gpu in ledger.gpus.values())
-                if claimed != there and not is_set:  # an elim sees the modes that are set for jobs
-                    yield coded("remark.elim_disagrees", name, claimed, there)
+                if claimed == there or any(gpu.standing_mode is not None for gpu in ledger.gpus.values()):
+                    continue  # an elim sees the modes that are set for jobs
+                yield coded("remark.elim_disagrees", name, claimed, there)

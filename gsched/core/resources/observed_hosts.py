@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gsched.base.coded_text import AnyText
 from gsched.model.gpus.gpu_idle import AttemptIdleness
 from gsched.model.hosts.host import GpuReport, LoadReport
 from gsched.model.hosts.topology import Topology
@@ -77,6 +78,10 @@ class Observation:
     lost: bool = False
     """Silent for so long that its jobs are UNKWN."""
     last_dispatch: float = float("-inf")
+    kept_values: tuple[tuple[object, ...], dict[str, float | str | bool | None]] | None = None
+    """What resource_values.host_values has found last, behind what it has found it in."""
+    kept_notes: tuple[GpuReport, tuple[AnyText, ...]] | None = None
+    """What host_queue_views has to say of the GPUs of this report, as they are offered."""
 
     def __post_init__(self) -> None:
         self.roll.away.add(self.host)

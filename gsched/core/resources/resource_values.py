@@ -7,6 +7,7 @@ where they are mapped; their numbers come from the ledger.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import is_
 
 from gsched.core.resources.observed_hosts import Observation
 from gsched.model.config import ClusterConfig
@@ -39,7 +40,20 @@ def host_model(host: HostConfig) -> str:
 
 
 def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> dict[str, float | str | bool | None]:
-    """Resource name -> value on the host, before reservations."""
+    """Resource name -> value on the host, before reservations. The caller may change what it gets.
+
+    The same as the last time where nothing was reported since: a host's views and matches ask at each start and end.
+    """
+    if config.shared_on(host.name):  # they are reported for many hosts at once
+        return _found_values(config, host, seen)
+    basis = (config, host, seen.connected, seen.load, seen.topology, seen.gpus, seen.roll.gpu_names)
+    kept = seen.kept_values
+    if kept is None or not all(map(is_, kept[0], basis)):
+        kept = seen.kept_values = (basis, _found_values(config, host, seen))
+    return kept[1].copy()
+
+
+def _found_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> dict[str, float | str | bool | None]:
     load = seen.load
     indices = load.indices if load is not None and seen.connected else {}
     if indices.keys() - _UNKNOWN_LOAD.keys():

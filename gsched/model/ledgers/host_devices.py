@@ -47,6 +47,7 @@ class HostDevices:
         "_are_alike",
         "_changes",
         "_holds_strange",
+        "_in_mode",
         "_plain",
         "_torn",
         "_usable",
@@ -74,6 +75,8 @@ class HostDevices:
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> what it was claimed as."""
+        self._in_mode: dict[str, int] = {}
+        """What `devices_in_mode` says of `gpus`, as far as it was asked."""
         self._holds_strange = False
         """Whether a GPU may be held that is not among `gpus`."""
         self._torn: frozenset[str] | None = frozenset()
@@ -87,6 +90,7 @@ class HostDevices:
         self.gpus_known = report is not None and report.known
         self.gpus = devices_of(report)
         self._torn = None
+        self._in_mode = {}
         self.islands = islands_of(self.gpus)
         self._usable = usable_by_claim(self.gpus)
         self._holds_strange = not self.holders.keys() <= self.gpus.keys()
@@ -159,8 +163,9 @@ class HostDevices:
         left = self.left(name)
         if left is None:
             return None
-        claims = ((uuid, claim) for uuid, holders in self.holders.items() for claim in holders.values())
-        return DeviceCounter(left, float(sum(counter_of(self.gpus.get(uuid), claim) == name for uuid, claim in claims)))
+        claims = [(uuid, claim) for uuid, holders in self.holders.items() for claim in holders.values()]
+        reserved = sum([counter_of(self.gpus.get(uuid), claim) == name for uuid, claim in claims])
+        return DeviceCounter(left, float(reserved))
 
     def left(self, name: str) -> float | None:
         """Total (what is left) of a GPU counter, as `counter` says."""
@@ -173,14 +178,16 @@ class HostDevices:
             return float(len(sound) - sum("ngpus" in self.holders.get(gpu.uuid, _NOBODY).values() for gpu in sound))
         if name == "ngpuprohibited":
             return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in whole_gpus(self.gpus)))
-        return float(len(self.claimable(name)))
+        return float(len(self.claimable(name)) if name in SHARING else self.idle(name))
 
     def devices_in_mode(self, name: str) -> int:
         """How many devices count as `name` by the administrator's will, held or not."""
-        if name == "ngpus":
-            return sum(1 for _ in whole_gpus(self.gpus))
-        modes = (gpu.counted_mode for gpu in whole_gpus(self.gpus))
-        return sum(mode is not None and COUNTER_OF_MODE[mode] == name for mode in modes)
+        found = self._in_mode.get(name)
+        if found is None:
+            modes = [gpu.counted_mode for gpu in whole_gpus(self.gpus)]
+            of_name = sum([mode is not None and COUNTER_OF_MODE[mode] == name for mode in modes])
+            found = self._in_mode[name] = len(modes) if name == "ngpus" else of_name
+        return found
 
     def devices_for(self, claim: str) -> int:
         """How many GPUs are in the claim's mode, or would be put into it, held or not."""

@@ -60,6 +60,7 @@ class HostLedger(HostDevices):
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
         # These, and the values of `holders`, are replaced whole, never changed in place.
         twin.gpus, twin.gpus_known, twin.islands, twin._usable = self.gpus, self.gpus_known, self.islands, self._usable
+        twin._in_mode = self._in_mode  # of the same GPUs
         twin.processors, twin.no_processors = self.processors, self.no_processors
         twin.held = dict(self.held)
         twin.holders = dict(self.holders)
