@@ -4,6 +4,7 @@ SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported` (by
 `status` (by the supervisor), the job's output where it has no file of its own, its script and its list of hosts.
 Folders are 0700, files 0600. Where an agent of root runs jobs of others they are 0711, from the directory itself on:
 these go through to what is theirs there, by its name (script, list of hosts, input, output), and to nothing else.
+SPOOL/spare/ holds folders that were emptied, for further attempts (run.spare_folders).
 Everything read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits
 and never deletes what runs.
 """
@@ -40,6 +41,7 @@ from gsched.run.report.job_report import (
     write_instead,
     write_report,
 )
+from gsched.run.spare_folders import SPARE, SpareFolders
 
 T = TypeVar("T")
 
@@ -90,6 +92,7 @@ class Spool:
             if os.geteuid() or stat.S_IMODE(self.attempts.stat().st_mode) != PASSABLE:  # jobs of others may run there
                 self.attempts.chmod(0o700)
             spread_folders(self.attempts)
+            self._spare = SpareFolders(f"{self.attempts.parent}/{SPARE}")
         except OSError as error:
             raise ResourceExhausted(coded("attempt.spool_folder", str(self.attempts), str(error.strerror))) from error
 
@@ -155,11 +158,12 @@ class Spool:
 
     def _make_folder(self, folder: str, *, is_passed: bool) -> bool:
         try:
-            try:
-                os.mkdir(folder, 0o700)
-            except FileNotFoundError:  # somebody has removed what it is to lie in
-                self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.mkdir(folder, 0o700)
+            if not self._spare.take(folder):
+                try:
+                    os.mkdir(folder, 0o700)
+                except FileNotFoundError:  # somebody has removed what it is to lie in
+                    self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    os.mkdir(folder, 0o700)
             if is_passed:
                 for passed in (self.attempts.parent, self.attempts, folder):
                     os.chmod(passed, PASSABLE)
@@ -414,7 +418,8 @@ class Spool:
         try:  # most hold plain files alone, and rmtree takes several times as long
             for file in os.listdir(folder):
                 os.unlink(f"{folder}/{file}")
-            os.rmdir(folder)
+            if not self._spare.keep(folder):
+                os.rmdir(folder)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
 
