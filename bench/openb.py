@@ -29,7 +29,8 @@ from openb_cycle import BATCH, Cluster
 from openb_peers import BestFit, FragmentationGradient
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, Packer, ScarceRoom, Scorer, Shape
+from gsched.policy.devices.gpu_packing import Mix, Packer, ScarceRoom, Scorer, Shape
+from gsched.policy.devices.node_states import WHOLE, Node
 
 DEMAND = 1.3
 """How much is asked for in the end, in clusters."""

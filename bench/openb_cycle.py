@@ -20,7 +20,8 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, HostValues, Rank, RequirementClass, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.devices.gpu_packing import WHOLE, Node, Shape
+from gsched.policy.devices.gpu_packing import Shape
+from gsched.policy.devices.node_states import WHOLE, Node
 from gsched.policy.match.host_fit import misfit
 
 BATCH = 100

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsched.policy.devices.gpu_packing import WHOLE, Mix, NodeColumns, NodeFloats, NodeInts, States
+from gsched.policy.devices.gpu_packing import Mix
+from gsched.policy.devices.node_states import WHOLE, NodeColumns, NodeFloats, NodeInts, States
 
 
 class BestFit:

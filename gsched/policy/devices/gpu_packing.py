@@ -22,14 +22,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-WHOLE = 1000
-"""A whole GPU in thousandths: shares and what is free of a GPU are counted in these."""
+from gsched.policy.devices.node_states import WHOLE, Node, NodeColumns, NodeFloats, NodeInts, States, StateTable
 
 MOST_SHAPES = 512
 """Kinds of tasks of which a packer keeps the costs; the one that came first goes first."""
 
-NodeInts = NDArray[np.int64]
-NodeFloats = NDArray[np.float64]
+MOST_STATES = 4
+"""States that are kept for each node; then those that no node is in any more are forgotten."""
+
 Bools = NDArray[np.bool_]
 
 
@@ -59,20 +59,6 @@ class Shape:
     def asked(self) -> int:
         """Thousandths of a GPU, over all GPUs."""
         return self.gpus * self.share
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What is free on one node: CPU in thousandths, memory in MiB, thousandths of each GPU (1000: nobody is on it)."""
-
-    cpu: int
-    memory: int
-    model: str
-    free: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not all(0 <= part <= WHOLE for part in self.free):
-            raise ValueError(f"between 0 and {WHOLE} thousandths of a GPU can be free: {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,37 +111,6 @@ def _head(measures: Sequence[float], part: float) -> set[int]:
 
 def _key(shape: Shape) -> tuple[int, int, int, int, tuple[str, ...]]:
     return shape.gpus, shape.share, shape.cpu, shape.memory, tuple(sorted(shape.models))
-
-
-class NodeColumns:
-    """The free resources of all nodes as columns. A node with fewer GPUs than the widest has GPUs with nothing free."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        width = max((len(node.free) for node in nodes), default=0) or 1
-        self.cpu: NodeInts = np.array([node.cpu for node in nodes], np.int64)
-        self.memory: NodeInts = np.array([node.memory for node in nodes], np.int64)
-        self.models = tuple(sorted({node.model for node in nodes}))
-        self.model: NodeInts = np.array([self.models.index(node.model) for node in nodes], np.int64)
-        self.gpus: NodeInts = np.zeros((len(nodes), width), np.int64)
-        for row, node in enumerate(nodes):
-            self.gpus[row, : len(node.free)] = node.free
-
-    def __len__(self) -> int:
-        return len(self.cpu)
-
-    def rows(self, rows: NodeInts) -> States:
-        """The states of some nodes, copied."""
-        return States(self.cpu[rows], self.memory[rows], self.model[rows], self.gpus[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class States:
-    """States of nodes, one per row: as they are, or as they would be after a placement."""
-
-    cpu: NodeInts
-    memory: NodeInts
-    model: NodeInts
-    gpus: NodeInts
 
 
 class Scorer(Protocol):
@@ -246,16 +201,31 @@ class ScarceRoom:
 
 
 class _Costs:
-    """One shape's cost on every node, the GPU it would share there, and up to which change they are known."""
+    """One shape's cost on every node, and up to which change they are known; what it costs in each state."""
 
-    __slots__ = ("cost", "gpu", "permitted", "seen")
+    __slots__ = ("by_state", "cost", "left", "permitted", "seen")
 
     def __init__(self, shape: Shape, columns: NodeColumns) -> None:
         self.cost: NodeFloats = np.full(len(columns), np.inf)
-        self.gpu: NodeInts = np.zeros(len(columns), np.int64)
         by_model = [not shape.models or model in shape.models for model in columns.models]
         self.permitted: Bools = np.array(by_model, np.bool_)[columns.model]
         self.seen: int | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """States are numbered anew, or tasks are weighed anew."""
+        self.seen = None
+        self.by_state: NodeFloats = np.full(0, np.nan)
+        """By number of a state; nan where nobody has asked."""
+        self.left: NodeInts = np.zeros(0, np.int64)
+        """What is free of the GPU that it would share there."""
+
+    def make_room(self, states: int) -> None:
+        """For states up to this number."""
+        if states > len(self.by_state):
+            more = 2 * states - len(self.by_state)
+            self.by_state = np.concatenate((self.by_state, np.full(more, np.nan)))
+            self.left = np.concatenate((self.left, np.zeros(more, np.int64)))
 
 
 class Packer:
@@ -266,6 +236,7 @@ class Packer:
         self._scorer = scorer
         self._costs: dict[Shape, _Costs] = {}
         self._changed: list[int] = []
+        self._number_all()
         self._refresh()
 
     def choose(self, shape: Shape, allowed: Bools | None = None) -> PackedTask | None:
@@ -278,7 +249,7 @@ class Packer:
         if cost[node] == np.inf:
             return None
         if shape.gpus and shape.share < WHOLE:
-            return PackedTask(node, (int(costs.gpu[node]),))
+            return PackedTask(node, (self.gpu(shape, node),))
         free = np.nonzero(self.columns.gpus[node] >= WHOLE)[0][: shape.gpus]
         return PackedTask(node, tuple(free.tolist()))
 
@@ -288,7 +259,8 @@ class Packer:
 
     def gpu(self, shape: Shape, node: int) -> int:
         """The position of the GPU that a share takes on the node, where it fits."""
-        return int(self._known(shape).gpu[node])
+        left = self._known(shape).left[self._state[node]]
+        return int((self.columns.gpus[node] == left).argmax())
 
     def take(self, shape: Shape, placement: PackedTask) -> None:
         """The task is there now. Raises ValueError when it does not fit."""
@@ -323,19 +295,27 @@ class Packer:
 
     def _note(self, node: int) -> None:
         self._changed.append(node)
+        number = self._state[node] = self._table.number(self.columns, node)
         if self._scorer.refresh_after and len(self._changed) >= self._scorer.refresh_after:
             self._refresh()
-        else:
-            row = np.array([node])
-            self._worth[row] = self._scorer.worth(self.columns.rows(row))
+        elif number == len(self._worth):
+            self._worth.append(float(self._scorer.worth(self._table.states(np.array([number])))[0]))
+
+    def _number_all(self) -> None:
+        """Number the states anew, without those that no node is in any more."""
+        columns = self.columns
+        self._table = StateTable(columns.gpus.shape[1])
+        self._state: NodeInts = np.array([self._table.number(columns, node) for node in range(len(columns))], np.int64)
 
     def _refresh(self) -> None:
         """All is looked at anew: what is scarce has changed."""
         self._scorer.prepare(self.columns)
-        self._worth = self._scorer.worth(self.columns.rows(np.arange(len(self.columns))))
+        if len(self._table) > MOST_STATES * (len(self.columns) + 1):
+            self._number_all()
+        self._worth: list[float] = self._scorer.worth(self._table.states(np.arange(len(self._table)))).tolist()
         self._changed.clear()
         for costs in self._costs.values():
-            costs.seen = None
+            costs.forget()
 
     def _known(self, shape: Shape) -> _Costs:
         """The shape's costs, brought up to date."""
@@ -345,37 +325,44 @@ class Packer:
                 del self._costs[next(iter(self._costs))]
             costs = self._costs[shape] = _Costs(shape, self.columns)
         if costs.seen is None:
-            stale = np.nonzero(costs.permitted)[0]
+            stale = np.flatnonzero(costs.permitted)
+        elif costs.seen == len(self._changed):
+            return costs
         else:
-            stale = np.array(sorted(set(self._changed[costs.seen :])), np.int64)
+            stale = np.array(self._changed[costs.seen :], np.int64)
             stale = stale[costs.permitted[stale]]
         costs.seen = len(self._changed)
-        if len(stale):
-            self._score(shape, costs, stale)
+        costs.make_room(len(self._table))
+        states = self._state[stale]
+        unknown = states[np.isnan(costs.by_state[states])]
+        if len(unknown):
+            self._score(shape, costs, np.unique(unknown))
+        costs.cost[stale] = costs.by_state[states]
         return costs
 
-    def _score(self, shape: Shape, costs: _Costs, nodes: NodeInts) -> None:
-        """The costs on some nodes; infinite where it does not fit."""
-        costs.cost[nodes] = np.inf
-        before = self.columns.rows(nodes)
+    def _score(self, shape: Shape, costs: _Costs, numbers: NodeInts) -> None:
+        """The costs in some states; infinite where it does not fit."""
+        costs.by_state[numbers] = np.inf
+        before = self._table.states(numbers)
         fits = (before.cpu >= shape.cpu) & (before.memory >= shape.memory)
         if shape.gpus:
             fits &= (before.gpus >= shape.share).sum(axis=1) >= shape.gpus
-        nodes = nodes[fits]
-        if not len(nodes):
+        numbers = numbers[fits]
+        if not len(numbers):
             return
-        rows, gpus, left = _options(shape, before.gpus[fits])
-        node = nodes[rows]
-        columns = self.columns
-        after = States(columns.cpu[node] - shape.cpu, columns.memory[node] - shape.memory, columns.model[node], gpus)
-        cost = self._scorer.cost(self._worth[node], after, gpus[np.arange(len(rows)), left])
-        # Sums over batches of different sizes differ in their last bits; nodes in equal states must cost the same.
+        free = before.gpus[fits]
+        rows, gpus, shared = _options(shape, free)
+        chosen = np.flatnonzero(fits)[rows]
+        after = States(before.cpu[chosen] - shape.cpu, before.memory[chosen] - shape.memory, before.model[chosen], gpus)
+        worth = np.array(self._worth)[numbers[rows]]
+        cost = self._scorer.cost(worth, after, gpus[np.arange(len(rows)), shared])
+        # Sums over batches of different sizes differ in their last bits: equal options must stay equal.
         cost = np.round(cost, 11)
-        # The best option of each node: by node, then cost, then GPU (the sort is stable, options ascend by GPU).
+        # The best option in each state: by state, then cost, then what is free (the sort is stable, options ascend).
         best = np.lexsort((cost, rows))
         best = best[np.r_[True, rows[best][1:] != rows[best][:-1]]]
-        costs.cost[node[best]] = cost[best]
-        costs.gpu[node[best]] = left[best]
+        costs.by_state[numbers[rows[best]]] = cost[best]
+        costs.left[numbers[rows[best]]] = free[rows[best], shared[best]]
 
 
 def _options(shape: Shape, gpus: NodeInts) -> tuple[NodeInts, NodeInts, NodeInts]:

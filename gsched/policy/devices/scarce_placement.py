@@ -26,7 +26,8 @@ from gsched.model.scheduling.column_part import Flags, HostNumbers
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
 from gsched.policy.devices import gpu_choice
-from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, Packer, ScarceRoom, Shape
+from gsched.policy.devices.gpu_packing import Mix, Packer, ScarceRoom, Shape
+from gsched.policy.devices.node_states import WHOLE, Node
 from gsched.policy.requirement.demand import HostNeed, tasks_of
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.resreq.parsing.gpu import model_matches
@@ -86,6 +87,8 @@ class ScarceHosts:
         self._epoch = -1
         self._read = self._read_standing = 0
         self._states: list[_State] = []
+        self._devices: dict[int, tuple[Mapping[str, Gpu], str, tuple[Gpu, ...]]] = {}
+        """Row -> the GPUs that its host had when it was looked at last, and _alike of them."""
         self._bare: Flags = np.zeros(0, dtype=np.bool_)
         self._models: dict[str, Gpu] = {}
         """Label -> one GPU of it."""
@@ -136,9 +139,9 @@ class ScarceHosts:
         self._epoch = columns.epoch
         self._read, self._read_standing = columns.log.length, columns.standing_log.length
         if not self._states:
-            self._begin([_state(columns.hosts[row], columns.host_ledger(row)) for row in range(columns.size)])
+            self._begin([self._state_of(row) for row in range(columns.size)])
             return
-        found = {row: _state(columns.hosts[row], columns.host_ledger(row)) for row in rows}
+        found = {row: self._state_of(row) for row in rows}
         found = {row: state for row, state in found.items() if state != self._states[row]}
         is_other = any(
             (state.label, len(state.devices)) != (self._states[row].label, len(self._states[row].devices))
@@ -151,6 +154,14 @@ class ScarceHosts:
         elif self._packer is not None:
             for row, state in found.items():
                 self._packer.put(row, state.cpu, state.memory, state.free)
+
+    def _state_of(self, row: int) -> _State:
+        host_ledger = self._columns.host_ledger(row)
+        gpus, label, devices = self._devices.get(row, (None, "", ()))
+        if gpus is not host_ledger.gpus:  # it is replaced whole when a host reports other GPUs
+            label, devices = _alike(host_ledger.gpus)
+            self._devices[row] = (host_ledger.gpus, label, devices)
+        return _state(self._columns.hosts[row], host_ledger, label, devices)
 
     def _begin(self, states: list[_State]) -> None:
         self._states = states
@@ -203,13 +214,18 @@ def scarce_hosts(columns: HostColumns, snapshot: Snapshot) -> ScarceHosts | None
     return found
 
 
-def _state(host: HostSnapshot, host_ledger: HostLedger) -> _State:
+def _alike(gpus: Mapping[str, Gpu]) -> tuple[str, tuple[Gpu, ...]]:
+    """A host's most frequent kind of GPUs that can be used, and those of it."""
     labels: dict[str, list[Gpu]] = {}
-    for gpu in sorted(whole_gpus(host_ledger.gpus), key=lambda gpu: gpu.index):
+    for gpu in sorted(whole_gpus(gpus), key=lambda gpu: gpu.index):
         if not gpu.problem and not gpu.mig and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED:
             labels.setdefault(_label(gpu, gpu.counted_mode or gpu.mode), []).append(gpu)
     label = max(labels, key=lambda label: len(labels[label]), default="")
-    devices = tuple(labels.get(label, ()))
+    return label, tuple(labels.get(label, ()))
+
+
+def _state(host: HostSnapshot, host_ledger: HostLedger, label: str, devices: tuple[Gpu, ...]) -> _State:
+    """`label` and `devices`: see _alike."""
     if host.closed or host_ledger.exclusive is not None:
         return _State(label, devices, 0, 0, (0,) * len(devices))
     slots = host_ledger.free_slots

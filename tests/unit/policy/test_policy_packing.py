@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.policy.devices.gpu_packing import WHOLE, Mix, Node, PackedTask, Packer, ScarceRoom, Shape
+from gsched.policy.devices.gpu_packing import Mix, PackedTask, Packer, ScarceRoom, Shape
+from gsched.policy.devices.node_states import WHOLE, Node
 
 CPU = Shape(cpu=8000, memory=1024)
 HALF = Shape(cpu=2000, memory=1024, gpus=1, share=500)
