@@ -228,10 +228,24 @@ def settings(cluster: Cluster, **values: object) -> None:
 
 def fork_server(cluster: Cluster) -> int:
     """Process id of the agent's fork server."""
+    found = _fork_servers(cluster)
+    assert found, "the agent has no fork server"
+    return found[0]
+
+
+def kill_fork_server(cluster: Cluster) -> None:
+    """SIGKILL it and wait until it is gone, if it is there: after a first kill free supervisors may take all orders."""
+    for pid in _fork_servers(cluster):
+        kill_and_wait(pid)
+
+
+def _fork_servers(cluster: Cluster) -> list[int]:
+    found = []
     for child in psutil.Process(cluster.pid(f"agent-{cluster.host}")).children():
-        if any("gsched.run.forkserver" in word for word in child.cmdline()):
-            return child.pid
-    raise AssertionError("the agent has no fork server")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("gsched.run.forkserver" in word for word in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 def supervisor_of(job: JobView) -> int:

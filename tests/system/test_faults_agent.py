@@ -18,6 +18,7 @@ from fault_tools import (
     end_of,
     fork_server,
     kill_and_wait,
+    kill_fork_server,
     lent,
     settings,
     state_of,
@@ -75,7 +76,7 @@ def test_random_kills_of_agent_and_fork_server_lose_nothing(cluster: Cluster, re
         with Stream(acknowledged, rng):
             threading.Event().wait(rng.random() * 0.4)
             if rng.random() < 0.5:
-                kill_and_wait(fork_server(cluster))
+                kill_fork_server(cluster)
                 threading.Event().wait(rng.random() * 0.2)
             kill_agent(cluster)
             cluster.up()

@@ -7,8 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from fault_tools import AcknowledgedJobs, fork_server, kill_and_wait, kill_everything, submission
+from fault_tools import AcknowledgedJobs, kill_everything, kill_fork_server, submission
 from live_cluster import Cluster
+
+from gsched.model.hosts.host import ComputeMode
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 
@@ -57,15 +59,16 @@ def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest)
     deeds = {
         "master": lambda: cluster.kill("master"),
         "agent": lambda: cluster.kill(agent),
-        "fork server": lambda: kill_and_wait(fork_server(cluster)),
+        "fork server": lambda: kill_fork_server(cluster),
         "all": lambda: kill_everything(cluster),
     }
     for number in range(request.config.getoption("--fault-rounds")):
         rng = random.Random(number)
         modes = Modes(cluster, rng)
+        cluster.until(lambda: are_exclusive(cluster), "GPUs are not seen as they were switched")
+        ids = submit(cluster, acknowledged, program, rng)
         modes.start()
         try:
-            ids = submit(cluster, acknowledged, program, rng)
             threading.Event().wait(rng.random() * 0.5)
             deeds[rng.choice(sorted(deeds))]()
             cluster.up()
@@ -75,6 +78,13 @@ def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest)
         assert not (cluster.folder / "violations").exists(), (cluster.folder / "violations").read_text()
         assert not list(cluster.folder.glob("lock.*"))
     acknowledged.check()
+
+
+def are_exclusive(cluster: Cluster) -> bool:
+    """Whether the master knows all GPUs in the mode that the jobs ask for: it refuses what no host can ever provide."""
+    with cluster.client() as client:
+        (host,) = client.hosts()
+    return [each.gpu.mode for each in host.gpus] == [ComputeMode.EXCLUSIVE_PROCESS] * 4
 
 
 def submit(cluster: Cluster, acknowledged: AcknowledgedJobs, program: Path, rng: random.Random) -> list[int]:
