@@ -54,6 +54,11 @@ class DoorBrokenOff(Exception):
     """The door ended in the middle of a command that may be asked again; the argument is the Relay."""
 
 
+def frame(kind: bytes, payload: bytes) -> bytes:
+    """A frame as it travels."""
+    return kind + len(payload).to_bytes(4, "big") + payload
+
+
 class DoorConnection:
     """One connection to the door, and the signals of this process while it lasts."""
 
@@ -81,9 +86,9 @@ class DoorConnection:
         if kind != HELLO or payload != GREETING:
             raise NoDoor("it is of another version")
         self.connection.settimeout(None)
-        for start in range(0, len(request), MAX_FRAME):
-            self._send(REQUEST, request[start : start + MAX_FRAME])
-        self._send(GO, b"")
+        pieces = [request[start : start + MAX_FRAME] for start in range(0, len(request), MAX_FRAME)]
+        # In one piece with the word to go: the door is woken once.
+        self._send_all(b"".join(frame(REQUEST, piece) for piece in pieces) + frame(GO, b""))
         self._is_started = True
 
     def next_frame(self) -> tuple[bytes, bytes]:
@@ -157,8 +162,11 @@ class DoorConnection:
             raise OutputFault(problem) from None
 
     def _send(self, kind: bytes, payload: bytes) -> None:
+        self._send_all(frame(kind, payload))
+
+    def _send_all(self, frames: bytes) -> None:
         self._is_sending = True
-        self.connection.sendall(kind + len(payload).to_bytes(4, "big") + payload)
+        self.connection.sendall(frames)
         self._is_sending = False
         if self._is_cancelled:  # Ctrl-C came in the middle of this frame
             self._send_cancel()
