@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gsched.base.coded_text import AnyText
+from gsched.model.jobs.job import Usage
 from gsched.run.attempts.supervisor_pool import SupervisorLink
 from gsched.run.attempts.unsupervised_job import UnsupervisedJob
 from gsched.run.fence.group import FenceGroup, group_of
@@ -61,6 +62,9 @@ class Attempt:
         """Its processes and its supervisor when they were last read -> how long each had run (process_clocks)."""
         self.read_at = float("-inf")
         """When that was, monotonic."""
+        self.group_read_at = float("-inf")
+        self.kept: tuple[float, Usage] = (float("-inf"), Usage())
+        """When figures were kept, and what they were."""
         self.unsupervised: UnsupervisedJob | None = None
         """Enforces the limits in the place of a supervisor that was killed."""
 

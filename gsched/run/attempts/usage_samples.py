@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 
+import msgspec
+
 from gsched.base.clock import Clock
 from gsched.model.jobs.job import Usage
 from gsched.run.attempts.attempt import Attempt
@@ -21,6 +23,10 @@ TOGETHER_S = 0.2
 """What was read of all processes serves all attempts that are asked about within that time."""
 READ_AGAIN_S = 15.0
 """So often the processes of an attempt are read even when none has run: the kernel may have swapped them out."""
+GROUP_AGAIN_S = 5.0
+"""So often the group of an attempt that rests is read: a session of ssh may have been put into it."""
+KEPT_AGAIN_S = 60.0
+"""So often figures are kept that have not changed: their mean is the same without some samples."""
 FEW_THREADS = 64
 """The lists of children of so many threads are read without thinking of the processes of the whole host."""
 
@@ -57,9 +63,18 @@ class UsageSamples:
         )
         watched = {each.pid for each in (*members, *([reaper] if reaper is not None else []))}
         held.clocks = {pid: clocks.get(pid, process_clocks.GONE) for pid in watched}
-        held.read_at = monotonic
-        self._spool.keep_figures(held.name, held.usage.figures)
+        held.read_at = held.group_read_at = monotonic
+        self._keep(held, usage, monotonic)
         return usage
+
+    def _keep(self, held: Attempt, usage: Usage | None, monotonic: float) -> None:
+        """Write the figures for the next agent, if there is something to write."""
+        lasting = msgspec.structs.replace(usage or Usage(), sampled_at=None, avg_mem_mib=None)
+        at, before = held.kept
+        if lasting == before and 0.0 <= monotonic - at < KEPT_AGAIN_S:
+            return
+        held.kept = monotonic, lasting
+        self._spool.keep_figures(held.name, held.usage.figures)
 
     def _has_rested(self, held: Attempt, monotonic: float) -> bool:
         """Whether the last sample still holds: nobody has run, and nobody was put into the group from outside."""
@@ -67,7 +82,10 @@ class UsageSamples:
             return False
         if held.supervisor[0] not in held.clocks or not process_clocks.have_rested(held.clocks):
             return False
-        return held.group is None or held.clocks.keys() >= set(held.group.pids())
+        if held.group is None or 0.0 <= monotonic - held.group_read_at < GROUP_AGAIN_S:
+            return True
+        held.group_read_at = monotonic
+        return held.clocks.keys() >= set(held.group.pids())
 
     def _family(self, held: Attempt, reaper: process_tree.Process | None) -> _Found | None:
         """By the supervisor's children and theirs; None where that is not to be had, or more to read than all is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from run_host import Host, appears
 
 from gsched.model.jobs.job import Usage
 from gsched.run.attempts import usage_samples
-from gsched.run.attempts.usage_samples import READ_AGAIN_S
+from gsched.run.attempts.usage_samples import GROUP_AGAIN_S, KEPT_AGAIN_S, READ_AGAIN_S
 from gsched.run.processes import process_clocks, process_tree
+from gsched.run.processes.process_usage import Figures
 from tests.support.manual_clock import ManualClock
 
 RESTING = "cat go; "
@@ -139,6 +141,62 @@ def test_a_job_that_rests_is_read_now_and_then(on_host, looks):
         assert not rested(host, looks)
         assert rested(host, looks)
         wake(host.root / "go")
+        await host.end_of(1)
+
+    on_host(scenario)
+
+
+def test_figures_that_have_not_changed_are_not_written_each_time(on_host, looks, monkeypatch):
+    async def scenario(host: Host):
+        kept = list[float]()
+        keep = host.executor._spool.keep_figures
+        clock = await begun(host, f"{RESTING}true")
+
+        def keep_figures(name: str, figures: Figures) -> None:
+            kept.append(clock.monotonic())
+            keep(name, figures)
+
+        await appears(lambda: rested(host, looks))
+        monkeypatch.setattr(host.executor._spool, "keep_figures", keep_figures)
+        for _ in range(9):
+            clock.advance(READ_AGAIN_S)
+            seen(host)
+        assert [late - early for early, late in pairwise([0.0, *kept])] == [KEPT_AGAIN_S] * 2
+        wake(host.root / "go")
+        result = await host.end_of(1)
+        assert result.usage.max_processes == 2
+
+    on_host(scenario)
+
+
+def test_who_is_put_into_the_group_of_a_job_that_rests_is_found(on_host, looks):
+    """As a session of ssh is: no process of the job runs for that."""
+
+    class Group:
+        def __init__(self) -> None:
+            self.inside: list[int] = []
+
+        def pids(self) -> list[int]:
+            return self.inside
+
+        def cpu_s(self) -> None:
+            return None
+
+        mem_mib = cpu_s
+
+        def remove(self) -> None:
+            pass
+
+    async def scenario(host: Host):
+        clock = await begun(host, f"{RESTING}true")
+        held = host.executor._held["1.1"]
+        held.group = group = Group()
+        await appears(lambda: rested(host, looks))
+        group.inside.append(os.getpid())
+        clock.advance(GROUP_AGAIN_S)
+        assert os.getpid() in seen(host).pids
+        wake(host.root / "go")
+        group.inside.clear()
         await host.end_of(1)
 
     on_host(scenario)
