@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from gsched.api import GschedError as GschedError
     from gsched.api import Job as Job
     from gsched.api import JobFailed as JobFailed
+    from gsched.api import simulate as simulate
 
 __version__ = "0.1.0"
-_FROM_API = ("Cluster", "GschedError", "Job", "JobFailed")
+_FROM_API = ("Cluster", "GschedError", "Job", "JobFailed", "simulate")
 
 
 def __getattr__(name: str) -> object:

@@ -8,6 +8,7 @@ from gsched.api.cluster import Cluster
 from gsched.api.failure import JobFailed
 from gsched.api.job import Job
 from gsched.api.request import JobRequest, SubmitOptions
+from gsched.api.simulating import simulate
 from gsched.base.errors import (
     BadRequest,
     Conflict,
@@ -37,4 +38,5 @@ __all__ = [
     "ResourceExhausted",
     "SubmitOptions",
     "Unavailable",
+    "simulate",
 ]

@@ -60,7 +60,7 @@ def run_simulation(
     start = START if workload.begins_at is None else workload.begins_at
     refusals = _Refusals(workload, skip_refused)
     refusals.look_ahead(World(config, machines=hosts, start=start), jobs)
-    world = World(config, machines=hosts, audit_every=AUDIT_EVERY, start=start)
+    world = World(config, machines=hosts, audit_every=AUDIT_EVERY, start=start, unread_reasons=True)
     world.refused = refusals.note
     world.expect(jobs)
     _play(world, len(jobs), progress)

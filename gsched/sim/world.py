@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import GschedError
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, KillJobs, Submit
@@ -26,6 +26,8 @@ from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.snapshot import Snapshot
+from gsched.policy.cycle import Planning, schedule_in_turns
 from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.trace import TraceJob
 
@@ -116,6 +118,11 @@ LOOK_S = 60.0
 """Where jobs may have to wait for time alone that nothing foretells (budgets of GPU hours), it is looked so often."""
 
 
+def _without_reasons(snapshot: Snapshot, now: float, budget: int, steps: int) -> Planning:
+    """The same plan."""
+    return schedule_in_turns(replace(snapshot, are_reasons_read=False), now, budget, steps)
+
+
 class World:
     """A simulation. Hosts are `machines`; where there are none, each of the configuration has `gpus` devices in
     exclusive process mode and so much memory.
@@ -131,9 +138,11 @@ class World:
         audit_every: int = 1,
         machines: Sequence[SimulatedHost] = (),
         start: float = START,
+        unread_reasons: bool = False,
     ) -> None:
         """`ends_after_s`: how long a job takes to end once it is told to. `audit_every`: of so many decisions one is
-        followed by an audit, which costs more than the decision. `start`: when it begins, UTC seconds.
+        followed by an audit, which costs more than the decision. `start`: when it begins, UTC
+        seconds. `unread_reasons`: nobody asks why jobs wait, which it takes a part of each cycle to find out.
         """
         self.start = self.now = start
         self.fates: dict[int, Fate] = {}
@@ -157,7 +166,9 @@ class World:
         budgets = [limit.budget_window_s for limit in config.limits]
         self._patience_s = max(PATIENCE_S, *(2 * window for window in budgets), 0.0)
         self._happened_at = start
-        self.engine = Engine(replay([]), config, self.now)
+        self.engine = Engine(
+            replay([]), config, self.now, schedule=_without_reasons if unread_reasons else schedule_in_turns
+        )
         made = [
             SimulatedHost(
                 name=name,

@@ -296,6 +296,8 @@ class Snapshot:
     """Plans of the cycle before: kept while they still hold."""
     explained: Container[Bucket | tuple[str, RequirementClass]] = ()
     """Kinds of jobs whose reasons of a moment ago may stand if the cycle starts something, or is to come to its end."""
+    are_reasons_read: bool = True
+    """Whether anybody reads why jobs wait; where nobody does, it only is said that they do."""
     usual_run_s: Mapping[RunKind, float] = field(default_factory=dict)
     """Kind of jobs -> how long most of them run, for those without a run limit; only where that is known."""
     increasing: frozenset[str] = frozenset(resource.name for resource in BUILTIN.values() if resource.increasing)

@@ -32,6 +32,8 @@ from gsched.policy.requirement.demand_cache import Demands
 from gsched.policy.requirement.reasons import Reason, not_yet, of_alternative, ranked
 
 NOT_RESERVED = Reason(coded("pending.not_reserved"), candidate=False)
+_UNREAD = PendingReason(coded("pending.new"))
+"""Where nobody reads reasons."""
 
 
 class FoundPlace(msgspec.Struct, frozen=True, gc=False):
@@ -344,6 +346,8 @@ class Placer:
         """The reasons against the first alternative, then those against the others, by name. `own`: rows that the
         bucket may not use; `lacking`: what all hosts together lack, for each alternative that was tried.
         """
+        if not self._snapshot.are_reasons_read:
+            return (_UNREAD,)
         if kind.demand is None:
             return (PendingReason(coded("pending.bad_requirement", kind.error)),)
         told: list[PendingReason] = []

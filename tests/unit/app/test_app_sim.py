@@ -68,3 +68,67 @@ def test_progress_is_told_when_it_is_asked_for(folder: Path) -> None:
     done = sim("1x2:4", "jobs.csv", "--progress", folder=folder)
     assert done.returncode == 0
     assert done.stderr == "2 of 2 jobs (100 %), 3:20 of virtual time\n"
+
+
+def test_change_is_shown_beside_what_there_was(folder: Path) -> None:
+    done = sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--csv", "out", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = {line.partition("  ")[0]: line.split() for line in done.stdout.splitlines()}
+    assert lines["GPUs"] == ["GPUs", "2", "3", "+1"]
+    assert lines["bob"] == ["bob", "1", "1:40", "0s", "-1:40", "2.00", "1.00"]
+    assert done.stdout.endswith("Shorter waits: bob. Longer waits: nobody.\n")
+    assert {"before-jobs.csv", "after-jobs.csv", "changes.csv"} < {path.name for path in (folder / "out").iterdir()}
+    told = json.loads(sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--json", folder=folder).stdout)
+    assert told["before"]["summary"]["gpus"] == 2 and told["after"]["summary"]["gpus"] == 3
+    assert told["users"][0] | {"user": "bob", "wait_change_s": -100.0} == told["users"][0]
+    alone = sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--alone", folder=folder)
+    assert "GPUs                           3\n" in alone.stdout
+
+
+def test_sweep_has_a_row_for_each_value(folder: Path) -> None:
+    done = sim("1x2:4", "jobs.csv", "--sweep", "lsb.queues:normal.UJOB_LIMIT=0,1", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split()[0] for line in done.stdout.splitlines()]
+    assert rows == ["lsb.queues:normal.UJOB_LIMIT", "0", "1"]
+    for wrong in ("A", "A=1", "A=1,"):
+        refused = sim("1x2:4", "jobs.csv", "--sweep", wrong, folder=folder)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (255, "", 1)
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_charts_are_drawn_and_the_same_each_time(folder: Path, form: str) -> None:
+    words = ("1x2:4", "jobs.csv", "--chart-format", form)
+    begins = {"png": b"\x89PNG", "svg": b"<?xml"}[form]
+    drawn = []
+    for out in ("one", "two"):
+        done = sim(*words, "--charts", out, folder=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        drawn.append({path.name: path.read_bytes() for path in (folder / out).iterdir()})
+    assert set(drawn[0]) == {f"gpus.{form}", f"waiting.{form}", f"waits.{form}"}
+    assert all(content.startswith(begins) for content in drawn[0].values())
+    assert drawn[0] == drawn[1]
+    swept = sim(*words, "--charts", "three", "--sweep", "lsb.queues:normal.UJOB_LIMIT=1,2", folder=folder)
+    assert (swept.returncode, [path.name for path in (folder / "three").iterdir()]) == (0, [f"sweep.{form}"])
+
+
+def test_charts_without_matplotlib_are_one_line(folder: Path) -> None:
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import importlib.util as util\nfind = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'matplotlib' else find(name, *rest)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(hidden)}
+    command = [*GSCHED, "sim", "1x2", "jobs.csv", "--charts", "out"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr == "gsched: --charts needs matplotlib: pip install 'gsched[sim]'\n"
+
+
+def test_python_has_the_same_as_columns(folder: Path) -> None:
+    from gsched import simulate
+
+    found = simulate("1x2:4", folder / "jobs.csv", settings=["lsb.queues:normal.PRIORITY=40"], add_hosts=["1x1:4"])
+    assert found.summary["gpus"] == 3
+    assert found.jobs["wait_s"] == [0.0, 0.0]
+    assert len({len(column) for column in found.jobs.values()}) == 1

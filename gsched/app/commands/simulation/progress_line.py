@@ -28,14 +28,20 @@ class ProgressLine:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
+    def show_finished(self, over: int, all_of_them: int) -> None:
+        """So many simulations are over."""
+        self._say(f"{over} of {all_of_them} simulations are over", is_last=over == all_of_them)
+
     def show(self, ended: int, jobs: int, virtual_s: float) -> None:
         """So many jobs have ended, after so many seconds of virtual time."""
+        text = f"{ended} of {jobs} jobs ({100 * ended // max(1, jobs)} %), {duration(virtual_s)} of virtual time"
+        self._say(text, is_last=ended == jobs)
+
+    def _say(self, text: str, *, is_last: bool) -> None:
         now = time.monotonic()
-        is_last = ended == jobs and not self._on_terminal
-        if not self._says or (now < self._next and not is_last):
+        if not self._says or (now < self._next and not (is_last and not self._on_terminal)):
             return
         self._next = now + EVERY_S
-        text = f"{ended} of {jobs} jobs ({100 * ended // max(1, jobs)} %), {duration(virtual_s)} of virtual time"
         sys.stderr.write(f"\r{text}\x1b[K" if self._on_terminal else f"{text}\n")
         sys.stderr.flush()
         self._is_shown = True

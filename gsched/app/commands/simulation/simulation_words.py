@@ -1,23 +1,24 @@
 """`gsched sim`: play a workload on a cluster in virtual time, and say what came of it.
 
-The modules of the simulation are imported when the word is said: they are large.
+Alone, beside the same with a change (--set, --add-hosts), or once for each value of a sweep.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from importlib.util import find_spec
 
 import click
 
 from gsched.app.commands.simulation.progress_line import ProgressLine
-from gsched.app.commands.simulation.table_files import csv_text, json_text, write_files
-from gsched.cli.render.cluster.simulation_report import render_simulation
+from gsched.app.commands.simulation.simulation_output import Output, print_comparison, print_one, print_sweep
+from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
-from gsched.sim.sim_config import simulation_config
-from gsched.sim.simulation import SimulationTables, run_simulation
+from gsched.sim.scenarios import Scenario, changed, play, play_all
 from gsched.sim.workload import read_workload
+
+MOST_SWEPT = 100
+"""Values of a sweep."""
 
 
 @click.command()
@@ -29,24 +30,36 @@ from gsched.sim.workload import read_workload
     "settings",
     metavar="[FILE:[SECTION.]]KEY=VALUE",
     multiple=True,
-    help="Another value than the configuration's, lsb.queues:short.PRIORITY=60 say; lsb.params where no file is named.",
+    help="A change to compare with: another value, lsb.queues:short.PRIORITY=60 say; no file: lsb.params.",
+)
+@click.option("--add-hosts", "added", metavar="2x8xH200", multiple=True, help="A change to compare with: more hosts.")
+@click.option("--alone", is_flag=True, help="With --set or --add-hosts: play the changed cluster only.")
+@click.option(
+    "--sweep", metavar="[FILE:[SECTION.]]KEY=VALUE,VALUE...", help="Play once for each value, on all processors."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="For random:JOBS.")
 @click.option(
     "--skip-refused", is_flag=True, help="Leave out jobs that the cluster refuses; else they end the command."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, every job too.")
-@click.option("--csv", "csv_folder", metavar="DIR", help="Write jobs.csv, users.csv, queues.csv and series.csv there.")
+@click.option("--csv", "csv_folder", metavar="DIR", help="Write all tables there.")
+@click.option("--charts", "chart_folder", metavar="DIR", help="Draw charts there; needs gsched[sim].")
+@click.option("--chart-format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @click.option("--progress", is_flag=True, help="Say how far it is, also where standard error is no terminal.")
 def sim(  # noqa: PLR0913 - the options of a command
     cluster: str,
     workload: str,
     folder: str | None,
     settings: tuple[str, ...],
+    added: tuple[str, ...],
+    alone: bool,
+    sweep: str | None,
     seed: int,
     skip_refused: bool,
     as_json: bool,
     csv_folder: str | None,
+    chart_folder: str | None,
+    form: str,
     progress: bool,
 ) -> None:
     """Play a workload on a cluster in virtual time, with the scheduler of a real one.
@@ -55,32 +68,40 @@ def sim(  # noqa: PLR0913 - the options of a command
     4x8xH100,2x0:64: hosts x GPUs x model : slots. WORKLOAD is a file (our own CSV or JSON lines, SWF, what
     sacct --parsable2 prints, OpenB's tasks), or random:JOBS. No cluster is asked and none is changed.
 
+    With --set or --add-hosts both are played, without and with the change, and shown side by side.
+
     \b
     gsched sim 4x8xH100 random:1000
-    gsched sim hosts.csv jobs.swf --set GPU_PLACEMENT=scarce --csv out
+    gsched sim hosts.csv jobs.swf --set GPU_PLACEMENT=scarce --add-hosts 2x8xH200
+    gsched sim hosts.csv jobs.csv --sweep lsb.queues:short.PRIORITY=20,40,60 --charts out
     """
-    wanted = [parse_setting(text) for text in settings]
+    if chart_folder is not None and find_spec("matplotlib") is None:
+        raise BadRequest("--charts needs matplotlib: pip install 'gsched[sim]'")
     hosts = read_cluster(cluster)
-    config = simulation_config(folder, hosts, wanted)
+    before = Scenario("before", tuple(hosts), folder)
+    after = changed(before, [parse_setting(text) for text in settings], added)
+    values = [] if sweep is None else swept(after, sweep)
     jobs = read_workload(workload, seed, sum(host.gpus for host in hosts))
+    output = Output(as_json, csv_folder, chart_folder, form)
     with ProgressLine(always=progress) as line:
-        found = run_simulation(hosts, jobs, config, skip_refused=skip_refused, progress=line.show)
-    if csv_folder is not None:
-        write_files(csv_folder, {f"{name}.csv": csv_text(table) for name, table in tables(found).items()})
-    say_notes(found.notes)
-    if as_json:
-        click.echo(json_text(found.summary, tables(found), found.notes), nl=False)
+        if values:
+            found = play_all(values, jobs, skip_refused=skip_refused, finished=line.show_finished)
+        elif after == before or alone:
+            found = [play(after, jobs, skip_refused=skip_refused, progress=line.show)]
+        else:
+            found = play_all([before, after], jobs, skip_refused=skip_refused, finished=line.show_finished)
+    if values:
+        print_sweep(output, sweep or "", [scenario.name for scenario in values], found)
+    elif len(found) == 1:
+        print_one(output, found[0])
     else:
-        groups = {"queue": found.queues, "user": found.users}
-        click.echo(render_simulation(found.summary, groups), nl=False)
+        print_comparison(output, *found)
 
 
-def tables(found: SimulationTables) -> dict[str, dict[str, list[object]]]:
-    """By the names of their files."""
-    return {"users": found.users, "queues": found.queues, "jobs": found.jobs, "series": found.series}
-
-
-def say_notes(notes: Sequence[str]) -> None:
-    """What was not taken as it stands, on standard error."""
-    for note in notes:
-        click.echo(f"note: {note}", file=sys.stderr)
+def swept(base: Scenario, text: str) -> list[Scenario]:
+    """One for each value of `[FILE:[SECTION.]]KEY=VALUE,VALUE…`. Raises BadRequest."""
+    key, equals, values = text.partition("=")
+    names = [value.strip() for value in values.split(",")]
+    if not equals or len(names) < 2 or len(names) > MOST_SWEPT or not all(names):
+        raise BadRequest(f"--sweep {text!r}: wanted are from 2 to {MOST_SWEPT} values, KEY=VALUE,VALUE say")
+    return [Scenario(name, base.hosts, base.folder, (*base.settings, parse_setting(f"{key}={name}"))) for name in names]

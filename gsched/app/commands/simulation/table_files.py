@@ -26,10 +26,9 @@ def csv_text(table: Table) -> str:
     return text.getvalue()
 
 
-def json_text(summary: Mapping[str, Any], tables: Mapping[str, Table], notes: list[str]) -> str:
-    """One object: `schema`, `summary`, `notes`, and each table as a list of objects."""
-    rows = {name: rows_of_table(table) for name, table in tables.items()}
-    return json.dumps({"schema": SCHEMA, "summary": dict(summary), "notes": notes, **rows}, indent=1) + "\n"
+def json_text(content: Mapping[str, Any]) -> str:
+    """One object: `schema`, and what is given."""
+    return json.dumps({"schema": SCHEMA, **content}, indent=1) + "\n"
 
 
 def rows_of_table(table: Table) -> list[dict[str, Any]]:

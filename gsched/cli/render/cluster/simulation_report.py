@@ -1,4 +1,4 @@
-"""What `gsched sim` prints: the figures of a simulation, and a row for each queue and user. It reckons nothing."""
+"""What `gsched sim` prints: figures of a simulation, of two beside each other, of a sweep. It reckons nothing."""
 
 from __future__ import annotations
 
@@ -46,6 +46,70 @@ def render_simulation(summary: Mapping[str, Any], groups: Mapping[str, Mapping[s
     for naming, table in groups.items():
         text += "\n" + _group(naming, table)
     return text
+
+
+def render_comparison(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    changes: Mapping[str, Sequence[Any]],
+    winners: Sequence[str],
+    losers: Sequence[str],
+) -> str:
+    """The figures before and after; a row for each user, who wins most first; who wins and who loses."""
+    rows = [["", "BEFORE", "AFTER", "CHANGE"]]
+    for label, key, form in _LINES:
+        if _is_said(before, key) or _is_said(after, key):
+            was, is_now = before[key], after[key]
+            rows.append([label, shown(was, form), shown(is_now, form), _change(was, is_now, form)])
+    users = [["USER", "JOBS", "WAIT_BEFORE", "WAIT_AFTER", "CHANGE", "SLOWDOWN_BEFORE", "SLOWDOWN_AFTER"]]
+    for row in zip(*(changes[name] for name in _USER_COLUMNS), strict=True):
+        user, jobs, was, is_now, slow, slow_now = row
+        waits = [shown(was, "time"), shown(is_now, "time"), _change(was, is_now, "time")]
+        users.append([printable(user), shown(jobs, "count"), *waits, shown(slow, "number"), shown(slow_now, "number")])
+    text = aligned(rows) + "\n" + aligned(users) + "\n"
+    text += f"Shorter waits: {_names(winners)}. Longer waits: {_names(losers)}.\n"
+    return text
+
+
+_USER_COLUMNS = ("user", "jobs", "wait_before_s", "wait_after_s", "slowdown_before", "slowdown_after")
+MOST_NAMES = 10
+
+
+def _names(users: Sequence[str]) -> str:
+    more = f" and {len(users) - MOST_NAMES} more" if len(users) > MOST_NAMES else ""
+    return ", ".join(map(printable, users[:MOST_NAMES])) + more if users else "nobody"
+
+
+def _change(before: Any, after: Any, form: str) -> str:
+    if before is None or after is None:
+        return "-"
+    by = after - before
+    if form == "percent":
+        return f"{100 * by:+.1f}"
+    if not by:
+        return "0"
+    return ("-" if by < 0 else "+") + shown(abs(by), form)
+
+
+_SWEPT = (
+    ("GPU_USE", "gpu_use", "percent"),
+    ("WAIT_MEAN", "wait_mean_s", "time"),
+    ("P50", "wait_p50_s", "time"),
+    ("P95", "wait_p95_s", "time"),
+    ("P99", "wait_p99_s", "time"),
+    ("SLOWDOWN", "slowdown_mean", "number"),
+    ("FRAGMENTS", "fragmentation", "percent"),
+    ("FAIRNESS", "fairness", "number"),
+    ("MAKESPAN", "makespan_s", "time"),
+)
+
+
+def render_sweep(key: str, values: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> str:
+    """A row of figures for each value."""
+    rows = [[printable(key), *(head for head, _, _ in _SWEPT)]]
+    for value, summary in zip(values, summaries, strict=True):
+        rows.append([printable(value), *(shown(summary[name], form) for _, name, form in _SWEPT)])
+    return aligned(rows)
 
 
 def _is_said(summary: Mapping[str, Any], key: str) -> bool:

@@ -1,0 +1,44 @@
+"""A cluster and its work in virtual time, for Python programs: what `gsched sim` does, as tables. It asks no cluster.
+
+The modules of the simulation are imported when it is called: programs that submit jobs do not wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gsched.sim.simulation import SimulationTables
+
+
+def simulate(
+    cluster: str | os.PathLike[str],
+    workload: str | os.PathLike[str],
+    *,
+    config: str | os.PathLike[str] | None = None,
+    settings: Sequence[str] = (),
+    add_hosts: Sequence[str] = (),
+    seed: int = 1,
+    skip_refused: bool = False,
+) -> SimulationTables:
+    """Play a workload on a cluster with the scheduler of a real one.
+
+    `cluster`, `workload`, `config` (a configuration folder), `settings` (`lsb.queues:short.PRIORITY=60`), `add_hosts`
+    (`2x8xH200`), `seed` and `skip_refused` are as of `gsched sim`. Returns a `summary` and the tables `jobs`, `users`,
+    `queues` and `series`, each a dict of columns, as pandas.DataFrame takes it; times are seconds. Raises BadRequest,
+    with file and line for what stands in a file, and ConfigError for a configuration that a master would refuse.
+    """
+    # The same for all: see above.
+    from gsched.config.changed_files import parse_setting
+    from gsched.sim.cluster_file import read_cluster
+    from gsched.sim.scenarios import Scenario, changed, play
+    from gsched.sim.workload import read_workload
+
+    hosts = read_cluster(os.fspath(cluster))
+    folder = None if config is None else os.fspath(config)
+    before = Scenario("", tuple(hosts), folder)
+    wanted = changed(before, [parse_setting(text) for text in settings], add_hosts)
+    jobs = read_workload(os.fspath(workload), seed, sum(host.gpus for host in hosts))
+    return play(wanted, jobs, skip_refused=skip_refused)
