@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,3 +133,11 @@ def test_python_has_the_same_as_columns(folder: Path) -> None:
     assert found.summary["gpus"] == 3
     assert found.jobs["wait_s"] == [0.0, 0.0]
     assert len({len(column) for column in found.jobs.values()}) == 1
+
+
+def test_program_of_the_document_runs() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/simulate.md", "exec"), {})

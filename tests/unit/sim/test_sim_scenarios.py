@@ -50,7 +50,7 @@ def test_what_cannot_be_played_is_told_as_of_one() -> None:
     wrong = changed(BEFORE, [parse_setting("lsb.queues:night.PRIORTY=99")], ())
     with pytest.raises(BadRequest, match="PRIORTY"):
         play_all([BEFORE, wrong], QUEUED)
-    with pytest.raises(BadRequest, match="w: No host can ever"):
+    with pytest.raises(BadRequest, match="w: Too many processors requested"):
         play_all([BEFORE, BEFORE], Workload("w", [TraceJob(arrives_s=0, runs_s=1, slots=3)]))
     with pytest.raises(BadRequest, match="has a host added001 already"):
         changed(Scenario("x", tuple(hosts_of_words("1x0", "added"))), (), ("1x0",))
@@ -65,7 +65,7 @@ def test_reasons_that_nobody_reads_decide_nothing(seed: int) -> None:
     )
     jobs = random_trace(seed, recipe)
     hosts = hosts_of_words("3x2:4", "h")
-    limit = random.Random(seed).choice(("", "UJOB_LIMIT=3", "QJOB_LIMIT=4"))
+    limit = random.Random(seed).choice(("", "UJOB_LIMIT=9", "QJOB_LIMIT=10"))
     settings = [parse_setting(f"lsb.queues:normal.{limit}")] if limit else []
     config = simulation_config(None, hosts, [*settings, parse_setting("lsb.queues:short.RUNLIMIT=2:00")])
     worlds = [World(config, machines=hosts, audit_every=7, unread_reasons=unread) for unread in (False, True)]

@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from gsched.sim.job_table import Table
@@ -91,12 +90,7 @@ def _plain(text: str) -> str:
 def _content(figure: Figure, form: str) -> bytes:
     """Equal figures give equal bytes: no date, no random names in an SVG."""
     file = io.BytesIO()
-    if form == "svg":
-        # Imported beside what draws: it is matplotlib's global setting.
-        from matplotlib import rc_context
-
-        with rc_context({"svg.hashsalt": "gsched"}):
-            FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
-    else:
-        FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
+    unsaid: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
+    with rc_context({"svg.hashsalt": "gsched"}):
+        figure.savefig(file, format=form, metadata=unsaid)
     return file.getvalue()

@@ -84,10 +84,10 @@ def _change(before: Any, after: Any, form: str) -> str:
     if before is None or after is None:
         return "-"
     by = after - before
+    if not round(by, 4):
+        return "0"
     if form == "percent":
         return f"{100 * by:+.1f}"
-    if not by:
-        return "0"
     return ("-" if by < 0 else "+") + shown(abs(by), form)
 
 
