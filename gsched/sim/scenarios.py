@@ -21,7 +21,7 @@ from gsched.sim.sim_config import simulation_config
 from gsched.sim.simulation import Progress, SimulationTables, run_simulation
 from gsched.sim.workload import Workload
 
-Finished = Callable[[int, int], None]
+ScenariosFinished = Callable[[int, int], None]
 """(simulations that are over, all of them)."""
 
 
@@ -58,7 +58,7 @@ def play(
 
 
 def play_all(
-    scenarios: Sequence[Scenario], workload: Workload, *, skip_refused: bool = False, finished: Finished | None = None
+    scenarios: Sequence[Scenario], workload: Workload, *, skip_refused: bool = False, finished: ScenariosFinished | None = None
 ) -> list[SimulationTables]:
     """Each of them, in their order. Raises GschedError for one that cannot be played; for a configuration that cannot
     be, before anything is.

@@ -20,7 +20,7 @@ from gsched.sim.what_if import user_changes, winners_and_losers
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SimulationOutput:
     """What the options say of it."""
 
     as_json: bool
@@ -30,7 +30,7 @@ class Output:
     """Of charts: png or svg."""
 
 
-def print_one(output: Output, found: SimulationTables) -> None:
+def print_one(output: SimulationOutput, found: SimulationTables) -> None:
     """A simulation."""
     _write(output, {"": found}, {})
     _say_notes(found.notes)
@@ -40,7 +40,7 @@ def print_one(output: Output, found: SimulationTables) -> None:
         click.echo(render_simulation(found.summary, {"queue": found.queues, "user": found.users}), nl=False)
 
 
-def print_comparison(output: Output, before: SimulationTables, after: SimulationTables) -> None:
+def print_comparison(output: SimulationOutput, before: SimulationTables, after: SimulationTables) -> None:
     """Before and after a change, and who wins and loses."""
     changes = user_changes(before, after)
     _write(output, {"before": before, "after": after}, {"changes.csv": csv_text(changes)})
@@ -56,7 +56,7 @@ def print_comparison(output: Output, before: SimulationTables, after: Simulation
         click.echo(text, nl=False)
 
 
-def print_sweep(output: Output, title: str, names: Sequence[str], found: Sequence[SimulationTables]) -> None:
+def print_sweep(output: SimulationOutput, title: str, names: Sequence[str], found: Sequence[SimulationTables]) -> None:
     """A simulation for each value."""
     summaries = [each.summary for each in found]
     table: Table = {"value": list(names), **{key: [each[key] for each in summaries] for key in summaries[0]}}
@@ -75,7 +75,7 @@ def print_sweep(output: Output, title: str, names: Sequence[str], found: Sequenc
         click.echo(render_sweep(title.partition("=")[0], names, summaries), nl=False)
 
 
-def _write(output: Output, found: Mapping[str, SimulationTables], more: dict[str, str | bytes]) -> None:
+def _write(output: SimulationOutput, found: Mapping[str, SimulationTables], more: dict[str, str | bytes]) -> None:
     """The files of these simulations: names begin with theirs."""
     charts: dict[str, bytes] = {}
     if output.chart_folder is not None:

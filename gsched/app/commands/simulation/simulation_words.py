@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import click
 
 from gsched.app.commands.simulation.progress_line import ProgressLine
-from gsched.app.commands.simulation.simulation_output import Output, print_comparison, print_one, print_sweep
+from gsched.app.commands.simulation.simulation_output import SimulationOutput, print_comparison, print_one, print_sweep
 from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
@@ -82,7 +82,7 @@ def sim(  # noqa: PLR0913 - the options of a command
     after = changed(before, [parse_setting(text) for text in settings], added)
     values = [] if sweep is None else swept(after, sweep)
     jobs = read_workload(workload, seed, sum(host.gpus for host in hosts))
-    output = Output(as_json, csv_folder, chart_folder, form)
+    output = SimulationOutput(as_json, csv_folder, chart_folder, form)
     with ProgressLine(always=progress) as line:
         if values:
             found = play_all(values, jobs, skip_refused=skip_refused, finished=line.show_finished)
