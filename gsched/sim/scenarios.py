@@ -58,7 +58,11 @@ def play(
 
 
 def play_all(
-    scenarios: Sequence[Scenario], workload: Workload, *, skip_refused: bool = False, finished: ScenariosFinished | None = None
+    scenarios: Sequence[Scenario],
+    workload: Workload,
+    *,
+    skip_refused: bool = False,
+    finished: ScenariosFinished | None = None,
 ) -> list[SimulationTables]:
     """Each of them, in their order. Raises GschedError for one that cannot be played; for a configuration that cannot
     be, before anything is.

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gsched.base.errors import BadRequest, GschedError, ResourceExhausted
+from gsched.base.ids import show_job
 from gsched.model.config import ClusterConfig
 from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.cluster_use import ClusterUse, cluster_use
+from gsched.sim.deviation import deviation
 from gsched.sim.job_table import Table, evenness, group_table, job_table, wait_figures
+from gsched.sim.recorded_history import RecordedJob
 from gsched.sim.trace import TraceJob
 from gsched.sim.workload import Workload
 from gsched.sim.world import START, Fate, World
@@ -113,6 +116,8 @@ def _play(world: World, count: int, progress: Progress | None) -> None:
 
 
 def _where(workload: Workload, job: TraceJob) -> str:
+    if isinstance(job, RecordedJob):
+        return f"{workload.path}: job {show_job(job.line)}"
     return f"{workload.path}:{job.line}" if job.line else workload.path
 
 
@@ -185,6 +190,7 @@ def _summary(
         "fragmentation": _share(use.fragment_s, use.free_gpu_s),
         "fairness": evenness(means),
         "energy_kwh": None if use.energy_j is None else use.energy_j / 3_600_000,
+        **deviation(fates.values()),
     }
 
 

@@ -17,6 +17,8 @@ from gsched.sim.text_table import TextRow, header_of, read_text, rows_of
 from gsched.sim.trace import Recipe, TraceFault, TraceJob, is_swf, random_trace, read_trace
 
 MOST_RANDOM = 1_000_000
+QUARTER_S = 900
+"""Run limits of made-up jobs are whole quarters of an hour, as people give them."""
 RANDOM_LOAD = 0.9
 """So much of the cluster's GPU time the made-up jobs ask for, while they arrive."""
 _RANDOM = re.compile(r"random:([0-9]{1,7})", re.ASCII)
@@ -93,7 +95,16 @@ def _random_jobs(count: int, seed: int, gpus: int) -> list[TraceJob]:
     jobs = random_trace(seed, recipe)
     work = math.fsum(max(job.gpus, 0.25) * job.runs_s for job in jobs)
     pace = work / RANDOM_LOAD / max(1, gpus) / max(1.0, jobs[-1].arrives_s)
-    return [_by_gpu_requirement(replace(job, arrives_s=round(job.arrives_s * pace, 3))) for job in jobs]
+    return [
+        _by_gpu_requirement(
+            replace(
+                job,
+                arrives_s=round(job.arrives_s * pace, 3),
+                limit_s=QUARTER_S * math.ceil((job.limit_s or 1) / QUARTER_S),
+            )
+        )
+        for job in jobs
+    ]
 
 
 def _of_sacct(path: str, text: str) -> Workload:

@@ -48,11 +48,16 @@ from gsched.resreq.parsing.simple import with_rusage
 @lru_cache(maxsize=CACHED_CLASSES)
 def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
     """The demand of a class. Raises RequirementError for a text that admission should have refused."""
-    asked = COMBINED_GPU.of(requirement.gpu) if requirement.gpu else None
     whole = COMBINED.of(requirement.requirement)
-    reader = _Reader(local_type, asked, requirement.auto_gpu, requirement.exclusive)
     demand = Demand(
-        choices=tuple(reader.choices(whole, requirement.waited_s)),
+        choices=_choices_of(
+            requirement.requirement,
+            requirement.gpu,
+            local_type,
+            requirement.waited_s,
+            auto_gpu=requirement.auto_gpu,
+            exclusive=requirement.exclusive,
+        ),
         slots=requirement.slots,
         max_slots=max(requirement.slots, requirement.max_slots),
         asked_hosts=requirement.asked_hosts,
@@ -68,6 +73,16 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
         if detail:
             raise RequirementError("Bad resource requirement syntax", detail, requirement.requirement, 0)
     return demand
+
+
+@lru_cache(maxsize=CACHED_CLASSES)
+def _choices_of(
+    requirement: str, gpu: str, local_type: str, waited_s: float, *, auto_gpu: bool, exclusive: bool
+) -> tuple[RequirementChoice, ...]:
+    """Read once for all classes that differ in their run limits, slots or hosts alone: of a real workload most do."""
+    asked = COMBINED_GPU.of(gpu) if gpu else None
+    reader = _Reader(local_type, asked, auto_gpu, exclusive)
+    return tuple(reader.choices(COMBINED.of(requirement), waited_s))
 
 
 def _misfit(choice: RequirementChoice, demand: Demand) -> str:

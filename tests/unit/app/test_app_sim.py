@@ -141,3 +141,11 @@ def test_program_of_the_document_runs() -> None:
     assert blocks
     for block in blocks:
         exec(compile(block, "docs/simulate.md", "exec"), {})
+
+
+def test_either_work_or_a_history(folder: Path) -> None:
+    for words in (("1x2",), ("1x2", "jobs.csv", "--history", ".")):
+        done = sim(*words, folder=folder)
+        assert (done.returncode, done.stderr) == (255, "gsched: wanted is either a WORKLOAD or --history STATE\n")
+    none = sim("1x2", "--history", "no where", folder=folder)
+    assert none.returncode == 255 and none.stderr.startswith("gsched: there is no store ") and none.stdout == ""

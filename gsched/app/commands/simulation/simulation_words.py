@@ -14,8 +14,9 @@ from gsched.app.commands.simulation.simulation_output import SimulationOutput, p
 from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
+from gsched.sim.recorded_history import read_history
 from gsched.sim.scenarios import Scenario, changed, play, play_all
-from gsched.sim.workload import read_workload
+from gsched.sim.workload import Workload, read_workload
 
 MOST_SWEPT = 100
 """Values of a sweep."""
@@ -23,7 +24,10 @@ MOST_SWEPT = 100
 
 @click.command()
 @click.argument("cluster", metavar="CLUSTER")
-@click.argument("workload", metavar="WORKLOAD")
+@click.argument("workload", metavar="[WORKLOAD]", required=False)
+@click.option(
+    "--history", metavar="STATE", help="In place of WORKLOAD: the state folder of a master, or its gsched.db."
+)
 @click.option("--config", "folder", metavar="DIR", help="Configuration folder (default: as gsched up writes it).")
 @click.option(
     "--set",
@@ -48,7 +52,8 @@ MOST_SWEPT = 100
 @click.option("--progress", is_flag=True, help="Say how far it is, also where standard error is no terminal.")
 def sim(  # noqa: PLR0913 - the options of a command
     cluster: str,
-    workload: str,
+    workload: str | None,
+    history: str | None,
     folder: str | None,
     settings: tuple[str, ...],
     added: tuple[str, ...],
@@ -73,6 +78,7 @@ def sim(  # noqa: PLR0913 - the options of a command
     \b
     gsched sim 4x8xH100 random:1000
     gsched sim hosts.csv jobs.swf --set GPU_PLACEMENT=scarce --add-hosts 2x8xH200
+    gsched sim hosts.csv --history /var/lib/gsched/state --add-hosts 2x8xH200
     gsched sim hosts.csv jobs.csv --sweep lsb.queues:short.PRIORITY=20,40,60 --charts out
     """
     if chart_folder is not None and find_spec("matplotlib") is None:
@@ -81,7 +87,7 @@ def sim(  # noqa: PLR0913 - the options of a command
     before = Scenario("before", tuple(hosts), folder)
     after = changed(before, [parse_setting(text) for text in settings], added)
     values = [] if sweep is None else swept(after, sweep)
-    jobs = read_workload(workload, seed, sum(host.gpus for host in hosts))
+    jobs = work_of(workload, history, seed, sum(host.gpus for host in hosts))
     output = SimulationOutput(as_json, csv_folder, chart_folder, form)
     with ProgressLine(always=progress) as line:
         if values:
@@ -96,6 +102,13 @@ def sim(  # noqa: PLR0913 - the options of a command
         print_one(output, found[0])
     else:
         print_comparison(output, *found)
+
+
+def work_of(workload: str | None, history: str | None, seed: int, gpus: int) -> Workload:
+    """What is played: a file, made-up jobs, or a recorded history. Raises BadRequest."""
+    if (workload is None) == (history is None):
+        raise BadRequest("wanted is either a WORKLOAD or --history STATE")
+    return read_workload(workload, seed, gpus) if workload is not None else read_history(history or "")
 
 
 def swept(base: Scenario, text: str) -> list[Scenario]:

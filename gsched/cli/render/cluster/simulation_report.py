@@ -25,6 +25,10 @@ _LINES = (
     ("Free GPUs that are fragments", "fragmentation", "percent"),
     ("Fairness (1: all users alike)", "fairness", "number"),
     ("Energy of the GPUs", "energy_kwh", "kwh"),
+    ("Same hosts and GPUs as recorded", "same_place", "percent"),
+    ("Same start as recorded, to 1 s", "same_start", "percent"),
+    ("Start off, mean", "start_off_mean_s", "time"),
+    ("Start off, most", "start_off_most_s", "time"),
 )
 _ONLY_IF_ANY = ("jobs_refused", "jobs_never_started", "energy_kwh")
 _GROUP = (
@@ -59,7 +63,7 @@ def render_comparison(
     rows = [["", "BEFORE", "AFTER", "CHANGE"]]
     for label, key, form in _LINES:
         if _is_said(before, key) or _is_said(after, key):
-            was, is_now = before[key], after[key]
+            was, is_now = before.get(key), after.get(key)
             rows.append([label, shown(was, form), shown(is_now, form), _change(was, is_now, form)])
     users = [["USER", "JOBS", "WAIT_BEFORE", "WAIT_AFTER", "CHANGE", "SLOWDOWN_BEFORE", "SLOWDOWN_AFTER"]]
     for row in zip(*(changes[name] for name in _USER_COLUMNS), strict=True):
@@ -113,7 +117,7 @@ def render_sweep(key: str, values: Sequence[str], summaries: Sequence[Mapping[st
 
 
 def _is_said(summary: Mapping[str, Any], key: str) -> bool:
-    return key not in _ONLY_IF_ANY or bool(summary[key])
+    return key in summary if key not in _ONLY_IF_ANY else bool(summary[key])
 
 
 def _group(naming: str, table: Mapping[str, Sequence[Any]]) -> str:
