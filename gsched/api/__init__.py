@@ -8,7 +8,6 @@ from gsched.api.cluster import Cluster
 from gsched.api.failure import JobFailed
 from gsched.api.job import Job
 from gsched.api.request import JobRequest, SubmitOptions
-from gsched.api.simulating import simulate
 from gsched.base.errors import (
     BadRequest,
     Conflict,
@@ -38,5 +37,4 @@ __all__ = [
     "ResourceExhausted",
     "SubmitOptions",
     "Unavailable",
-    "simulate",
 ]

@@ -1,16 +1,18 @@
 """A cluster and its work in virtual time, for Python programs: what `gsched sim` does, as tables. It asks no cluster.
 
-The modules of the simulation are imported when it is called: programs that submit jobs do not wait for them.
+gsched.api does not import it: programs that submit jobs do not wait for the modules of the simulation.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gsched.sim.simulation import SimulationTables
+from gsched.config.changed_files import parse_setting
+from gsched.sim.cluster_file import read_cluster
+from gsched.sim.scenarios import Scenario, changed, play
+from gsched.sim.simulation import SimulationTables
+from gsched.sim.workload import read_workload
 
 
 def simulate(
@@ -30,12 +32,6 @@ def simulate(
     `queues` and `series`, each a dict of columns, as pandas.DataFrame takes it; times are seconds. Raises BadRequest,
     with file and line for what stands in a file, and ConfigError for a configuration that a master would refuse.
     """
-    # The same for all: see above.
-    from gsched.config.changed_files import parse_setting
-    from gsched.sim.cluster_file import read_cluster
-    from gsched.sim.scenarios import Scenario, changed, play
-    from gsched.sim.workload import read_workload
-
     hosts = read_cluster(os.fspath(cluster))
     folder = None if config is None else os.fspath(config)
     before = Scenario("", tuple(hosts), folder)

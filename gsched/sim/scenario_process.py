@@ -6,17 +6,14 @@ The scenario comes on standard input and the tables, or the error, go to standar
 from __future__ import annotations
 
 import pickle
-import signal
 import sys
+
+from gsched.base.errors import GschedError
+from gsched.sim.scenarios import play
 
 
 def main() -> int:
     """Play what standard input holds."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is for the command, which tells
-    # Only now: they take a while.
-    from gsched.base.errors import GschedError
-    from gsched.sim.scenarios import play
-
     scenario, workload, skip_refused = pickle.loads(sys.stdin.buffer.read())
     found: object
     try:

@@ -88,7 +88,8 @@ def play_all(
 
 def _in_a_process(task: bytes, running: list[subprocess.Popen[bytes]]) -> SimulationTables:
     words = [sys.executable, "-P", "-m", "gsched.sim.scenario_process"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    # In a session of its own: Ctrl-C is for the command, which ends it.
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
         running.append(process)
         answer, _ = process.communicate(task)
     if process.returncode:
