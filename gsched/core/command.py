@@ -152,6 +152,15 @@ class ForecastStart:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainJob:
+    """Why does this job wait, and until when? Changes nothing."""
+
+    user: str
+    is_admin: bool
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ControlQueues:
     """`open`, `close`, `activate` or `inactivate` queues."""
 
@@ -376,6 +385,7 @@ Command = (
     | ModifyJobs
     | EvaluateCondition
     | ForecastStart
+    | ExplainJob
     | ControlHosts
     | ControlGpus
     | ControlQueues

@@ -27,6 +27,7 @@ from gsched.core.command import (
     ControlReservations,
     EndOrphans,
     EvaluateCondition,
+    ExplainJob,
     ForecastStart,
     HostDisconnected,
     HostHello,
@@ -78,7 +79,7 @@ BUSY_TICK_S = 10.0
 
 BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
 """Commands that change nothing a cycle looks at: they may be handled between two turns of one."""
-CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart})
+CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob})
 """Commands that let no pending job start unless there are events of theirs."""
 
 
@@ -98,10 +99,10 @@ class Engine:
         self._requirement_updates = RequirementUpdates(state)
         self.cycles = SchedulingCycles(state, self.observations, self._requirement_updates, schedule)
         self._making = SubmissionMaking(state)
-        self._requests = JobRequests(state, config, self.observations, self._making, self.cycles)
+        self._dependents = Dependents(state)
+        self._requests = JobRequests(state, config, self.observations, self._making, self.cycles, self._dependents)
         # The configuration may have changed while no master was there.
         self._requirement_updates.begin(self._requests.check_requirement)
-        self._dependents = Dependents(state)
         self._settled = 0
         """Turns in which jobs of accepted submissions were made, since a cycle was asked for on their behalf."""
         self._timeouts = Timeouts(state, self.observations)

@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
-from gsched.core.command import EvaluateCondition, ForecastStart, JobCommand, ModifyJobs, Submit
+from gsched.core.command import EvaluateCondition, ExplainJob, ForecastStart, JobCommand, ModifyJobs, Submit
 from gsched.core.command_turns import UNLIMITED, Turn, Work
 from gsched.core.control import job_control
 from gsched.core.decision import Decision
+from gsched.core.explaining.job_explanation import ExplainingContext, explain
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
+from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.scheduling_cycles import SchedulingCycles
 from gsched.core.state.cluster_state import ClusterState
@@ -41,16 +43,19 @@ class JobRequests:
         observations: Observations,
         making: SubmissionMaking,
         cycles: SchedulingCycles,
+        dependents: Dependents,
     ) -> None:
         self._state = state
         self._observations = observations
         self._making = making
         self._cycles = cycles
+        self._dependents = dependents
         self.configure(config)
         self.in_turns: dict[type, Callable[[Any, Turn], Work]] = {
             Submit: self._submit,
             ModifyJobs: self._modify_jobs,
             ForecastStart: self._forecast,
+            ExplainJob: self._explain,
             **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
         """Commands that look at many jobs, or plan."""
@@ -106,6 +111,10 @@ class JobRequests:
             yield  # to read what it asks for was a turn's work: its plan begins with the next
         found = yield from self._cycles.forecast(command, spec, turn)
         return msgspec.structs.replace(found, waits_for=waits_for)
+
+    def _explain(self, command: ExplainJob, turn: Turn) -> Work:
+        context = ExplainingContext(self._state, self._dependents, self._cycles)
+        return explain(context, command, command.job_id, turn)
 
     def _waits_for(self, spec: JobSpec, command: ForecastStart, now: float) -> str:
         """What must come before a job of that spec waits for a place."""

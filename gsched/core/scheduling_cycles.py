@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
@@ -20,7 +21,7 @@ from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
 from gsched.core.dispatch.snapshot_builder import SnapshotBuilder, local_type_of
-from gsched.core.dispatch.start_forecast import forecast
+from gsched.core.dispatch.start_forecast import PlanCycle, forecast
 from gsched.core.hosts.restart_grace import RestartGrace
 from gsched.core.pending.reason_times import ReasonTimes, WaitingClass, not_come_to
 from gsched.core.pending.unread_requirements import Unread
@@ -38,6 +39,12 @@ from gsched.policy.cycle import Planning
 
 Schedule = Callable[[Snapshot, float, int, int], Planning]
 """(snapshot, UTC seconds, budget of steps, work of a turn); see gsched.policy.cycle."""
+
+T = TypeVar("T")
+Asking = Generator[None, None, T]
+"""Yields when its turn is over; returns the answer."""
+SeeAnew = Callable[[], Snapshot]
+"""A new snapshot, which planning may use up."""
 
 LEAST_PLANNED = 1_000
 """Work of a turn of a plan that a question asks for, at the least."""
@@ -86,7 +93,7 @@ class SchedulingCycles:
         """So much has been done for it."""
         self._cycle_turns = 0
         """Whole turns that the last one has had."""
-        self._forecasting: ForecastStart | None = None
+        self._asking: object | None = None
         """The question that is being planned for."""
         self._stand_since: float | None = None
         """When a cycle first let reasons of before stand that none has looked for since."""
@@ -105,11 +112,11 @@ class SchedulingCycles:
         when a job could start, which goes on with `Engine.go_on`. Until then time stands still for all that it looks
         at: no `tick`, no snapshot for others, no other cycle, and the commands alone that `Engine.takes` names.
         """
-        return self._planning is not None or self._forecasting is not None
+        return self._planning is not None or self._asking is not None
 
     def is_asked_by(self, command: object) -> bool:
         """Whether this command is the question that is being planned for."""
-        return command is self._forecasting
+        return command is self._asking
 
     @property
     def turns_unseen(self) -> int:
@@ -135,7 +142,7 @@ class SchedulingCycles:
         """Begin a cycle, or go on with the one that is under way, for whose end something waits if `is_awaited`.
         Returns whether its plan was carried out.
         """
-        if self._forecasting is not None:
+        if self._asking is not None:
             return False
         if self._planning is not None:
             return self._plan(self._planning, decision, is_awaited)
@@ -238,13 +245,16 @@ class SchedulingCycles:
 
     # -- questions ------------------------------------------------------------------------------------------------
 
-    def forecast(self, command: ForecastStart, spec: JobSpec, turn: Turn) -> Generator[None, None, StartForecast]:
-        """When a job of this spec, which was admitted, could start. Nothing comes of the plan."""
+    def ask(
+        self, command: object, turn: Turn, requirement: str, work: Callable[[SeeAnew, PlanCycle], Asking[T]]
+    ) -> Asking[T]:
+        """Plan for a question. `work` is given a snapshot whenever it asks for one, with what the requirement says of
+        GPUs, and what plans on it; nothing comes of these plans. Until it has ended no other cycle is planned.
+        """
         config, now = turn.decision.config, turn.now
 
         def seen() -> Snapshot:
-            plain = self.snapshot(config, now)
-            return self.snapshots.with_gpu_names(plain, config, spec.combined_req)
+            return self.snapshots.with_gpu_names(self.snapshot(config, now), config, requirement)
 
         def plan(snapshot: Snapshot, budget: int) -> Generator[None, None, Plan]:
             with closing(self._schedule(snapshot, now, budget, max(turn.left, LEAST_PLANNED))) as planning:
@@ -256,11 +266,19 @@ class SchedulingCycles:
                         return found
                     yield
 
-        self._forecasting = command
+        self._asking = command
         try:
-            return (yield from forecast(self._state, spec, now, seen, plan))
+            return (yield from work(seen, plan))
         finally:
-            self._forecasting = None
+            self._asking = None
+
+    def forecast(self, command: ForecastStart, spec: JobSpec, turn: Turn) -> Asking[StartForecast]:
+        """When a job of this spec, which was admitted, could start. Nothing comes of the plan."""
+
+        def work(seen: SeeAnew, plan: PlanCycle) -> Asking[StartForecast]:
+            return forecast(self._state, spec, turn.now, seen, plan)
+
+        return self.ask(command, turn, spec.combined_req, work)
 
 
 def _told(refused: tuple[JobRecord, AnyText]) -> str:

@@ -36,7 +36,7 @@ def forecast(
     It yields where a turn of the plan is over; until the answer is there, all that a cycle looks at must stay as it is.
     """
     job = JobRecord(job_id=state.next_job_id, spec=spec, state=JobState.PEND, submitted_at=now)
-    others = _others(state)
+    others = waiting_jobs(state)
     if others is not None:
         is_first = not others
         others.add(job)
@@ -50,7 +50,7 @@ def forecast(
     return msgspec.structs.replace(_answer(job, planned), is_alone=True)
 
 
-def _others(state: ClusterState) -> PendingJobs | None:
+def waiting_jobs(state: ClusterState) -> PendingJobs | None:
     """Those that wait for a place, entered anew; None where there are too many."""
     found = PendingJobs()
     count = 0

@@ -21,6 +21,7 @@ from gsched.core.command import (
     ControlReservations,
     EndOrphans,
     EvaluateCondition,
+    ExplainJob,
     ForecastStart,
     ModifyJobs,
 )
@@ -89,6 +90,12 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         spec = cleared(from_proto(request.spec, JobSpec))
         found = await self._services.ask(ForecastStart(caller.user, caller.is_admin, spec))
         return to_proto(found, model_pb2.StartForecast)
+
+    @answers
+    async def Explain(self, request: Any, context: Any) -> Any:
+        caller = self._services.auth.caller(context)
+        found = await self._services.ask(ExplainJob(caller.user, caller.is_admin, request.job_id))
+        return to_proto(found, model_pb2.JobExplanation)
 
     @answers
     async def QueueControl(self, request: Any, context: Any) -> Any:

@@ -14,6 +14,7 @@ import msgspec
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
+from gsched.cli.answers.job_explanations import check_explaining, show_explanations
 from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.answers.job_thresholds import JobThresholds
 from gsched.cli.answers.known_gpus import known_gpus
@@ -70,6 +71,7 @@ TABLE = OptionTable(
         Option("s", help="suspended jobs, with the reason"),
         Option("p", help="pending jobs with their reasons (-p2, or what LSB_BJOBS_PENDREASON_LEVEL says)"),
         *(Option(f"p{level}", help=f"pending jobs: {what}") for level, what in enumerate(_LEVELS)),
+        Option("p4", help="everything about why each of the named jobs waits: who is in its way, and until when"),
         Option("psum", help="what all pending jobs of the cluster wait for, counted by reason"),
         Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
@@ -129,6 +131,7 @@ def main(call: Call) -> int:
     chosen = None if options.has("gpu") else _chosen_format(call, options)
     _check_gpu(call, options)
     job_ids = parse_job_ids(options.rest)
+    check_explaining(call, options, job_ids)
     named = () if EVERY in job_ids else job_ids
     is_text = wants_text(call, options, job_ids)
 
@@ -137,6 +140,8 @@ def main(call: Call) -> int:
             return show_text(call, session, options, job_ids[0])
         if options.has("psum"):
             return _summary(call, session)
+        if options.has("p4"):
+            return show_explanations(call, session, named)
         if options.has("A"):
             return _arrays(call, options, session, named)
         return _show(call, options, session, named, chosen)

@@ -1,0 +1,1 @@
+"""Words of gadmin that say why jobs wait, and until when. Start with `explain_words`. They change nothing."""

@@ -1,0 +1,92 @@
+"""`gadmin explain --json`: an explanation for programs. docs/explain.md is its schema.
+
+Times are UTC seconds, null is unknown. A text is an object: its code and values, which stay, and its words, which may
+change.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from gsched.base.coded_text import AnyText, CodedText, sentence
+from gsched.base.ids import show_job
+from gsched.model.views.explanation import AwaitedEnd, JobExplanation, RefusingHost, RefusingHosts, ResourceHolder
+
+
+def explanation_json(found: JobExplanation) -> str:
+    """One object, with a newline behind it."""
+    return json.dumps(explanation_record(found), ensure_ascii=False, indent=1) + "\n"
+
+
+def explanation_record(found: JobExplanation) -> dict[str, Any]:
+    """The object as built-in types."""
+    planned = found.planned
+    return {
+        "job": show_job(found.job_id),
+        "user": found.user,
+        "queue": found.queue,
+        "state": found.state,
+        "at": found.at,
+        "reasons": [
+            {"reason": text_record(each.text), "numbers": text_record(each.detail), "hosts": each.hosts}
+            | {"usable": each.candidate, "names": list(each.names)}
+            for each in found.reasons
+        ],
+        "waits_for": found.waits_for or None,
+        "start": {
+            "now": found.starts_now,
+            "at": None if planned is None else planned.at,
+            "hosts": [] if planned is None else list(planned.hosts),
+            "why": None if planned is None else text_record(planned.text),
+            "reserved": found.is_reserved,
+            "at_the_earliest": found.is_alone,
+            "awaits": [_awaited(each) for each in found.awaits],
+        },
+        "hosts": [_group(each) for each in found.hosts],
+    }
+
+
+def text_record(text: AnyText) -> dict[str, Any] | None:
+    """Code, values and words of a text; None where there is none."""
+    if not text:
+        return None
+    if not isinstance(text, CodedText):
+        return {"code": None, "values": [], "text": text}
+    return {"code": text.code, "values": [_value(each) for each in text.values], "text": sentence(text)}
+
+
+def _value(value: object) -> Any:
+    return text_record(value) if isinstance(value, CodedText) else value
+
+
+def _awaited(end: AwaitedEnd) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(end), "job_id": show_job(end.job_id)}
+
+
+def _group(group: RefusingHosts) -> dict[str, Any]:
+    return {
+        "reason": text_record(group.text),
+        "count": group.count,
+        "usable": group.candidate,
+        "hosts": [_host(each) for each in group.hosts],
+    }
+
+
+def _host(host: RefusingHost) -> dict[str, Any]:
+    return {
+        "host": host.host,
+        "numbers": text_record(host.detail),
+        "holders": [_holder(each) for each in host.holders],
+        "more_holders": host.more_holders,
+        "gpus": [
+            {"index": gpu.index, "uuid": gpu.uuid, "problem": text_record(gpu.problem), "pids": list(gpu.foreign_pids)}
+            for gpu in host.gpus
+        ],
+    }
+
+
+def _holder(holder: ResourceHolder) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(holder), "job_id": show_job(holder.job_id)}

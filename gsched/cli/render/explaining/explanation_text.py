@@ -1,0 +1,129 @@
+"""`gjobs -p4` and `gadmin explain`: why one job waits, who is in its way, and until when, as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+
+from gsched.base.coded_text import sentence
+from gsched.base.ids import show_job
+from gsched.cli.render.text.reason_texts import ALL_HOSTS, planned_text, reason_text, reason_texts
+from gsched.cli.render.text.text_columns import printable
+from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.jobs.reason import PlannedStart
+from gsched.model.views.explanation import (
+    AwaitedEnd,
+    JobExplanation,
+    RefusingHost,
+    RefusingHosts,
+    ResourceHolder,
+    UnofferedGpu,
+)
+
+_FIRST = {
+    "hold": "not while it is held; gresume lets it go on",
+    "time": "not before the time that it waits for",
+    "condition": "not before its dependency condition (-w) holds",
+    "retry": "when it is tried again after its failed start",
+    "force": "as soon as the host that grun named has room for it",
+}
+
+
+def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
+    """Without newlines. Times in the zone."""
+    yield (
+        f"Job <{show_job(found.job_id)}>, User <{printable(found.user)}>, Queue <{printable(found.queue)}>, "
+        f"Status <{found.state}>"
+    )
+    reasons = reason_texts(found.reasons, ALL_HOSTS)
+    yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
+    yield from (f"  also: {text}" for text in _of_no_host(found))
+    yield f"Expected start: {start_text(found, zone)}"
+    for group in found.hosts:
+        yield from _group(group, zone)
+
+
+def _of_no_host(found: JobExplanation) -> list[str]:
+    """Further reasons that are no host's: those of hosts stand with the hosts."""
+    return [reason_text(reason) for reason in found.reasons[1:] if not reason.hosts]
+
+
+def start_text(found: JobExplanation, zone: tzinfo) -> str:
+    """When it is expected to start, and what it waits for; `never: why` or `unknown: why`."""
+    if found.waits_for:
+        return _FIRST.get(found.waits_for, found.waits_for)
+    if found.starts_now:
+        return "now, with the next scheduling cycle"
+    planned = found.planned
+    if planned is None or planned.at is None:
+        return _no_time(planned, is_alone=found.is_alone)
+    where = planned_text(PlannedStart(at=planned.at, hosts=planned.hosts))
+    parts = [f"{long_stamp(planned.at, zone, year=True)} {where}".rstrip()]
+    parts += [_awaited(each, zone) for each in found.awaits[:1]]
+    if planned.text:
+        parts.append(sentence(planned.text))
+    if found.is_alone:
+        return f"not before {', '.join(parts)}; other jobs come before it"
+    return ", ".join(parts) + ("" if found.is_reserved else "; planned behind all jobs that come before it")
+
+
+def _no_time(planned: PlannedStart | None, *, is_alone: bool) -> str:
+    if planned is not None and planned.text:
+        return sentence(planned.text)
+    return "unknown: other jobs come before it" if is_alone else "unknown: no start is planned for it"
+
+
+def _awaited(end: AwaitedEnd, zone: tzinfo) -> str:
+    whose = f" of {printable(end.user)}" if end.user else ""
+    started = "" if end.is_started else ", which waits as well,"
+    return f"when job {show_job(end.job_id)}{whose}{started} ends, {_end(end.at, zone, is_limit=end.is_limit)}"
+
+
+def _end(at: float, zone: tzinfo, *, is_limit: bool) -> str:
+    time = long_stamp(at, zone)
+    return f"by {time} at its run limit" if is_limit else f"about {time} as such jobs do"
+
+
+def _group(group: RefusingHosts, zone: tzinfo) -> Iterator[str]:
+    usable = "" if group.candidate else ", which it could not use anyway"
+    yield f"{sentence(group.text)}: {group.count} {'host' if group.count == 1 else 'hosts'}{usable}"
+    if not group.candidate:
+        return
+    for host in group.hosts:
+        yield from _host(host, zone)
+    if group.count > len(group.hosts):
+        yield f"  and {group.count - len(group.hosts)} more"
+
+
+def _host(host: RefusingHost, zone: tzinfo) -> Iterator[str]:
+    yield f"  {printable(host.host)}" + (f": {sentence(host.detail)}" if host.detail else "")
+    for holder in host.holders:
+        yield f"    {_holder(holder, zone)}"
+    if host.more_holders:
+        yield f"    and {host.more_holders} more {'job' if host.more_holders == 1 else 'jobs'}"
+    for gpu in host.gpus:
+        yield f"    {_gpu(gpu)}"
+
+
+def _holder(holder: ResourceHolder, zone: tzinfo) -> str:
+    held = [_counted(holder.slots, "slot")] if holder.slots else []
+    held += [_counted(holder.gpus, "GPU")] if holder.gpus else []
+    if holder.amount:
+        held.append(f"{holder.amount:.10g} of it")
+    who = f" of {printable(holder.user)}" if holder.user else ""
+    state = f", {holder.state}," if holder.state not in ("", "RUN") else ""
+    end = "no known end" if holder.ends_at is None else f"ends {_end(holder.ends_at, zone, is_limit=holder.is_limit)}"
+    return f"job {show_job(holder.job_id)}{who}{state} holds {' and '.join(held) or 'the host'}; {end}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _gpu(gpu: UnofferedGpu) -> str:
+    text = f"GPU {gpu.index} is not offered"
+    if gpu.problem:
+        text += f": {sentence(gpu.problem)}"
+    if gpu.foreign_pids:
+        text += f"; used by process{'es' if len(gpu.foreign_pids) > 1 else ''} {', '.join(map(str, gpu.foreign_pids))}"
+    return text

@@ -1,0 +1,129 @@
+"""Everything that is known of why one job waits: its reasons, the hosts by reason, and when it is expected to start.
+
+It puts together what others find out, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import partial
+
+from gsched.base.errors import Conflict, NotFound, RequirementError
+from gsched.base.ids import array_of, show_job
+from gsched.core.command_turns import UNLIMITED, Turn
+from gsched.core.control.job_targets import find
+from gsched.core.dispatch.start_forecast import PlanCycle
+from gsched.core.explaining.expected_start import ExpectedStart, expected_start
+from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
+from gsched.core.pending.dependent_jobs import Dependents
+from gsched.core.pending.pending_reasons import own_reasons, pending_reasons
+from gsched.core.records.job import JobRecord
+from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.jobs.job import PENDING
+from gsched.model.jobs.reason import PendingReason
+from gsched.model.views.explanation import JobExplanation, RefusingHosts
+
+LOOKING = 20
+"""Steps of looking at a host."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainingContext:
+    """What is asked of the rest of the engine."""
+
+    state: ClusterState
+    dependents: Dependents
+    cycles: SchedulingCycles
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAnswer:
+    """What planning says."""
+
+    start: ExpectedStart = field(default_factory=ExpectedStart)
+    hosts: tuple[RefusingHosts, ...] = ()
+
+
+def explain(
+    context: ExplainingContext, command: object, job_id: int, turn: Turn
+) -> Generator[None, None, JobExplanation]:
+    """Raises NotFound, and Conflict for a job that does not wait."""
+    if turn.left < UNLIMITED // 2:
+        yield  # its plan begins with a turn
+    job = waiting_job(context.state, job_id)
+    waits_for = what_comes_first(context, job_id)
+    reasons = pending_reasons(context.state, context.dependents, context.cycles.reasons, job_id)
+    found = PlannedAnswer()
+    if not waits_for:
+        found = yield from context.cycles.ask(
+            command, turn, job.spec.combined_req, partial(_planned_for, context, job, reasons, turn)
+        )
+    return JobExplanation(
+        job_id=job_id,
+        user=job.spec.user,
+        queue=job.spec.queue,
+        state=job.state.value,
+        at=turn.now,
+        reasons=reasons,
+        waits_for=waits_for,
+        hosts=found.hosts,
+        starts_now=found.start.starts_now,
+        planned=found.start.planned,
+        is_reserved=found.start.is_reserved,
+        is_alone=found.start.is_alone,
+        awaits=found.start.awaits,
+    )
+
+
+def _planned_for(
+    context: ExplainingContext,
+    job: JobRecord,
+    reasons: tuple[PendingReason, ...],
+    turn: Turn,
+    seen: SeeAnew,
+    plan: PlanCycle,
+) -> Generator[None, None, PlannedAnswer]:
+    start = yield from expected_start(context.state, job, turn.now, context.cycles.planned, seen, plan)
+    if not turn.has_room(LOOKING * MOST_HOSTS):
+        yield
+    snapshot, bucket = seen(), job.bucket()
+    if bucket.queue not in snapshot.queues:
+        return PlannedAnswer(start)
+    turn.spend(LOOKING * min(len(snapshot.hosts), MOST_HOSTS))
+    try:
+        return PlannedAnswer(start, refusing_hosts(snapshot, turn.now, bucket, reasons))
+    except RequirementError:
+        return PlannedAnswer(start)
+
+
+def waiting_job(state: ClusterState, job_id: int) -> JobRecord:
+    """The job; of an array that is meant as a whole, the first of its waiting elements. Raises NotFound, Conflict."""
+    target, shown = find(state, job_id), show_job(job_id)
+    if target.error:
+        raise NotFound(f"Job <{shown}>: {target.error}")
+    job = target.job
+    if target.array is not None and job is None:
+        index = next(target.array.waiting(), None)
+        if index is None:
+            raise Conflict(f"Job <{shown}>: no element of the array waits")
+        job = target.array.element(index)
+    if job is None or job.state not in PENDING:
+        raise Conflict(f"Job <{shown}> does not wait" + (f": it is in {job.state.value}" if job else ""))
+    return job
+
+
+def what_comes_first(context: ExplainingContext, job_id: int) -> str:
+    """See JobExplanation.waits_for."""
+    state, number = context.state, job_id if job_id in context.state.jobs else array_of(job_id)
+    if not own_reasons(state, context.dependents, job_id):
+        return ""
+    if number in state.waits.blocked:
+        return "condition"
+    if number in state.waits.forced:
+        return "force"
+    if number in state.waits.delayed:
+        job = state.jobs.get(number)
+        return "retry" if job is not None and job.failed_starts else "time"
+    return "hold"

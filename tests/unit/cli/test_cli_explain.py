@@ -1,0 +1,129 @@
+"""`gjobs -p4`: what people read of why a job waits, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_master import FakeCall, FakeMaster
+
+from gsched.base.coded_text import coded
+from gsched.cli.render.explaining.explanation_json import explanation_json
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.explanation import (
+    AwaitedEnd,
+    JobExplanation,
+    RefusingHost,
+    RefusingHosts,
+    ResourceHolder,
+    UnofferedGpu,
+)
+
+LACKS = coded("pending.reserving", "ngpus_physical")
+FREE = coded("numbers.free", coded("numbers.amount", 2.0), coded("numbers.of", 1.0, 4.0), "gpu01", "")
+FULL = JobExplanation(
+    job_id=7,
+    user="ann",
+    queue="normal",
+    state="PEND",
+    at=0.0,
+    reasons=(PendingReason(LACKS, 1, FREE), PendingReason(coded("pending.not_asked"), 2, "", False)),
+    hosts=(
+        RefusingHosts(
+            text=LACKS,
+            count=1,
+            hosts=(
+                RefusingHost(
+                    host="gpu01",
+                    detail=FREE,
+                    holders=(
+                        ResourceHolder(
+                            job_id=3, user="bob", state="RUN", slots=1, gpus=2, ends_at=3600.0, is_limit=True
+                        ),
+                        ResourceHolder(job_id=4, user="carl", state="USUSP", slots=1, gpus=1),
+                    ),
+                    gpus=(UnofferedGpu(index=3, uuid="GPU-3", problem="lost", foreign_pids=(812, 813)),),
+                ),
+            ),
+        ),
+        RefusingHosts(text=coded("pending.not_asked"), count=2, candidate=False),
+    ),
+    planned=PlannedStart(at=3600.0, hosts=("gpu01",)),
+    is_reserved=True,
+    awaits=(AwaitedEnd(job_id=3, user="bob", host="gpu01", at=3600.0, is_limit=True),),
+)
+
+
+def test_all_that_is_known_of_why_it_waits(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.explanations = {7: FULL}
+    asked = call("gjobs", "-p4", "7", TZ="UTC")
+    assert asked.run() == 0
+    assert asked.out.splitlines() == [
+        "Job <7>, User <ann>, Queue <normal>, Status <PEND>",
+        "Waits because: Job's requirements for reserving resource (ngpus_physical) not satisfied: 1 host "
+        "(2 wanted, 1 of 4 free on gpu01)",
+        "Expected start: Thu Jan  1 01:00:00 1970 on host(s) <gpu01>, when job 3 of bob ends, "
+        "by Thu Jan  1 01:00:00 at its run limit",
+        "Job's requirements for reserving resource (ngpus_physical) not satisfied: 1 host",
+        "  gpu01: 2 wanted, 1 of 4 free on gpu01",
+        "    job 3 of bob holds 1 slot and 2 GPUs; ends by Thu Jan  1 01:00:00 at its run limit",
+        "    job 4 of carl, USUSP, holds 1 slot and 1 GPU; no known end",
+        "    GPU 3 is not offered: lost; used by processes 812, 813",
+        "Not specified in job submission: 2 hosts, which it could not use anyway",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"starts_now": True}, "now, with the next scheduling cycle"),
+        ({"waits_for": "hold"}, "not while it is held; gresume lets it go on"),
+        (
+            {"planned": PlannedStart(text=coded("planned.unknown", coded("planned.no_run_limit", "812")))},
+            "unknown: no run limit on job 812",
+        ),
+        ({"planned": PlannedStart(text=coded("planned.never", "no host has it"))}, "never: no host has it"),
+        ({"is_alone": True}, "unknown: other jobs come before it"),
+        ({}, "unknown: no start is planned for it"),
+        (
+            {"planned": PlannedStart(at=60.0, hosts=("a",)), "is_alone": True},
+            "not before Thu Jan  1 00:01:00 1970 on host(s) <a>; other jobs come before it",
+        ),
+        (
+            {"planned": PlannedStart(at=60.0, hosts=("a",))},
+            "Thu Jan  1 00:01:00 1970 on host(s) <a>; planned behind all jobs that come before it",
+        ),
+    ],
+)
+def test_when_it_starts(master: FakeMaster, call: Callable[..., FakeCall], changes: dict[str, Any], text: str) -> None:
+    master.explanations = {7: JobExplanation(job_id=7, **changes)}
+    asked = call("gjobs", "-p4", "7", TZ="UTC")
+    assert asked.run() == 0
+    assert asked.out.splitlines()[2] == f"Expected start: {text}"
+
+
+def test_what_cannot_be_asked(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    none, also, many = call("gjobs", "-p4"), call("gjobs", "-p4", "-l", "7"), call("gjobs", "-p4", "7[1-21]")
+    assert (none.run(), none.err) == (255, "gjobs: -p4 is given the jobs that are to be explained\n")
+    assert (also.run(), also.err) == (255, "gjobs: -p4 and -l cannot be given together\n")
+    assert (many.run(), many.err) == (255, "gjobs: -p4 explains 20 jobs at a time, not 21\n")
+
+
+def test_one_that_is_missing_fails_and_the_others_are_shown(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.explanations = {7: FULL}
+    asked = call("gjobs", "-p4", "6", "7")
+    assert asked.run() == 255
+    assert asked.err == "Job <6>: No matching job found\n" and "Job <7>" in asked.out
+
+
+def test_the_json_has_codes_beside_the_words() -> None:
+    found = json.loads(explanation_json(FULL))
+    assert found["job"] == "7" and found["start"]["awaits"][0]["job_id"] == "3"
+    assert found["reasons"][0]["reason"]["code"] == "pending.reserving"
+    assert found["reasons"][0]["reason"]["values"] == ["ngpus_physical"]
+    host = found["hosts"][0]["hosts"][0]
+    assert [holder["user"] for holder in host["holders"]] == ["bob", "carl"]
+    assert host["holders"][1]["ends_at"] is None and host["gpus"][0]["pids"] == [812, 813]
+    assert [group["usable"] for group in found["hosts"]] == [True, False]
