@@ -17,6 +17,7 @@ from gsched.base.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobView, QueueView
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
     "GschedError",
     "HostView",
     "Job",
+    "JobDryRun",
     "JobEnd",
+    "JobExplanation",
     "JobFailed",
     "JobRequest",
     "JobView",

@@ -23,6 +23,7 @@ from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
 from gsched.model.jobs.job import JobState
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
+from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
@@ -126,7 +127,31 @@ class Cluster:
     def _handle(self, submitted: Submitted) -> Job:
         return Job(self, submitted.job_id, queue=submitted.queue, warnings=tuple(map(sentence, submitted.warnings)))
 
+    def dry_run(
+        self,
+        command: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | float] = (),
+        **options: Unpack[SubmitOptions],
+    ) -> JobDryRun:
+        """What would become of the job that `submit` would submit with these options: where it would start now, or why
+        it would wait, until when, and what would start it at once. Raises what `submit` would raise.
+        """
+        client, desk = self.client(), RequestReader(self.folder)
+        spec = desk.submission(_request(command, options)).spec
+        try:
+            return client.dry_run(spec)
+        except GschedError as error:
+            if where := desk.place(error):
+                raise type(error)(f"{where}: {error.text}") from None
+            raise
+
     # Asking
+
+    def explain(self, job: NamesJob) -> JobExplanation:
+        """Why a job waits, who is in its way, until when, and what would start it now.
+
+        Raises NotFound, and Conflict for a job that does not wait.
+        """
+        return self.client().explain(number_of(job))
 
     def job(self, job: NamesJob) -> Job:
         """The handle of a job that is known by its number, or by what a query answered. Whether it exists is found

@@ -137,7 +137,7 @@ class RequestReader:
             parse_script=True,
         )
         if asked.is_for_terminal:
-            raise BadRequest("submit: -h, -V, -K, -I and --test-only are for the command line")
+            raise BadRequest("submit: -h, -V, -K, -I, --test-only and --dry-run are for the command line")
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
         self._options = asked.options
         chosen = values.environment(request["env"]) if "env" in request else asked.environment

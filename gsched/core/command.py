@@ -152,6 +152,15 @@ class ForecastStart:
 
 
 @dataclass(frozen=True, slots=True)
+class DryRunJob:
+    """What would become of a job of this specification? Changes nothing."""
+
+    user: str
+    is_admin: bool
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainJob:
     """Why does this job wait, and until when? Changes nothing."""
 
@@ -386,6 +395,7 @@ Command = (
     | EvaluateCondition
     | ForecastStart
     | ExplainJob
+    | DryRunJob
     | ControlHosts
     | ControlGpus
     | ControlQueues

@@ -25,6 +25,7 @@ from gsched.core.command import (
     ControlHosts,
     ControlQueues,
     ControlReservations,
+    DryRunJob,
     EndOrphans,
     EvaluateCondition,
     ExplainJob,
@@ -79,7 +80,7 @@ BUSY_TICK_S = 10.0
 
 BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
 """Commands that change nothing a cycle looks at: they may be handled between two turns of one."""
-CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob})
+CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob, DryRunJob})
 """Commands that let no pending job start unless there are events of theirs."""
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from gsched.core.command import EvaluateCondition, ExplainJob, ForecastStart, JobCommand, ModifyJobs, Submit
+from gsched.core.command import DryRunJob, EvaluateCondition, ExplainJob, ForecastStart, JobCommand, ModifyJobs, Submit
 from gsched.core.command_turns import UNLIMITED, Turn, Work
 from gsched.core.control import job_control
 from gsched.core.decision import Decision
+from gsched.core.explaining.dry_run import dry_run
 from gsched.core.explaining.job_explanation import ExplainingContext, explain
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
@@ -56,6 +57,7 @@ class JobRequests:
             ModifyJobs: self._modify_jobs,
             ForecastStart: self._forecast,
             ExplainJob: self._explain,
+            DryRunJob: self._dry_run,
             **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
         """Commands that look at many jobs, or plan."""
@@ -113,10 +115,25 @@ class JobRequests:
         return msgspec.structs.replace(found, waits_for=waits_for)
 
     def _explain(self, command: ExplainJob, turn: Turn) -> Work:
-        context = ExplainingContext(self._state, self._dependents, self._cycles)
-        return explain(context, command, command.job_id, turn)
+        return explain(self._explaining(turn), command, command.job_id, turn)
 
-    def _waits_for(self, spec: JobSpec, command: ForecastStart, now: float) -> str:
+    def _dry_run(self, command: DryRunJob, turn: Turn) -> Work:
+        """Raises GschedError where the job would be refused."""
+        spec = self._admitted(command.spec, command.user, turn.now)
+        jobs = pending_reasons.number_of(spec)
+        pending_reasons.check_pending(self._state, self._config, command.user, jobs, jobs * spec.slots)
+        waits_for = self._waits_for(spec, command, turn.now)
+        if turn.left < UNLIMITED // 2:
+            yield
+        return (yield from dry_run(self._explaining(turn), command, spec, waits_for, turn))
+
+    def _explaining(self, turn: Turn) -> ExplainingContext:
+        def admitted(spec: JobSpec, old: JobSpec | None) -> JobSpec:
+            return self._admitted(spec, spec.user, turn.now, old)
+
+        return ExplainingContext(self._state, self._dependents, self._cycles, admitted)
+
+    def _waits_for(self, spec: JobSpec, command: ForecastStart | DryRunJob, now: float) -> str:
         """What must come before a job of that spec waits for a place."""
         if spec.hold:
             return "hold"
@@ -126,5 +143,5 @@ class JobRequests:
             return ""
         return "" if self._answer(spec.dependency, command).holds else "condition"
 
-    def _answer(self, condition: str, command: EvaluateCondition | ForecastStart) -> ConditionView:
+    def _answer(self, condition: str, command: EvaluateCondition | ForecastStart | DryRunJob) -> ConditionView:
         return answer(self._state, condition, command.user, self._config.params, is_admin=command.is_admin)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.core.command import ForecastStart
-from gsched.core.command_turns import Turn
+from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.decision import Decision
 from gsched.core.dispatch.dispatcher import Dispatcher
 from gsched.core.dispatch.run_now import force
@@ -257,7 +257,8 @@ class SchedulingCycles:
             return self.snapshots.with_gpu_names(self.snapshot(config, now), config, requirement)
 
         def plan(snapshot: Snapshot, budget: int) -> Generator[None, None, Plan]:
-            with closing(self._schedule(snapshot, now, budget, max(turn.left, LEAST_PLANNED))) as planning:
+            steps = UNLIMITED if turn.left > UNLIMITED // 2 else max(turn.left, LEAST_PLANNED)
+            with closing(self._schedule(snapshot, now, budget, steps)) as planning:
                 while True:
                     try:
                         next(planning)

@@ -60,6 +60,10 @@ class ParsedSubmission:
     wait: bool = False
     test_only: bool = False
     """It is asked when the job could start; none is submitted."""
+    dry_run: bool = False
+    """It is asked what would become of the job; none is submitted."""
+    as_json: bool = False
+    """The answer to that is for a program."""
     from_stdin: bool = False
     """Standard input was the script: nothing is left of it."""
     is_interactive: bool = False
@@ -75,7 +79,12 @@ class ParsedSubmission:
     @property
     def is_for_terminal(self) -> bool:
         """Whether it is something that only a command at a terminal does: help, a wait, a sitting, a question."""
-        return self.wants_help or self.wants_version or self.wait or self.is_interactive or self.test_only
+        return self.wants_help or self.wants_version or self.wait or self.is_interactive or self.is_question
+
+    @property
+    def is_question(self) -> bool:
+        """Whether nothing is submitted, and it is asked what would become of the job."""
+        return self.test_only or self.dry_run
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """LSF's sentence for a submission of which these fields were found wrong, for that reason."""
@@ -362,8 +371,7 @@ def _submission(
     check_warning(options)
     check_interactive(options)
     check_service(options)
-    if options.has("-test-only") and options.has("K"):
-        raise BadRequest("-K cannot wait for a job that --test-only does not submit")
+    _check_questions(options)
     values = spec_values(options, around)
     warnings = (*source.warnings, *values.pop("warnings", ()))
     other = reading.other(source.other, values) if source.other is not None else None
@@ -382,6 +390,8 @@ def _submission(
         notice_targets=packed_targets(targets),
         environment=_environment(options, env) if other is None or options.has("env") else other.environment,
         wait=options.has("K") or (other is not None and other.wait),
+        dry_run=options.has("-dry-run"),
+        as_json=options.has("-json"),
         test_only=options.has("-test-only") or (other is not None and other.test_only),
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
@@ -389,6 +399,17 @@ def _submission(
         umask=other.umask if other is not None else None,
         other_places=other.other_places if other is not None else {},
     )
+
+
+def _check_questions(options: Parsed) -> None:
+    """Raises BadRequest for what cannot stand beside a question, or is none without one."""
+    for name in ("-test-only", "-dry-run"):
+        if options.has(name) and options.has("K"):
+            raise BadRequest(f"-K cannot wait for a job that -{name} does not submit")
+    if options.has("-test-only") and options.has("-dry-run"):
+        raise BadRequest("--test-only and --dry-run cannot be given together")
+    if options.has("-json") and not options.has("-dry-run"):
+        raise BadRequest("--json is given together with --dry-run")
 
 
 def _values(options: Parsed, values: SpecValues, env: Mapping[str, str]) -> SpecValues:

@@ -116,6 +116,8 @@ BSUB = OptionTable(
         Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("-test-only", help="tell when the job could start, and submit nothing"),
+        Option("-dry-run", help="tell what would become of the job and what would start it now, and submit nothing"),
+        Option("-json", help="with --dry-run: tell it as a JSON object"),
         Option("I", help="interactive: what the job prints is shown here, what is typed here goes to the job"),
         Option("Ip", help="the same with a terminal of the job's own, for what wants one"),
         Option("Is", help="the same, for shells", example="-Is bash"),
@@ -207,6 +209,7 @@ BMOD = OptionTable(
         *_GENERAL,
         *_UNKNOWN,
         *unsupported("-test-only", because="gjobs -l tells when a job that waits is planned to start"),
+        *unsupported("-dry-run", because="gjobs -p4 tells what would start a job that waits"),
         *unsupported("notifyn", because="--notify none takes all notices back"),
         *unsupported("an", "a", because="esubs have changed what was submitted; give the options themselves"),
         *unsupported(

@@ -55,8 +55,12 @@ def expected_start(
     told: Mapping[int, PlannedStart],
     seen: SeeAnew,
     plan: PlanCycle,
+    *,
+    is_new: bool = False,
 ) -> Generator[None, None, ExpectedStart]:
-    """`told`: what the last cycle planned. `job` waits for a place. Yields where a turn is over."""
+    """`told`: what the last cycle planned. `job` waits for a place, or would if it were submitted (`is_new`). Yields
+    where a turn is over.
+    """
     known = told.get(job.job_id)
     if known is not None and _is_told(known):
         snapshot = seen()
@@ -67,6 +71,8 @@ def expected_start(
     is_alone = others is None
     if others is None:
         others = PendingJobs()
+        others.add(job)
+    elif is_new:
         others.add(job)
     snapshot = _with_room(replace(seen(), pending=others, planned={} if is_alone else told))
     found: Plan = yield from plan(snapshot, BUDGET)

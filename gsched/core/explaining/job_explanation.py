@@ -5,7 +5,7 @@ It puts together what others find out, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,14 +16,16 @@ from gsched.core.control.job_targets import find
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.expected_start import ExpectedStart, expected_start
 from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
+from gsched.core.explaining.start_suggestions import suggestions
+from gsched.core.explaining.start_trial import Admitted, TrialContext
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.pending.pending_reasons import own_reasons, pending_reasons
 from gsched.core.records.job import JobRecord
 from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.jobs.job import PENDING
-from gsched.model.jobs.reason import PendingReason
-from gsched.model.views.explanation import JobExplanation, RefusingHosts
+from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.explanation import JobExplanation, RefusingHosts, StartSuggestion
 
 LOOKING = 20
 """Steps of looking at a host."""
@@ -36,6 +38,7 @@ class ExplainingContext:
     state: ClusterState
     dependents: Dependents
     cycles: SchedulingCycles
+    admitted: Admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,15 @@ def explain(
     found = PlannedAnswer()
     if not waits_for:
         found = yield from context.cycles.ask(
-            command, turn, job.spec.combined_req, partial(_planned_for, context, job, reasons, turn)
+            command,
+            turn,
+            job.spec.combined_req,
+            partial(planned_for, context.state, job, reasons, context.cycles.planned, turn, False),
         )
+    found_changes: tuple[StartSuggestion, ...] = ()
+    if not waits_for and not found.start.starts_now:
+        trial = TrialContext(context.state, context.cycles, command, turn, context.admitted)
+        found_changes = yield from suggestions(trial, job, partial(waiting_job, context.state, job_id))
     return JobExplanation(
         job_id=job_id,
         user=job.spec.user,
@@ -74,18 +84,22 @@ def explain(
         is_reserved=found.start.is_reserved,
         is_alone=found.start.is_alone,
         awaits=found.start.awaits,
+        suggestions=found_changes,
     )
 
 
-def _planned_for(
-    context: ExplainingContext,
+def planned_for(
+    state: ClusterState,
     job: JobRecord,
     reasons: tuple[PendingReason, ...],
+    told: Mapping[int, PlannedStart],
     turn: Turn,
+    is_new: bool,
     seen: SeeAnew,
     plan: PlanCycle,
 ) -> Generator[None, None, PlannedAnswer]:
-    start = yield from expected_start(context.state, job, turn.now, context.cycles.planned, seen, plan)
+    """When a job that waits for a place, or would (`is_new`), starts, and the hosts that do not take it."""
+    start = yield from expected_start(state, job, turn.now, told, seen, plan, is_new=is_new)
     if not turn.has_room(LOOKING * MOST_HOSTS):
         yield
     snapshot, bucket = seen(), job.bucket()

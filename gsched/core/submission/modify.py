@@ -5,7 +5,7 @@ Source of the rules: bmod(1), bswitch(1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -206,10 +206,9 @@ class _Changer:
             with about(*sorted(fields - WHILE_RUNNING)):
                 raise Conflict(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
-        defaulted = _still_defaulted(spec, wanted)
+        new = with_values(spec, wanted)
         if "slots" in wanted and "slots" in self._command.spec.defaulted:  # -nn: as the queue says
-            defaulted = (*defaulted, "slots")
-        new = msgspec.structs.replace(spec, **wanted, defaulted=defaulted)
+            new = msgspec.structs.replace(new, defaulted=(*new.defaulted, "slots"))
         if state not in PENDING:
             config = self._configured()
             new = first_that_accepts(
@@ -251,7 +250,12 @@ def _refused(job_id: int, error: GschedError) -> Control:
     return Control(job_id=job_id, error=error.text, about=error.about, refused_as=error.status)
 
 
-def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:
+def with_values(spec: JobSpec, wanted: Mapping[str, Any]) -> JobSpec:
+    """The spec with these values of its fields, before it is admitted anew."""
+    return msgspec.structs.replace(spec, **wanted, defaulted=_still_defaulted(spec, wanted))
+
+
+def _still_defaulted(old: JobSpec, wanted: Mapping[str, Any]) -> tuple[str, ...]:
     """Fields that queue and cluster still decide; of limits those that are as they were."""
     limits = wanted.get("limits", old.limits)
     kept = [name for name in old.limits if limits.get(name) == old.limits[name]]

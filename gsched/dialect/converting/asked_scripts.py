@@ -37,6 +37,8 @@ _LSF_ALONE = {
     "-notebook": "pages of jobs are those of gsub",
     "-service-users": "pages of jobs are those of gsub",
     "-test-only": "it says nothing of the job itself",
+    "-dry-run": "it says nothing of the job itself",
+    "-json": "it says nothing of the job itself",
     "-plot": "curves are those of gsub",
 }
 """Options of bsub that no other dialect has -> why."""

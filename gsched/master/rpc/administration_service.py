@@ -19,6 +19,7 @@ from gsched.core.command import (
     ControlGroups,
     ControlQueues,
     ControlReservations,
+    DryRunJob,
     EndOrphans,
     EvaluateCondition,
     ExplainJob,
@@ -96,6 +97,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         caller = self._services.auth.caller(context)
         found = await self._services.ask(ExplainJob(caller.user, caller.is_admin, request.job_id))
         return to_proto(found, model_pb2.JobExplanation)
+
+    @answers
+    async def DryRun(self, request: Any, context: Any) -> Any:
+        caller = self._services.auth.caller(context)
+        spec = cleared(from_proto(request.spec, JobSpec))
+        found = await self._services.ask(DryRunJob(caller.user, caller.is_admin, spec))
+        return to_proto(found, model_pb2.JobDryRun)
 
     @answers
     async def QueueControl(self, request: Any, context: Any) -> Any:

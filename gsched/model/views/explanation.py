@@ -72,6 +72,57 @@ class AwaitedEnd(msgspec.Struct, frozen=True, kw_only=True):
     """It runs already; otherwise it waits as well, and starts first."""
 
 
+class StartChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is asked for otherwise."""
+
+    what: str
+    """`gpus`, `gmem`, `gmodel`, `alone`, `slots`, `queue`, `hosts`, `exclusive`, `reservation`, `select`, `run_limit`
+    or `rusage[NAME]`.
+    """
+    value: str = ""
+    """As its option takes it; empty: what was asked for is left out."""
+
+
+class StartSuggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes with which the scheduler starts the job now; without any one of them it does not."""
+
+    changes: tuple[StartChange, ...]
+    options: str
+    """As gmod takes them (gsub, where the job has not been submitted), quoted for a shell."""
+    command: str = ""
+    """The whole command; empty where the job has not been submitted."""
+    hosts: tuple[str, ...] = ()
+    """Where it starts then."""
+
+
+class PlacedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job would hold on one host."""
+
+    host: str
+    slots: int = 0
+    gpus: tuple[int, ...] = ()
+    """Indices of the GPUs on the host."""
+
+
+class LimitTake(msgspec.Struct, frozen=True, kw_only=True):
+    """So much of a limit a job would take, beside what is used."""
+
+    text: AnyText
+    """What is said of jobs that wait for the limit: it names it."""
+    limit: str = ""
+    """The section of lsb.resources; empty: a limit of a queue, of users, of an array or of a job group."""
+    kind: str = ""
+    name: str = ""
+    """Of the queue, array or job group."""
+    resource: str = ""
+    host: str = ""
+    """The only host that counts; empty: several do."""
+    takes: float = 0.0
+    used: float = 0.0
+    allowed: float | None = None
+    """None: it is not limited now."""
+
+
 class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why one pending job waits, and until when."""
 
@@ -97,3 +148,18 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """So many come before it that it was planned for as if it were the only one: it starts no earlier."""
     awaits: tuple[AwaitedEnd, ...] = ()
     """Whose ends that start waits for, the last first."""
+    suggestions: tuple[StartSuggestion, ...] = ()
+    """What would start it now, the cheapest first."""
+
+
+class JobDryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What would become of a job if it were submitted now. One that would be refused has none."""
+
+    explanation: JobExplanation
+    """Without a number; `waits_for` tells what comes first, the rest is as if that had come."""
+    parts: tuple[PlacedPart, ...] = ()
+    """Where it starts with the next cycle, the first host first; empty where it waits."""
+    limits: tuple[LimitTake, ...] = ()
+    """What it takes of limits when it starts."""
+    warnings: tuple[AnyText, ...] = ()
+    """What would be said of it at its submission."""

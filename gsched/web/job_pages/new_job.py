@@ -125,7 +125,7 @@ def read_form_words(context: WebContext, form: JobForm) -> tuple[FormCall, Parse
     call = FormCall(form, context.conf_dir, context.umask)
     asked = read_words(call, call.argv[1:], call.read_stdin)
     if asked.is_for_terminal or asked.pack:
-        raise BadRequest("-h, -V, -K, -I, --test-only and -pack are for the command line")
+        raise BadRequest("-h, -V, -K, -I, --test-only, --dry-run and -pack are for the command line")
     return call, asked
 
 

@@ -16,7 +16,7 @@ import grpc
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.jobs.job import FINISHED, JobSpec
-from gsched.model.views.explanation import JobExplanation
+from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.views.view import (
@@ -294,6 +294,11 @@ class Client:
         """Why a pending job waits, and until when. Raises NotFound, and Conflict for a job that does not wait."""
         request = scheduler_pb2.ExplainRequest(job_id=job_id)
         return from_proto(self._call(self._administration.Explain, request), JobExplanation)
+
+    def dry_run(self, spec: JobSpec) -> JobDryRun:
+        """What would become of a job like this. Raises GschedError where it would be refused."""
+        request = scheduler_pb2.ForecastRequest(spec=to_proto(spec, model_pb2.JobSpec))
+        return from_proto(self._call(self._administration.DryRun, request), JobDryRun)
 
     def fragmentation(self) -> list[FragmentView]:
         """Per host: the GPUs that one more job could get there now, and what holds the others back."""

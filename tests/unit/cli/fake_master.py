@@ -27,7 +27,7 @@ from gsched.model.views.catalogue import (
     TimeSpan,
     UserLimitView,
 )
-from gsched.model.views.explanation import JobExplanation
+from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
@@ -134,6 +134,7 @@ class FakeMaster(
         self.slot_sums: dict[str, int] = {}
         self.forecast = StartForecast()
         self.forecast_spec: JobSpec | None = None
+        self.dry_run = JobDryRun(explanation=JobExplanation(job_id=0))
         self.explanations: dict[int, JobExplanation] = {}
         self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
@@ -316,6 +317,12 @@ class FakeMaster(
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"Job <{request.job_id}>: No matching job found")
         return to_proto(found, model_pb2.JobExplanation)
+
+    def DryRun(self, request, context):
+        if self.refusal:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refusal)
+        self.forecast_spec = from_proto(request.spec, JobSpec)
+        return to_proto(self.dry_run, model_pb2.JobDryRun)
 
     def SlotSums(self, request, context):
         self.filters.append(from_proto(request, JobFilter))

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster
 
 from gsched.base.coded_text import coded
+from gsched.cli.render.explaining.dry_run_text import dry_run_json
 from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.explanation import (
     AwaitedEnd,
+    JobDryRun,
     JobExplanation,
+    LimitTake,
+    PlacedPart,
     RefusingHost,
     RefusingHosts,
     ResourceHolder,
+    StartChange,
+    StartSuggestion,
     UnofferedGpu,
 )
 
@@ -127,3 +135,101 @@ def test_the_json_has_codes_beside_the_words() -> None:
     assert [holder["user"] for holder in host["holders"]] == ["bob", "carl"]
     assert host["holders"][1]["ends_at"] is None and host["gpus"][0]["pids"] == [812, 813]
     assert [group["usable"] for group in found["hosts"]] == [True, False]
+
+
+CHANGES = (
+    ("gpus", "1", "1 GPU on each host"),
+    ("slots", "2", "-n 2"),
+    ("hosts", "", "without -m"),
+    ("rusage[mem]", "30G", "rusage[mem=30G]"),
+    ("run_limit", "1:00", "-W 1:00, so that it ends before planned jobs start"),
+)
+
+
+def test_what_would_start_it(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    told = tuple(
+        StartSuggestion(changes=(StartChange(what=what, value=value),), options="x", command="gmod x 7", hosts=("a",))
+        for what, value, _ in CHANGES
+    )
+    master.explanations = {7: JobExplanation(job_id=7, suggestions=told)}
+    asked = call("gjobs", "-p4", "7")
+    assert asked.run() == 0
+    lines = asked.out.splitlines()
+    at = lines.index("It would start now, with one of:")
+    assert lines[at + 1 :] == [f"  {words} (on a): gmod x 7" for _, _, words in CHANGES]
+    assert len(json.loads(explanation_json(master.explanations[7]))["suggestions"]) == len(CHANGES)
+
+
+STARTS = JobDryRun(
+    explanation=JobExplanation(job_id=0, queue="normal", starts_now=True),
+    parts=(PlacedPart(host="gpu01", slots=2, gpus=(0, 3)), PlacedPart(host="gpu02", slots=1)),
+    limits=(
+        LimitTake(text="reached", limit="few", kind="section", resource="ngpus", takes=2, used=1, allowed=4),
+        LimitTake(text="full", kind="queue", name="normal", resource="slots", takes=3, used=0),
+    ),
+    warnings=("careful",),
+)
+
+
+def test_a_dry_run_tells_where_it_starts_and_what_it_takes(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.dry_run = STARTS
+    asked = call("gsub", "--dry-run", "-n", "3", "./train.sh")
+    assert (asked.run(), asked.err) == (0, "Warning: careful\n")
+    assert asked.out.splitlines() == [
+        "Queue <normal>",
+        "Would start now:",
+        "  gpu01: 2 slots, GPUs 0, 3",
+        "  gpu02: 1 slot",
+        "Takes of limits:",
+        "  ngpus (limit few): 2, beside 1 in use; 4 allowed",
+        "  slots of queue: 3, beside 0 in use; no limit now",
+        "Job not submitted.",
+    ]
+    assert not master.submissions and master.forecast_spec is not None and master.forecast_spec.slots == 3
+
+
+def test_a_dry_run_for_programs(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.dry_run = STARTS
+    asked = call("gsub", "--dry-run", "--json", "true")
+    assert asked.run() == 0
+    found = json.loads(asked.out)
+    assert found["start"]["now"] and found["parts"][0] == {"host": "gpu01", "slots": 2, "gpus": [0, 3]}
+    assert found["limits"][0]["allowed"] == 4 and found["limits"][1]["allowed"] is None
+
+
+def test_a_dry_run_of_one_that_waits(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.dry_run = JobDryRun(explanation=FULL)
+    asked = call("gsub", "--dry-run", "true", TZ="UTC")
+    assert asked.run() == 0
+    assert "Would wait because: Job's requirements for reserving resource (ngpus_physical)" in asked.out
+    assert "Expected start: Thu Jan  1 01:00:00 1970 on host(s) <gpu01>" in asked.out
+
+
+def test_what_a_dry_run_refuses(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    for words, text in (
+        (["--dry-run", "-K", "true"], "-K cannot wait for a job that --dry-run does not submit"),
+        (["--dry-run", "--test-only", "true"], "--test-only and --dry-run cannot be given together"),
+        (["--json", "true"], "--json is given together with --dry-run"),
+    ):
+        asked = call("gsub", *words)
+        assert asked.run() == 255
+        assert text in asked.err
+    master.refusal = "No host can ever provide 99 GPUs"
+    refused = call("gsub", "--dry-run", "-gpu", "num=99", "true")
+    assert refused.run() == 255 and "No host can ever provide 99 GPUs" in refused.err
+
+
+def keys(value: object) -> set[str]:
+    """Those of all objects in it."""
+    if isinstance(value, dict):
+        return set(value) | set().union(*map(keys, value.values()))
+    return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+
+def test_each_field_of_the_json_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text("utf-8")
+    told = StartSuggestion(changes=(StartChange(what="hosts"),), options="-mn", command="gmod -mn 7", hosts=("a",))
+    waiting = msgspec.structs.replace(FULL, suggestions=(told,))
+    found = keys(json.loads(explanation_json(waiting))) | keys(json.loads(dry_run_json(STARTS)))
+    assert len(found) > 40
+    assert {key for key in found if f"`{key}`" not in page and f".{key}`" not in page} == set()

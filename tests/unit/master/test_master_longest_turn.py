@@ -257,6 +257,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
     "switch all": lambda: modification(queue="night"),
     "a condition": lambda: of("Administration.Condition", pb.ConditionRequest(text="&&".join(["array"] * 500))),
     "a forecast": lambda: of("Administration.Forecast", forecast(hosts=("a",) * 10_000)),
+    "a dry run": lambda: of("Administration.DryRun", forecast(hosts=("a",) * 10_000)),
     "an explanation": lambda: of("Administration.Explain", pb.ExplainRequest(job_id=NUMBERS[5])),
     "close queues": lambda: of("Administration.QueueControl", pb.QueueControlRequest(action="close", queues=NAMES)),
     "make groups": lambda: of(

@@ -22,6 +22,7 @@ from gsched.base.errors import (
     ResourceExhausted,
 )
 from gsched.base.ids import new_token
+from gsched.cli.render.explaining import dry_run_text
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected
@@ -58,7 +59,7 @@ def main(call: Call) -> int:
         if asked.pack:
             read = partial(_packed, call, RememberedCallerSide(call))
             return submit_pack(call, session, asked.pack, read, partial(_packed_line, call))
-        if asked.test_only:
+        if asked.is_question:
             return _tell_start(call, session, asked)
         if asked.is_interactive and not asked.from_stdin:
             call.take_over()
@@ -111,7 +112,7 @@ def _packed(call: Call, side: CallerSide, words: Sequence[str]) -> view.Submissi
     asked = read_words(call, words, lambda: b"", side)
     if asked.is_for_terminal or asked.pack:
         raise BadRequest(
-            rejected("options -I, -K, --test-only, -pack, -h and -V cannot stand in a file of submissions")
+            rejected("options -I, -K, --test-only, --dry-run, -pack, -h and -V cannot stand in a file of submissions")
         )
     return submission_of(call, asked, side)
 
@@ -149,9 +150,24 @@ def submission_of(call: Call, asked: ParsedSubmission, side: CallerSide | None =
 def _tell_start(call: Call, session: Session, asked: ParsedSubmission) -> int:
     """When the job could start; none is submitted."""
     spec = submission_of(call, asked).spec
+    if asked.dry_run:
+        return _tell_dry_run(call, session, asked, spec)
     with _refusals(asked):
         found = session.client.forecast(spec)
     call.write("".join(f"{line}\n" for line in start_lines(call, found)))
+    return 0
+
+
+def _tell_dry_run(call: Call, session: Session, asked: ParsedSubmission, spec: JobSpec) -> int:
+    """What would become of the job; none is submitted."""
+    with _refusals(asked):
+        found = session.client.dry_run(spec)
+    if asked.as_json:
+        call.write(dry_run_text.dry_run_json(found))
+        return 0
+    for line in dry_run_text.warning_lines(found):
+        call.error(line)
+    call.write("".join(f"{line}\n" for line in dry_run_text.dry_run_lines(found, zone_of(call.env))))
     return 0
 
 

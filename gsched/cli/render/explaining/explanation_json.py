@@ -13,7 +13,14 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, CodedText, sentence
 from gsched.base.ids import show_job
-from gsched.model.views.explanation import AwaitedEnd, JobExplanation, RefusingHost, RefusingHosts, ResourceHolder
+from gsched.model.views.explanation import (
+    AwaitedEnd,
+    JobExplanation,
+    RefusingHost,
+    RefusingHosts,
+    ResourceHolder,
+    StartSuggestion,
+)
 
 
 def explanation_json(found: JobExplanation) -> str:
@@ -45,7 +52,18 @@ def explanation_record(found: JobExplanation) -> dict[str, Any]:
             "at_the_earliest": found.is_alone,
             "awaits": [_awaited(each) for each in found.awaits],
         },
+        "suggestions": [suggestion_record(each) for each in found.suggestions],
         "hosts": [_group(each) for each in found.hosts],
+    }
+
+
+def suggestion_record(found: StartSuggestion) -> dict[str, Any]:
+    """What would start the job now."""
+    return {
+        "changes": [{"what": each.what, "value": each.value or None} for each in found.changes],
+        "options": found.options,
+        "command": found.command or None,
+        "hosts": list(found.hosts),
     }
 
 

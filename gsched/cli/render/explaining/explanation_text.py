@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from gsched.base.coded_text import sentence
@@ -17,6 +17,8 @@ from gsched.model.views.explanation import (
     RefusingHost,
     RefusingHosts,
     ResourceHolder,
+    StartChange,
+    StartSuggestion,
     UnofferedGpu,
 )
 
@@ -39,8 +41,55 @@ def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
     yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
     yield from (f"  also: {text}" for text in _of_no_host(found))
     yield f"Expected start: {start_text(found, zone)}"
-    for group in found.hosts:
+    yield from suggestion_lines(found.suggestions)
+    yield from hosts_lines(found.hosts, zone)
+
+
+def hosts_lines(hosts: Iterable[RefusingHosts], zone: tzinfo) -> Iterator[str]:
+    """Hosts by reason, with whoever is in the way."""
+    for group in hosts:
         yield from _group(group, zone)
+
+
+def suggestion_lines(suggestions: Iterable[StartSuggestion]) -> Iterator[str]:
+    """What would start it now, a line each."""
+    for place, each in enumerate(suggestions):
+        if not place:
+            yield "It would start now, with one of:"
+        words = ", ".join(change_text(change) for change in each.changes)
+        command = f": {printable(each.command)}" if each.command else ""
+        where = f" (on {', '.join(map(printable, each.hosts))})" if each.hosts else ""
+        yield f"  {words}{where}{command}"
+
+
+_CHANGES = {
+    "gpus": "{} GPUs on each host",
+    "gmem": "gmem={}",
+    "slots": "-n {}",
+    "queue": "-q {}",
+    "run_limit": "-W {}, so that it ends before planned jobs start",
+}
+_LEFT_OUT = {
+    "gmodel": "any model of GPU",
+    "alone": "GPUs that others may share",
+    "hosts": "without -m",
+    "exclusive": "without -x",
+    "reservation": "without -U",
+    "select": "without select[]",
+}
+
+
+def change_text(change: StartChange) -> str:
+    """`-n 1`, `without -m`: what is asked for otherwise."""
+    if not change.value:
+        return _LEFT_OUT.get(change.what, f"without {change.what}")
+    if change.what == "gpus" and change.value == "1":
+        return "1 GPU on each host"
+    form = _CHANGES.get(change.what)
+    if form is not None:
+        return form.format(printable(change.value))
+    name = change.what.removesuffix("]")  # rusage[mem]
+    return f"{printable(name)}={printable(change.value)}{']' if name != change.what else ''}"
 
 
 def _of_no_host(found: JobExplanation) -> list[str]:
@@ -48,9 +97,11 @@ def _of_no_host(found: JobExplanation) -> list[str]:
     return [reason_text(reason) for reason in found.reasons[1:] if not reason.hosts]
 
 
-def start_text(found: JobExplanation, zone: tzinfo) -> str:
-    """When it is expected to start, and what it waits for; `never: why` or `unknown: why`."""
-    if found.waits_for:
+def start_text(found: JobExplanation, zone: tzinfo, *, is_planned: bool = False) -> str:
+    """When it is expected to start, and what it waits for; `never: why` or `unknown: why`. `is_planned`: what must come
+    first has been told already.
+    """
+    if found.waits_for and not is_planned:
         return _FIRST.get(found.waits_for, found.waits_for)
     if found.starts_now:
         return "now, with the next scheduling cycle"

@@ -1,0 +1,134 @@
+"""Which changes would let a job start: found by trying, each with as little changed as possible and no part too much.
+
+First every way alone, then two together, then all at once with what is not needed taken back. It never judges a change
+itself: `Try` asks the scheduler. The number of tries is bounded; what is not found within them is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from gsched.core.explaining.job_changes import ChangeStep, ChangeWay
+
+MOST_TOLD = 8
+"""Suggestions."""
+StartHosts = tuple[str, ...]
+Tried = Generator[None, None, StartHosts | None]
+Try = Callable[[tuple[ChangeStep, ...]], Tried]
+"""Changes -> the hosts on which the job starts with them; None: it does not. Yields where a turn is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChange:
+    """Changes with which the job starts."""
+
+    steps: tuple[ChangeStep, ...]
+    hosts: StartHosts
+
+    @property
+    def loss(self) -> float:
+        """How much they cost the user."""
+        return sum(step.loss for step in self.steps)
+
+
+class _OutOfTries(Exception):
+    pass
+
+
+class ChangeSearch:
+    """For one job, which does not start as it is."""
+
+    def __init__(self, ways: Iterable[ChangeWay], attempt: Try, most_tries: int) -> None:
+        self._ways = list(ways)
+        self._attempt = attempt
+        self._left = most_tries
+        self._known: dict[tuple[tuple[int, int], ...], StartHosts | None] = {}
+        """(way, step) of all changes -> what came of it."""
+        self.found: list[FoundChange] = []
+
+    def run(self) -> Generator[None, None, list[FoundChange]]:
+        """The cheapest of what was found, the cheapest first."""
+        try:
+            alone: list[int] = []
+            for way in range(len(self._ways)):
+                least = yield from self._least({way: self._last(way)}, way)
+                if not (yield from self._add(least)):
+                    alone.append(way)
+            yield from self._pairs(alone)
+            if not self.found and len(alone) > 2:
+                yield from self._all(alone)
+        except _OutOfTries:
+            pass
+        return sorted(self.found, key=lambda each: (each.loss, len(each.steps)))[:MOST_TOLD]
+
+    def _pairs(self, alone: list[int]) -> Generator[None, None, None]:
+        """Two ways of which neither is enough alone."""
+        for pair in combinations(alone, 2):
+            if self._ways[pair[0]].what == self._ways[pair[1]].what:
+                continue  # two queues
+            chosen: dict[int, int] | None = {way: self._last(way) for way in pair}
+            for way in pair:
+                chosen = None if chosen is None else (yield from self._least(chosen, way))
+            yield from self._add(chosen)
+
+    def _all(self, alone: list[int]) -> Generator[None, None, None]:
+        """All ways at their ends, of each kind one; then what is not needed is taken back or lessened."""
+        chosen: dict[int, int] = {}
+        for way in alone:
+            if self._ways[way].what not in {self._ways[each].what for each in chosen}:
+                chosen[way] = self._last(way)
+        if (yield from self._hosts(chosen)) is None:
+            return
+        for way in sorted(chosen, key=lambda each: -self._ways[each].steps[-1].loss):
+            without = {each: step for each, step in chosen.items() if each != way}
+            if (yield from self._hosts(without)) is not None:
+                chosen = without
+        for way in list(chosen):
+            chosen = (yield from self._least(chosen, way)) or chosen
+        yield from self._add(chosen)
+
+    def _last(self, way: int) -> int:
+        return len(self._ways[way].steps) - 1
+
+    def _least(self, chosen: dict[int, int], way: int) -> Generator[None, None, dict[int, int] | None]:
+        """The same with the least step of this way that lets the job start; None where not even the last does.
+
+        More change is taken to be no worse: where it is, a least step may be missed, never a wrong one found.
+        """
+        if (yield from self._hosts(chosen)) is None:
+            return None
+        low, high = 0, chosen[way]
+        while low < high:
+            middle = (low + high) // 2
+            if (yield from self._hosts({**chosen, way: middle})) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return {**chosen, way: high}
+
+    def _add(self, chosen: dict[int, int] | None) -> Generator[None, None, bool]:
+        """Note it, unless one of its parts is too much."""
+        if not chosen:
+            return False
+        hosts = yield from self._hosts(chosen)
+        assert hosts is not None
+        for way in chosen if len(chosen) > 1 else ():
+            without = {each: step for each, step in chosen.items() if each != way}
+            if (yield from self._hosts(without)) is not None:
+                return False
+        self.found.append(FoundChange(self._steps(chosen), hosts))
+        return True
+
+    def _steps(self, chosen: dict[int, int]) -> tuple[ChangeStep, ...]:
+        return tuple(self._ways[way].steps[step] for way, step in sorted(chosen.items()))
+
+    def _hosts(self, chosen: dict[int, int]) -> Tried:
+        key = tuple(sorted(chosen.items()))
+        if key not in self._known:
+            if self._left <= 0:
+                raise _OutOfTries
+            self._left -= 1
+            self._known[key] = yield from self._attempt(self._steps(chosen))
+        return self._known[key]
