@@ -204,12 +204,16 @@ def _lines(text: str) -> list[tuple[int, str]]:
 _READERS = {"float": float, "int": int, "int | None": int, "str": str}
 
 
+def _check_column(name: str, number: int) -> None:
+    if name not in COLUMNS:
+        raise TraceFault(number, f": there is no column {name}; known are {', '.join(COLUMNS)}")
+
+
 def _from_row(row: dict[str, Any], number: int) -> TraceJob:
     known = {each.name: str(each.type) for each in fields(TraceJob) if each.name in COLUMNS}
     values: dict[str, Any] = {}
     for name, value in row.items():
-        if name not in known:
-            raise TraceFault(number, f": there is no column {name}; known are {', '.join(known)}")
+        _check_column(name, number)
         try:
             is_flag = known[name] == "bool"
             values[name] = _flag(value) if is_flag else None if value is None else _READERS[known[name]](value)
@@ -221,7 +225,11 @@ def _from_row(row: dict[str, Any], number: int) -> TraceJob:
 def _from_table(text: str) -> Iterator[TraceJob]:
     rows = csv.DictReader(io.StringIO(text))
     try:
+        for name in rows.fieldnames or ():
+            _check_column(name, rows.line_num)
         for row in rows:
+            if None in row:
+                raise TraceFault(rows.line_num, " has more fields than the first line has columns")
             yield _from_row({name: value for name, value in row.items() if value}, rows.line_num)
     except csv.Error as error:
         raise TraceFault(rows.line_num + 1, f" is not CSV: {error}") from None
@@ -265,10 +273,11 @@ def _checked(values: dict[str, Any], number: int) -> TraceJob:
     if missing:
         raise TraceFault(number, f" has no {missing[0]}")
     job = TraceJob(**values, line=number)
-    amounts = (job.arrives_s, job.runs_s, job.gpus, job.mem_mib)
-    if not all(math.isfinite(amount) and amount >= 0 for amount in amounts) or job.slots < 1:
-        raise TraceFault(number, " has a number that it cannot have")
-    for name in ("limit_s", "mem_s", "tasks_per_host", "priority"):
+    for name in ("arrives_s", "runs_s", "gpus", "mem_mib"):
+        amount = getattr(job, name)
+        if not (math.isfinite(amount) and amount >= 0):
+            raise TraceFault(number, f": {name} is {amount}, it must be a number from 0 on")
+    for name in ("slots", "limit_s", "mem_s", "tasks_per_host", "priority"):
         value = getattr(job, name)
         if value is not None and value < 1:
             raise TraceFault(number, f": {name} is {value}, it must be at least 1")

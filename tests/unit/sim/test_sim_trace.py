@@ -46,12 +46,13 @@ def test_nothing_is_an_empty_trace() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("arrives_s,runs_s,colour\n1,2,red\n", "line 2 of the trace: there is no column colour"),
+        ("arrives_s,runs_s,colour\n1,2,red\n", "line 1 of the trace: there is no column colour"),
+        ("arrives_s,runs_s\n1,2,red\n", "line 2 of the trace has more fields than the first line has columns"),
         ("arrives_s,runs_s\n1,soon\n", "line 2 of the trace: runs_s cannot be 'soon'"),
         ("arrives_s,runs_s,spread\n1,2,maybe\n", "line 2 of the trace: spread cannot be 'maybe'"),
         ("arrives_s,slots\n1,2\n", "line 2 of the trace has no runs_s"),
-        ("arrives_s,runs_s,slots\n1,2,0\n", "line 2 of the trace has a number that it cannot have"),
-        ("arrives_s,runs_s\n1,nan\n", "line 2 of the trace has a number that it cannot have"),
+        ("arrives_s,runs_s,slots\n1,2,0\n", "line 2 of the trace: slots is 0, it must be at least 1"),
+        ("arrives_s,runs_s\n1,nan\n", "line 2 of the trace: runs_s is nan, it must be a number from 0 on"),
         ("arrives_s,runs_s,limit_s\n1,2,0\n", "line 2 of the trace: limit_s is 0"),
         ("arrives_s,runs_s,tasks_per_host\n1,2,0\n", "line 2 of the trace: tasks_per_host is 0"),
         ('{"arrives_s": 1, "runs_s"}\n', "line 1 of the trace is not JSON"),
