@@ -13,6 +13,7 @@ from gsched.api.cluster import Cluster
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.render.explaining.explanation_json import explanation_record
 from gsched.mcp.command_runs import MOST_OUTPUT, json_of, text_of
 from gsched.mcp.job_facts import (
     HostFacts,
@@ -57,7 +58,15 @@ class ReadingTools:
     def all(self) -> list[Callable[..., Any]]:
         """The tools."""
         return [
-            *(self.list_jobs, self.show_job, self.list_hosts, self.list_queues, self.job_history, self.past_jobs),
+            *(
+                self.list_jobs,
+                self.show_job,
+                self.explain_job,
+                self.list_hosts,
+                self.list_queues,
+                self.job_history,
+                self.past_jobs,
+            ),
             *(self.job_efficiency, self.job_output),
         ]
 
@@ -77,6 +86,12 @@ class ReadingTools:
     def show_job(self, job: str) -> str:
         """Everything about one job, as `gjobs -l` shows it: `job` is its number, 12 or 12[3] for an array's element."""
         return text_of(["gjobs", "-l", _number(job)], self._cluster.folder)
+
+    def explain_job(self, job: str) -> dict[str, Any]:
+        """Why a job waits: the reasons with their numbers, hosts by reason with the jobs and users that hold what it
+        needs, when it is expected to start and what that rests on, and the smallest changes that would start it now.
+        """
+        return explanation_record(self._cluster.client().explain(one_job(job)))
 
     def list_hosts(self, names: Sequence[str] = ()) -> FoundHosts:
         """Hosts with their slots and GPUs: which jobs hold each GPU, how busy it is, what is wrong with it."""

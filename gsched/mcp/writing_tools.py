@@ -76,7 +76,7 @@ class WritingTools:
         asked = read_words(call, words, call.read_stdin)
         if asked.is_for_terminal or asked.pack:
             raise BadRequest("-h, -V, -K, -I, --test-only, --dry-run and -pack are for the command line")
-        told = ToolCall(["gsub", "--test-only", *words], self._cluster.folder, only_reads=False).run()
+        told = ToolCall(["gsub", "--dry-run", *words], self._cluster.folder, only_reads=False).run()
         submission, token = submission_of(call, asked), new_token()
 
         def submit() -> str:

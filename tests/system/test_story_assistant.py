@@ -19,7 +19,16 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from gsched.model.views.view import JobFilter
 
 READING = {
-    *("list_jobs", "show_job", "list_hosts", "list_queues", "job_history", "past_jobs", "job_efficiency"),
+    *(
+        "list_jobs",
+        "show_job",
+        "explain_job",
+        "list_hosts",
+        "list_queues",
+        "job_history",
+        "past_jobs",
+        "job_efficiency",
+    ),
     "job_output",
 }
 ONE = ["-R", "rusage[ngpus_excl_p=1]"]
@@ -103,6 +112,8 @@ def test_it_sees_who_holds_gpus_and_why_a_job_waits(live: Live) -> None:
             short = await reader.ask("list_jobs", limit=1, states=["RUN"])
             assert [job["name"] for job in short["jobs"]] == ["holder"]
             assert f"Job <{waiter}>" in await reader.ask("show_job", job=str(waiter))
+            told = await reader.ask("explain_job", job=str(waiter))
+            assert [each["job_id"] for each in told["hosts"][0]["hosts"][0]["holders"]] == [str(holder)]
             assert {"normal", "short"} <= {each["queue"] for each in (await reader.ask("list_queues"))["queues"]}
 
     play(scenario)
@@ -186,6 +197,7 @@ def test_what_it_cannot_have_is_refused_in_one_line(live: Live) -> None:
                 ("kill_jobs", {"jobs": ["0"]}, "0"),
                 ("kill_jobs", {"jobs": ["999999"]}, "not found"),
                 ("kill_jobs", {"jobs": [str(job)], "signal": "; rm"}, "no signal"),
+                ("explain_job", {"job": str(job)}, "does not wait"),
                 ("show_job", {"job": "-h"}, "Illegal job ID"),
                 ("show_job", {"job": "999999"}, "not found"),
                 ("list_jobs", {"limit": 0}, "1 to 500"),
