@@ -34,6 +34,7 @@ from gsched.web.job_pages.jobs_page import jobs_page
 from gsched.web.job_pages.new_job import job_line, new_job, submit_job
 from gsched.web.job_pages.output_search import output_search
 from gsched.web.job_pages.start_outlook import start_outlook
+from gsched.web.job_pages.why_page import why_page
 from gsched.web.pages.cluster_page import cluster_curves, cluster_page
 from gsched.web.pages.gpu_page import gpu_curves, gpu_page
 from gsched.web.pages.live_stream import live_stream
@@ -54,6 +55,7 @@ READ: dict[str, WebPage] = {
     "/compare": compare_page,
     "/jobs": jobs_page,
     "/jobs/{job}": job_page,
+    "/jobs/{job}/why": why_page,
     "/jobs/{job}/curves": job_curves,
     "/jobs/{job}/output": job_output,
     "/jobs/{job}/output/{stream}": download,

@@ -167,6 +167,7 @@ def pages(window: Browser, web: WebProcess, jobs: tuple[int, int], login_place: 
         "jobs": "/jobs?whose=all&states=any",
         "a job": f"/jobs/{first}",
         "a job that waits": f"/jobs/{second}",
+        "why a job waits": f"/jobs/{second}/why",
         "curves": f"/compare?job={first}&job={second}",
         "queues": "/queues",
         "a GPU": str(gpu),

@@ -463,6 +463,7 @@ def test_directives_come_before_the_first_command() -> None:
 NOT_OF_SCRIPTS = ("h", "-help", "V", "pack", "Zs", "wt", "gpu-idle-ok", "-notebook")
 WITH = {
     "R": {"n": "8"},
+    "-json": {"-dry-run": ""},
     "ti": {"w": "'done(7)'"},
     "mem-per-gpu": {"gpus-per-node": "1"},
     "kill-on-invalid-dep": {"dependency": "afterok:7"},
