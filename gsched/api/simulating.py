@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
+from gsched.api.values import path, text, whole
+from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
 from gsched.sim.scenarios import Scenario, changed, play
@@ -32,9 +35,19 @@ def simulate(
     `queues` and `series`, each a dict of columns, as pandas.DataFrame takes it; times are seconds. Raises BadRequest,
     with file and line for what stands in a file, and ConfigError for a configuration that a master would refuse.
     """
-    hosts = read_cluster(os.fspath(cluster))
-    folder = None if config is None else os.fspath(config)
+    hosts = read_cluster(path("cluster", cluster))
+    folder = None if config is None else path("config", config)
+    if whole("seed", seed) < 0:
+        raise BadRequest(f"seed={seed}: a number from 0 on is wanted")
     before = Scenario("", tuple(hosts), folder)
-    wanted = changed(before, [parse_setting(text) for text in settings], add_hosts)
-    jobs = read_workload(os.fspath(workload), seed, sum(host.gpus for host in hosts))
+    changes = [parse_setting(each) for each in _list_of("settings", settings)]
+    wanted = changed(before, changes, _list_of("add_hosts", add_hosts))
+    gpus = [host.gpus for host in hosts]
+    jobs = read_workload(path("workload", workload), seed, sum(gpus), max(gpus))
     return play(wanted, jobs, skip_refused=skip_refused)
+
+
+def _list_of(name: str, values: Any) -> list[str]:
+    if isinstance(values, str):
+        raise BadRequest(f"{name}={values[:60]!r}: a list of texts is wanted")
+    return [text(name, each) for each in values]

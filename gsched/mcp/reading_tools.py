@@ -134,8 +134,8 @@ class ReadingTools:
 def one_job(job: str) -> int:
     """The number of a job, `12` or `12[3]`. Raises BadRequest."""
     found = parse_job_ids([job.strip()])
-    if len(found) != 1:
-        raise BadRequest(f"{job!r} names {len(found)} jobs: name one")
+    if len(found) != 1 or not found[0]:
+        raise BadRequest(f"{job[:40]!r} names no single job: give a number, 12 or 12[3]")
     return found[0]
 
 

@@ -76,6 +76,8 @@ class WritingTools:
         asked = read_words(call, words, call.read_stdin)
         if asked.is_for_terminal or asked.pack:
             raise BadRequest("-h, -V, -K, -I, --test-only, --dry-run and -pack are for the command line")
+        if asked.script is None and asked.spec.command.strip() != command.strip():
+            raise BadRequest(f"options has a word that is no option: gsub would run {asked.spec.command[:80]!r}")
         told = ToolCall(["gsub", "--dry-run", *words], self._cluster.folder, only_reads=False).run()
         submission, token = submission_of(call, asked), new_token()
 

@@ -29,6 +29,8 @@ MEMORY_MIB = {
 """Memory of the largest GPU of a model, MiB. Source: NVIDIA's data sheets, or nvidia-smi where that is known."""
 
 _WORD = re.compile(r"([0-9]{1,6})x([0-9]{1,4})(?:x([A-Za-z][A-Za-z0-9_.-]*))?(?::([0-9]{1,6}))?", re.ASCII)
+_LIKE_WORDS = re.compile(r"[0-9]+x[^/]*\Z", re.ASCII)
+"""What is no file and begins like hosts."""
 _COLUMNS = (
     *("host", "count", "slots", "mem_mib", "gpus", "gpu_model", "gpu_mem_mib", "gpu_mode"),
     *("gpu_busy_w", "gpu_idle_w"),
@@ -69,7 +71,7 @@ class SimulatedHost:
 
 def read_cluster(words: str) -> list[SimulatedHost]:
     """The hosts of a cluster file, or of words such as `4x8xH100,2x0`. Raises BadRequest."""
-    if not os.path.exists(words) and "/" not in words and all(map(_WORD.fullmatch, words.split(","))):
+    if not os.path.exists(words) and _LIKE_WORDS.match(words):
         return hosts_of_words(words, "h")
     text = read_text(words)
     if "cpu_milli" in header_of(text):

@@ -10,9 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -20,6 +19,8 @@ from gsched.base.errors import BadRequest
 from gsched.model.jobs.job import JobSpec
 
 _HIDDEN_KIB_PER_MIB = 1024.0
+MOST_AMOUNT = 1e10
+"""Seconds (three hundred years), MiB and others that a trace may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class TraceJob:
         """The submission."""
         wanted = [f"ngpus_excl_p={self.gpus}"] if self.gpus and not self.gpu_req else []
         held = "" if self.mem_s is None else f":duration={self.mem_s}s:decay={int(self.mem_decays)}"
-        wanted += [f"mem={self.mem_mib:g}{held}"] if self.mem_mib else []
+        wanted += [f"mem={_plain(self.mem_mib)}{held}"] if self.mem_mib else []
         parts = [f"rusage[{','.join(wanted)}]"] if wanted else []
         parts += ["span[hosts=1]"] if self.slots > 1 and not self.spread else []
         parts += [f"span[ptile={self.tasks_per_host}]"] if self.spread and self.tasks_per_host else []
@@ -88,6 +89,11 @@ class TraceJob:
             gpu_req=self.gpu_req,
             estimate_s=self.estimate_s,
         )
+
+
+def _plain(amount: float) -> str:
+    """The number as -R reads it: without an exponent."""
+    return f"{amount:.6f}".rstrip("0").rstrip(".")
 
 
 COLUMNS = tuple(each.name for each in fields(TraceJob) if each.name != "line")
@@ -189,8 +195,8 @@ def random_trace(seed: int, recipe: Recipe) -> list[TraceJob]:
 def json_row(line: str, number: int) -> dict[str, Any]:
     """One JSON object. Raises BadRequest."""
     try:
-        row = json.loads(line)
-    except ValueError as error:
+        row = json.loads(line, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
         raise TraceFault(number, f" is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise TraceFault(number, " is not a JSON object")
@@ -201,7 +207,38 @@ def _lines(text: str) -> list[tuple[int, str]]:
     return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
-_READERS = {"float": float, "int": int, "int | None": int, "str": str}
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return found
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(value)
+    return float(value)
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(value)
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(value)
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    return str(value)
+
+
+def _int_or_none(value: Any) -> int | None:
+    return None if value is None else _int(value)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"float": _float, "int": _int, "int | None": _int_or_none, "str": _text}
 
 
 def _check_column(name: str, number: int) -> None:
@@ -215,21 +252,25 @@ def _from_row(row: dict[str, Any], number: int) -> TraceJob:
     for name, value in row.items():
         _check_column(name, number)
         try:
-            is_flag = known[name] == "bool"
-            values[name] = _flag(value) if is_flag else None if value is None else _READERS[known[name]](value)
-        except ValueError:
-            raise TraceFault(number, f": {name} cannot be {value!r}") from None
+            values[name] = _flag(value) if known[name] == "bool" else _READERS[known[name]](value)
+        except (ValueError, OverflowError):
+            raise TraceFault(number, f": {name} cannot be {str(value)[:60]!r}") from None
     return _checked(values, number)
 
 
 def _from_table(text: str) -> Iterator[TraceJob]:
-    rows = csv.DictReader(io.StringIO(text))
+    rows = csv.DictReader(io.StringIO(text), strict=True)
     try:
-        for name in rows.fieldnames or ():
+        names = rows.fieldnames or ()
+        for place, name in enumerate(names):
             _check_column(name, rows.line_num)
+            if name in names[:place]:
+                raise TraceFault(rows.line_num, f": there are two columns {name}")
         for row in rows:
             if None in row:
                 raise TraceFault(rows.line_num, " has more fields than the first line has columns")
+            if None in row.values():
+                raise TraceFault(rows.line_num, " has fewer fields than the first line has columns")
             yield _from_row({name: value for name, value in row.items() if value}, rows.line_num)
     except csv.Error as error:
         raise TraceFault(rows.line_num + 1, f" is not CSV: {error}") from None
@@ -275,10 +316,10 @@ def _checked(values: dict[str, Any], number: int) -> TraceJob:
     job = TraceJob(**values, line=number)
     for name in ("arrives_s", "runs_s", "gpus", "mem_mib"):
         amount = getattr(job, name)
-        if not (math.isfinite(amount) and amount >= 0):
-            raise TraceFault(number, f": {name} is {amount}, it must be a number from 0 on")
+        if not 0 <= amount <= MOST_AMOUNT:  # nor nan
+            raise TraceFault(number, f": {name} is {amount}, it must be a number from 0 to {MOST_AMOUNT:.0f}")
     for name in ("slots", "limit_s", "mem_s", "tasks_per_host", "priority"):
         value = getattr(job, name)
-        if value is not None and value < 1:
-            raise TraceFault(number, f": {name} is {value}, it must be at least 1")
+        if value is not None and not 1 <= value <= MOST_AMOUNT:
+            raise TraceFault(number, f": {name} is {str(value)[:60]}, it must be from 1 to {MOST_AMOUNT:.0f}")
     return job

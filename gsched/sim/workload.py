@@ -7,6 +7,7 @@ tasks of the OpenB trace. Which one it is, the first line tells. It runs nothing
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,13 +40,23 @@ class Workload:
     """Why entries of the file are no jobs -> how many."""
 
 
-def read_workload(words: str, seed: int, gpus: int = 0) -> Workload:
+def read_workload(words: str, seed: int, gpus: int = 0, largest: int = 4) -> Workload:
     """The jobs of a file, or made up by `random:JOBS` from the seed. `gpus` of the cluster: so many keep up with the
-    made-up jobs. Raises BadRequest with file and line.
+    made-up jobs; `largest`: of the host that has most. Raises BadRequest with file and line.
     """
-    made_up = _RANDOM.fullmatch(words)
-    if made_up is not None:
-        return Workload(words, _random_jobs(int(made_up[1]), seed, gpus))
+    if words.startswith("random:") and not os.path.exists(words):
+        made_up = _RANDOM.fullmatch(words)
+        if made_up is None:
+            raise BadRequest(f"{words}: wanted is random:JOBS, random:1000 say")
+        return Workload(words, _random_jobs(int(made_up[1]), seed, gpus, largest))
+    found = _read_file(words)
+    if not found.jobs:
+        left = ", ".join(f"{count} {why}" for why, count in found.left_out.items())
+        raise BadRequest(f"{words}: there is no job in it{f' ({left})' if left else ''}")
+    return found
+
+
+def _read_file(words: str) -> Workload:
     text = read_text(words)
     header = header_of(text, "|")
     if "Submit" in header:
@@ -80,13 +91,13 @@ def _by_gpu_requirement(job: TraceJob) -> TraceJob:
     return replace(job, gpu_req=f"num={job.gpus}") if job.gpus and not job.gpu_req else job
 
 
-def _random_jobs(count: int, seed: int, gpus: int) -> list[TraceJob]:
-    """Jobs of a few users that want up to four GPUs each, at a pace that keeps most of the cluster's GPUs in use."""
+def _random_jobs(count: int, seed: int, gpus: int, largest: int) -> list[TraceJob]:
+    """Jobs of a few users that want up to four GPUs of a host, at a pace that keeps most of the GPUs in use."""
     if not 1 <= count <= MOST_RANDOM:
         raise BadRequest(f"random:{count}: from 1 to {MOST_RANDOM} jobs can be made up")
     recipe = Recipe(
         jobs=count,
-        most_gpus=min(4, gpus),
+        most_gpus=min(4, gpus, largest),
         most_mem_mib=8192.0,
         gaps_s=(0.0, 0.0, 1.0, 2.0, 7.0),
         longest_s=14_400,

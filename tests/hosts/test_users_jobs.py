@@ -62,7 +62,9 @@ def test_a_job_is_its_users(lab: Lab) -> None:
     kept = done(cluster, "-o", "/home/alice/planted", "-e", "/etc/planted", "echo kept", user="bob")
     assert not (home(lab, "alice") / "planted").exists() and not host.path("/etc/planted").exists()
     assert "kept on the execution host" in " ".join(cluster.run("ghist", "-l", str(kept), user="bob").stdout.split())
-    assert host.path(f"{FOLDERS.spool_dir}/h1/outputs/{kept}.1.stdout").read_text() == "kept\n"
+    left = host.path(f"{FOLDERS.spool_dir}/h1/outputs/{kept}.1.stdout")
+    cluster.until(left.exists, "what nobody could be given is not kept")
+    assert left.read_text() == "kept\n"
     done(cluster, "-cwd", "/var/lib/gsched", "id -un > /home/bob/ran", user="bob", state="EXIT")
     done(cluster, "-i", "/etc/shadow", "cat > /home/bob/ran", user="bob", state="EXIT")
     assert not (home(lab, "bob") / "ran").exists()

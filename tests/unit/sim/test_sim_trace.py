@@ -47,12 +47,31 @@ def test_nothing_is_an_empty_trace() -> None:
     ("text", "said"),
     [
         ("arrives_s,runs_s,colour\n1,2,red\n", "line 1 of the trace: there is no column colour"),
+        ("arrives_s,runs_s,gpus\n1,2\n", "line 2 of the trace has fewer fields than the first line has columns"),
+        ("arrives_s,runs_s,arrives_s\n1,2,3\n", "line 1 of the trace: there are two columns arrives_s"),
+        ('arrives_s,runs_s\n1,"2\n', "line 2 of the trace is not CSV"),
+        (
+            "arrives_s,runs_s\n1,1e300\n",
+            "line 2 of the trace: runs_s is 1e+300, it must be a number from 0 to 10000000000",
+        ),
+        ("arrives_s,runs_s,slots\n1,2,99999999999\n", "line 2 of the trace: slots is 99999999999, it must be from 1"),
+        ('{"arrives_s": 1, "runs_s": 1, "gpus": null}\n', "line 1 of the trace: gpus cannot be 'None'"),
+        ('{"arrives_s": 1, "runs_s": 1, "gpus": 1.9}\n', "line 1 of the trace: gpus cannot be '1.9'"),
+        ('{"arrives_s": true, "runs_s": 1}\n', "line 1 of the trace: arrives_s cannot be 'True'"),
+        ('{"arrives_s": 1, "runs_s": 1, "limit_s": [1]}\n', "line 1 of the trace: limit_s cannot be '[1]'"),
+        ('{"arrives_s": 1, "runs_s": 1, "user": {}}\n', "line 1 of the trace: user cannot be '{}'"),
+        ('{"arrives_s": 1, "runs_s": 1' + "0" * 400 + "}\n", "line 1 of the trace: runs_s cannot be '1000"),
+        (
+            '{"arrives_s": 1, "arrives_s": 2, "runs_s": 1}\n',
+            "line 1 of the trace is not JSON: a name stands in it twice",
+        ),
+        ('{"arrives_s":' * 50_000, "line 1 of the trace is not JSON"),
         ("arrives_s,runs_s\n1,2,red\n", "line 2 of the trace has more fields than the first line has columns"),
         ("arrives_s,runs_s\n1,soon\n", "line 2 of the trace: runs_s cannot be 'soon'"),
         ("arrives_s,runs_s,spread\n1,2,maybe\n", "line 2 of the trace: spread cannot be 'maybe'"),
         ("arrives_s,slots\n1,2\n", "line 2 of the trace has no runs_s"),
-        ("arrives_s,runs_s,slots\n1,2,0\n", "line 2 of the trace: slots is 0, it must be at least 1"),
-        ("arrives_s,runs_s\n1,nan\n", "line 2 of the trace: runs_s is nan, it must be a number from 0 on"),
+        ("arrives_s,runs_s,slots\n1,2,0\n", "line 2 of the trace: slots is 0, it must be from 1 to"),
+        ("arrives_s,runs_s\n1,nan\n", "line 2 of the trace: runs_s is nan, it must be a number from 0 to"),
         ("arrives_s,runs_s,limit_s\n1,2,0\n", "line 2 of the trace: limit_s is 0"),
         ("arrives_s,runs_s,tasks_per_host\n1,2,0\n", "line 2 of the trace: tasks_per_host is 0"),
         ('{"arrives_s": 1, "runs_s"}\n', "line 1 of the trace is not JSON"),
@@ -83,3 +102,8 @@ def test_submission_of_a_trace_job() -> None:
     assert TraceJob(arrives_s=0, runs_s=1, slots=4, spread=True).spec().res_req == ""
     gang = TraceJob(arrives_s=0, runs_s=1, slots=4, spread=True, tasks_per_host=2, priority=7).spec()
     assert (gang.res_req, gang.priority) == ("span[ptile=2]", 7)
+
+
+def test_large_memory_is_asked_for_in_digits() -> None:
+    (job,) = read_trace("arrives_s,runs_s,mem_mib\n0,100,1234567\n")
+    assert job.spec().res_req == "rusage[mem=1234567]"

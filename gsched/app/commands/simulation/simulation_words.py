@@ -5,6 +5,7 @@ Alone, beside the same with a change (--set, --add-hosts), or once for each valu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 import click
@@ -87,7 +88,7 @@ def sim(  # noqa: PLR0913 - the options of a command
     before = Scenario("before", tuple(hosts), folder)
     after = changed(before, [parse_setting(text) for text in settings], added)
     values = [] if sweep is None else swept(after, sweep)
-    jobs = work_of(workload, history, seed, sum(host.gpus for host in hosts))
+    jobs = work_of(workload, history, seed, [host.gpus for host in hosts])
     output = SimulationOutput(as_json, csv_folder, chart_folder, form)
     with ProgressLine(always=progress) as line:
         if values:
@@ -104,11 +105,13 @@ def sim(  # noqa: PLR0913 - the options of a command
         print_comparison(output, *found)
 
 
-def work_of(workload: str | None, history: str | None, seed: int, gpus: int) -> Workload:
+def work_of(workload: str | None, history: str | None, seed: int, gpus: Sequence[int]) -> Workload:
     """What is played: a file, made-up jobs, or a recorded history. Raises BadRequest."""
     if (workload is None) == (history is None):
         raise BadRequest("wanted is either a WORKLOAD or --history STATE")
-    return read_workload(workload, seed, gpus) if workload is not None else read_history(history or "")
+    if workload is None:
+        return read_history(history or "")
+    return read_workload(workload, seed, sum(gpus), max(gpus))
 
 
 def swept(base: Scenario, text: str) -> list[Scenario]:

@@ -167,7 +167,9 @@ def _tell_dry_run(call: Call, session: Session, asked: ParsedSubmission, spec: J
         return 0
     for line in dry_run_text.warning_lines(found):
         call.error(line)
-    call.write("".join(f"{line}\n" for line in dry_run_text.dry_run_lines(found, zone_of(call.env))))
+    call.write(
+        "".join(f"{line}\n" for line in dry_run_text.dry_run_lines(found, zone_of(call.env), bool(spec.indices)))
+    )
     return 0
 
 

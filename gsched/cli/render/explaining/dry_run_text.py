@@ -20,10 +20,12 @@ _FIRST = {
 }
 
 
-def dry_run_lines(found: JobDryRun, zone: tzinfo) -> Iterator[str]:
-    """Without newlines. Times in the zone."""
+def dry_run_lines(found: JobDryRun, zone: tzinfo, is_array: bool = False) -> Iterator[str]:
+    """Without newlines. Times in the zone. `is_array`: what was asked about is an array's first element."""
     told = found.explanation
     yield f"Queue <{printable(told.queue)}>"
+    if is_array:
+        yield "Of an array its first element:"
     if told.waits_for in _FIRST:
         yield _FIRST[told.waits_for]
     if told.starts_now:

@@ -57,7 +57,8 @@ def suggestion_lines(suggestions: Iterable[StartSuggestion]) -> Iterator[str]:
         if not place:
             yield "It would start now, with one of:"
         words = ", ".join(change_text(change) for change in each.changes)
-        command = f": {printable(each.command)}" if each.command else ""
+        typed = each.command or each.options
+        command = f": {printable(typed)}" if typed else ""
         where = f" (on {', '.join(map(printable, each.hosts))})" if each.hosts else ""
         yield f"  {words}{where}{command}"
 
