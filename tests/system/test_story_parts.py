@@ -112,7 +112,7 @@ def test_a_host_that_cannot_open_its_part_puts_the_job_back(cluster: Cluster) ->
 
     def is_put_back() -> bool:  # between two attempts
         told = cluster.run("gjobs", "-p", str(job_id), check=False).stdout
-        return "failed on c: cannot read" in " ".join(told.split())
+        return "failed on c: spool folder " in " ".join(told.split())
 
     try:
         cluster.until(is_put_back, "it is not put back")
