@@ -230,7 +230,7 @@ def test_sudo_runs_and_is_warned_of(cluster: Cluster, tmp_path: Path) -> None:
     assert printed(cluster.folder / "sudo.out") == "/opt/DL/lib:/opt/nccl/lib every GPU\n"
     flat = unfolded(cluster.run("gjobs", "-l", str(job)).stdout)
     assert "Command <sudo LD_LIBRARY_PATH=/opt/DL/lib:/opt/nccl/lib ./train.sh>\n" in flat
-    assert (f"\n WARNINGS:\n {SUDO_WARNING}" in flat) == bool(warned)
+    assert (f"\n WARNINGS:\n {SUDO_WARNING.removeprefix('Warning: ')}" in flat) == bool(warned)
 
 
 def times(history: str) -> dict[str, int]:
