@@ -34,7 +34,8 @@ PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
 ENGINE := $(addprefix tests/unit/,core sim)
 PROCESSES := $(addprefix tests/unit/,run probe)
-COMMANDS := $(addprefix tests/unit/,api app cli door render top web wire)
+COMMANDS := $(addprefix tests/unit/,app cli)
+PAGES := $(addprefix tests/unit/,api door mcp render top web wire)
 MASTER := $(addprefix tests/unit/,master store)
 QUICK := not slow and not nightly
 # Parts that only compute stand back for those that also wait: else these would still run when all others have ended.
@@ -42,7 +43,7 @@ PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench bench-all pictures clean
 
 help:  ## list the targets
@@ -73,16 +74,19 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 # Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
 # wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (5 minutes, without root)
-	@echo "Running the tests in seven parts side by side; each reports when it has ended (about 5 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 7 --output-sync=target \
-		test-smoke test-processes test-engine test-commands test-units test-master test-scheduling
+	@echo "Running the tests in eight parts side by side; each reports when it has ended (about 5 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 8 --output-sync=target \
+		test-smoke test-processes test-engine test-commands test-pages test-units test-master test-scheduling
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
-	@echo "== Units" && $(PATIENT) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) $(MASTER:%=--ignore=%) -m '$(QUICK)'
+	@echo "== Units" && $(PATIENT) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(ENGINE:%=--ignore=%) $(PROCESSES:%=--ignore=%) $(COMMANDS:%=--ignore=%) $(PAGES:%=--ignore=%) $(MASTER:%=--ignore=%) -m '$(QUICK)'
 
 test-commands: $(DEV_STAMP)
 	@echo "== Units of the commands" && $(PATIENT) $(COMMANDS) -m '$(QUICK)'
+
+test-pages: $(DEV_STAMP)
+	@echo "== Units of pages, screens and calls" && $(PATIENT) $(PAGES) -m '$(QUICK)'
 
 test-master: $(DEV_STAMP)
 	@echo "== Units of the master and its store" && $(PATIENT) $(MASTER) -m '$(QUICK)'
