@@ -63,6 +63,10 @@ class JobScreen(Screen[None]):
         yield LineView(id="output", can_focus=True, follows_end=True)
         yield LineView(id="job_keys")
 
+    def _is_whole(self) -> bool:
+        """Whether its parts are there: they come after it, and go before it when it is left."""
+        return self.is_mounted and all(self.query(f"#{name}") for name in ("job_status", "job", "output", "job_keys"))
+
     def on_mount(self) -> None:
         """Begin to ask."""
         self.query_one("#job_keys", LineView).show_lines([line(Piece(KEYS, "dim"))])
@@ -86,7 +90,7 @@ class JobScreen(Screen[None]):
 
     def show_look(self, look: ClusterLook, now: float, status: Line) -> None:
         """A new look, or a second later; `status`: the status line of the cluster."""
-        if self.is_mounted:
+        if self._is_whole():
             self.query_one("#job_status", LineView).show_lines([status])
         self._look, self._at = look, now
         if self._connect is None or self._now is None:
@@ -99,7 +103,7 @@ class JobScreen(Screen[None]):
         self.dismiss(None)
 
     def _draw(self) -> None:
-        if self._look is None or not self.is_mounted:
+        if self._look is None or not self._is_whole():
             return
         columns, look, job, zone = self.size.width, self._look, self.job, self._zone
         view = self._now.view if self._now is not None else None

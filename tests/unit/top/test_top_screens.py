@@ -173,6 +173,17 @@ def test_names_are_never_markup_and_harmless(source: LiveSource, master: FakeMas
     on_screen(source, test, (140, 40))
 
 
+def test_a_look_that_comes_while_a_job_is_left_harms_nothing(source: LiveSource) -> None:
+    async def test(screen: Screen) -> None:
+        await screen.until("job1")
+        await screen.press("enter")
+        await screen.until("Command <")
+        await screen.app.screen.remove_children()  # as when it is left, or not all of it is there yet
+        screen.app.draw()
+
+    on_screen(source, test)
+
+
 def test_it_goes_on_when_the_master_is_back(source: LiveSource, master: FakeMaster) -> None:
     async def test(screen: Screen) -> None:
         await screen.until("job1")
