@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gsched.api.values import path, text, whole
+from gsched.api.values import members, path, text, whole
 from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
@@ -48,6 +48,4 @@ def simulate(
 
 
 def _list_of(name: str, values: Any) -> list[str]:
-    if isinstance(values, str):
-        raise BadRequest(f"{name}={values[:60]!r}: a list of texts is wanted")
-    return [text(name, each) for each in values]
+    return [text(name, each) for each in members(name, values, "a list of texts")]

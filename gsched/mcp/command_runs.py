@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Sequence
 from typing import Any
 
 from gsched.base.errors import BadRequest
-from gsched.cli.session.call import INPUT_LIMIT, Call, run_main
+from gsched.cli.session.call import Call, own_umask, read_regular_file, run_main
 
 MOST_OUTPUT = 256 * 1024
 """Bytes of a command's standard output that an assistant is given."""
 _KEPT = ("HOME", "PATH", "USER", "LOGNAME", "TZ", "GSCHED_COMMAND_WAIT", "GSCHED_USER_PROXY")
 """Variables that commands which only read are given: not those that change their layout."""
 
+_UMASK = own_umask()
+"""Read once: tools run in threads."""
+
 
 class ToolCall(Call):
     """One run of a command as this process's user, from its directory, without a terminal and without input."""
 
-    def __init__(self, argv: Sequence[str], conf_dir: str, *, token: str = "", only_reads: bool = True) -> None:
+    def __init__(self, argv: Sequence[str], conf_dir: str, *, only_reads: bool = True) -> None:
         own = os.environ
         environment = {name: own[name] for name in _KEPT if name in own} if only_reads else dict(own)
         environment["GSCHED_ENVDIR"] = conf_dir
-        umask = os.umask(0o077)
-        os.umask(umask)
         super().__init__(
-            list(argv), cwd=os.getcwd(), env=environment, uid=os.getuid(), gid=os.getgid(), umask=umask, columns=200
+            list(argv), cwd=os.getcwd(), env=environment, uid=os.getuid(), gid=os.getgid(), umask=_UMASK, columns=200
         )
-        self.token = token
         self._written: tuple[list[bytes], list[bytes]] = ([], [])
 
     def _put(self, stream: int, data: bytes) -> None:
@@ -38,12 +37,7 @@ class ToolCall(Call):
     def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         if path is None:
             return b"", None
-        descriptor = os.open(os.path.join(self.cwd, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise OSError(22, "no file", path)
-            return file.read(INPUT_LIMIT), stat.S_IMODE(mode)
+        return read_regular_file(path, self.cwd)
 
     def run(self) -> str:
         """Run it; its standard output, or what it said instead. Raises BadRequest with its error if it failed."""

@@ -22,6 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gsched.base.errors import BadRequest, Conflict
+from gsched.cli.session.call import own_umask
 from gsched.cli.session.time_zone import zone_of
 from gsched.web.access.sessions import WebSessions
 from gsched.web.application import new_application
@@ -113,8 +114,6 @@ def new_context(
 ) -> WebContext:
     """The context of these parts."""
     assets, zone = AssetFiles(), zone_of(os.environ)
-    umask = os.umask(0o077)
-    os.umask(umask)
     return WebContext(
         client=client,
         mirror=mirror,
@@ -122,7 +121,7 @@ def new_context(
         assets=assets,
         me=user_name(os.getuid()),
         conf_dir=options.conf_dir,
-        umask=umask,
+        umask=own_umask(),
         zone=zone,
         is_read_only=options.is_read_only,
         may_leave=may_leave,

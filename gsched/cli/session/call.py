@@ -234,6 +234,25 @@ class Call:
         raise AssertionError("a Call is made by the door or as LocalCall")
 
 
+def own_umask() -> int:
+    """That of this process; it is another one for a moment, so only while there are no other threads."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def read_regular_file(path: str, folder: str) -> tuple[bytes, int]:
+    """The first INPUT_LIMIT bytes of a file, as seen from the folder, and its permissions; never waits for a pipe or a
+    device. Raises OSError, also for what is no regular file.
+    """
+    descriptor = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with open(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "no file", path)
+        return file.read(INPUT_LIMIT), stat.S_IMODE(mode)
+
+
 class LocalCall(Call):
     """A command run in the process of its caller, with that process's own surroundings and streams."""
 
@@ -241,15 +260,13 @@ class LocalCall(Call):
 
     def __init__(self, argv: list[str], token: str = "", shown: tuple[bytes, bytes] = (b"", b"")) -> None:
         """`shown`: what an earlier run of the same call has written to each stream; these lines are not repeated."""
-        umask = os.umask(0o077)
-        os.umask(umask)
         super().__init__(
             argv,
             cwd=_working_directory(),
             env=_environment(),
             uid=os.getuid(),
             gid=os.getgid(),
-            umask=umask,
+            umask=own_umask(),
             terminals=(os.isatty(0), os.isatty(1), os.isatty(2)),
             columns=_terminal_columns(),
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator
 
@@ -17,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import new_token
 from gsched.cli.commands.submission.gsub import read_words, submission_of
-from gsched.cli.session.call import INPUT_LIMIT, Call
+from gsched.cli.session.call import Call, read_regular_file
 from gsched.dialect.bsub import ParsedSubmission
 from gsched.model.jobs.notice import EVENTS
 from gsched.web.access.form_reading import Fields, one
@@ -47,12 +46,7 @@ class FormCall(Call):
     def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         if path is None:
             return self._script, None
-        descriptor = os.open(os.path.join(self.cwd, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise OSError(22, "no file", path)
-            return file.read(INPUT_LIMIT), stat.S_IMODE(mode)
+        return read_regular_file(path, self.cwd)
 
 
 def new_job(context: WebContext, request: Request) -> Response:
