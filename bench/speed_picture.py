@@ -85,7 +85,8 @@ def lines(axes: Axes, figures: Mapping[str, float], names: Mapping[str, str], ti
             axes.plot([size for size, _ in points], [value for _, value in points], "o-", label=label, color=color)
             axes.annotate(_shown(points[-1][1]), points[-1], textcoords="offset points", xytext=(4, 4))
     if axes.lines:
-        axes.legend(frameon=False)
+        axes.set_ylim(top=axes.get_ylim()[1] * 8)  # room for the names
+        axes.legend(frameon=False, loc="upper left")
     axes.margins(x=0.12, y=0.2)
     _plain(axes)
 
