@@ -49,7 +49,7 @@ SeeAnew = Callable[[], Snapshot]
 LEAST_PLANNED = 1_000
 """Work of a turn of a plan that a question asks for, at the least."""
 REASONS_STAND_S = 1.0
-"""How long cycles may leave reasons as they are, for the sake of those that start or may start, in seconds."""
+"""How long cycles may leave reasons and plans as they are, for the sake of those that start or may, in seconds."""
 TURNS_UNSEEN = 20
 """Turns of one command after which a scheduling cycle looks at what it has done so far, where cycles are short."""
 
@@ -95,6 +95,10 @@ class SchedulingCycles:
         """Whole turns that the last one has had."""
         self._asking: object | None = None
         """The question that is being planned for."""
+        self.misses_plans = False
+        """The last cycle left plans for those that wait to another, which is to follow soon."""
+        self._gave_up = False
+        """The last cycle was given up for the sake of what had come meanwhile: the next one is not."""
         self._stand_since: float | None = None
         """When a cycle first let reasons of before stand that none has looked for since."""
         self._news = True
@@ -158,16 +162,22 @@ class SchedulingCycles:
             self.wake()
         if not self._state.pending and not self._state.suspended:
             self.reasons, self.planned, self._tried = {}, {}, {}
-            self.misses_own_starts = False
+            self.misses_own_starts = self.misses_plans = False
             return False
         awaited = self._restart_grace.awaited(config, now)
         if awaited:
             self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
             return False
         # Not in the rest of a pass that was cut short: a kind that was not looked at would be tried again.
-        explained = () if self._tried or self._have_stood_long(now) else self.reasons
+        may_stand = not self._tried and not self._have_stood_long(now)
         try:
-            seen = replace(self.snapshot(config, now, self._without_plans(self._tried)), explained=explained)
+            seen = self.snapshot(config, now, self._without_plans(self._tried))
+            seen = replace(
+                seen,
+                explained=self.reasons if may_stand else (),
+                may_end_early=may_stand,
+                may_give_up=may_stand and not self._gave_up,
+            )
             planning = self._schedule(seen, now, budget, steps)
         except Exception as error:
             self._has_planned(error)
@@ -231,17 +241,21 @@ class SchedulingCycles:
             found[job.bucket()] = (PendingReason(coded("pending.place_gone"), detail=misfit),)
         tried = {**self._tried, **found}
         standing = {waiting: self.reasons[waiting] for waiting in plan.unexplained}
-        shown = {**not_come_to(self.reasons, tried), **tried} if plan.truncated else {**standing, **tried}
-        self._stand_since = (decision.now if self._stand_since is None else self._stand_since) if standing else None
+        is_partial = plan.truncated or plan.ended_early
+        shown = {**not_come_to(self.reasons, tried), **tried} if is_partial else {**standing, **tried}
+        stands_since = decision.now if self._stand_since is None else self._stand_since
+        self._stand_since = stands_since if standing or plan.ended_early else None
         self.reason_times = self.reason_times.after(decision.now, found, shown)
         self.reasons, self.planned = shown, plan.planned
-        self.misses_own_starts = bool(standing) or (bool(plan.placements) and bool(shown))
+        self._gave_up = plan.ended_early and not plan.placements
+        self.misses_plans = plan.ended_early and not self._gave_up
+        self.misses_own_starts = self.misses_plans or bool(standing) or (bool(plan.placements) and bool(shown))
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
         self._tried = tried if plan.truncated else {}
         # Cores that were kept for GPUs which are taken now may be what a job wants that was served before.
         opens_cores = params.reserve_cores_per_gpu > 0 and plan.takes_gpus
-        self.needs_cycle = plan.truncated or self._news or is_cut or opens_cores
+        self.needs_cycle = plan.truncated or self._gave_up or self._news or is_cut or opens_cores
 
     # -- questions ------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,8 @@ SHORT_CYCLE_S = 0.010
 """Cycles whose first turn takes less may come before a batch is stored: that takes about as long."""
 RENEW_REASONS_S = 1.0
 """How long pending reasons may stand that do not count what their own cycle started."""
+PLAN_S = 0.03
+"""How soon plans are made that a cycle has left to another: when those have started that were not to wait for them."""
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
     *(Submit, JobCommand, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
@@ -153,7 +155,7 @@ class EngineLoop:
         self._planning_s = 0.0
         """What the cycle that is under way has taken so far."""
         self._last_begin_s = 0.0
-        """What the first turn of the last one took: in others reasons are found, mostly."""
+        """What the first turn of the last one took that came because something had happened."""
         self._turns = 0
         self._turns_seen = -1
         self.gauges = Gauges()
@@ -215,13 +217,13 @@ class EngineLoop:
             if now >= tick_at and not self._engine.cycles.is_planning:
                 batch.add(self._engine.tick(now, TURN_STEPS))
             if self._shares_commit(batch):
-                cycled_at = self._cycle(batch)
+                cycled_at = self._cycle(batch, follows=True)
                 self._commit(batch)
             else:
                 self._commit(batch)
                 if self._engine.cycles.needs_cycle:
                     of_cycle = _Batch()
-                    cycled_at = self._cycle(of_cycle)
+                    cycled_at = self._cycle(of_cycle, follows=bool(batch.events))
                     self._commit(of_cycle)
             if self._engine.cycles.is_planning:
                 self._worked_at = time.monotonic()
@@ -230,7 +232,7 @@ class EngineLoop:
             self._put_off.clear()
             tick_at = self._engine.next_deadline(self._clock.now())
             if self._engine.cycles.misses_own_starts:
-                tick_at = min(tick_at, cycled_at + RENEW_REASONS_S)
+                tick_at = min(tick_at, cycled_at + (PLAN_S if self._engine.cycles.misses_plans else RENEW_REASONS_S))
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
@@ -250,14 +252,20 @@ class EngineLoop:
         is_short = self._last_begin_s < SHORT_CYCLE_S and not self._engine.cycles.is_planning
         return self._engine.cycles.needs_cycle and bool(batch.events) and is_short and not is_awaited
 
-    def _cycle(self, batch: _Batch) -> float:
-        """A scheduling cycle, or the next turn of it; returns when that was, UTC seconds."""
-        began, at, begins = time.monotonic(), self._clock.now(), not self._engine.cycles.is_planning
-        batch.add(self._engine.cycle(at, steps=TURN_STEPS, is_awaited=bool(self._put_off)))
-        taken_s = time.monotonic() - began
+    def _cycle(self, batch: _Batch, *, follows: bool) -> float:
+        """A scheduling cycle, or the next turns of it; returns when that was, UTC seconds.
+
+        `follows`: it comes because something has happened.
+        """
+        began, at, taken_s = time.monotonic(), self._clock.now(), 0.0
+        begins = follows and not self._engine.cycles.is_planning
+        # Turns are short as long as nothing is found that starts.
+        while not taken_s or (taken_s < SHORT_CYCLE_S and self._engine.cycles.is_planning and self._inbox.empty()):
+            batch.add(self._engine.cycle(at, steps=TURN_STEPS, is_awaited=bool(self._put_off)))
+            taken_s = time.monotonic() - began
+            if begins:
+                self._last_begin_s, begins = taken_s, False
         self._planning_s += taken_s
-        if begins:
-            self._last_begin_s = taken_s
         if not self._engine.cycles.is_planning:
             self._measurements.cycles.add(self._planning_s)
             self._planning_s = 0.0

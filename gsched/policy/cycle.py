@@ -51,11 +51,16 @@ HOSTS_IN_A_STEP = 20
 TRYING = 20
 """Work of trying a job on one host, as is done to plan its start; beside these too."""
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
-REASONS_TURN = 1_000
-"""Work of a turn in which reasons are found: what has come meanwhile may let a job start, and waits for the plan."""
+SHORT_TURN = 1_000
+"""Work of a turn in which nothing is found that starts: what has come meanwhile may let a job start, and waits for the
+plan.
+"""
+LOOKS_FOR_OTHERS = 16
+"""So often in a cycle it is asked whether starts are all that is left to be planned: each time takes some 10 µs."""
 Planning = Generator[int, bool | None, Plan]
 """Yields the work of a turn when it is over; returns the plan. Until then the snapshot must stay as it is. It is sent
-whether it is to come to its end, because somebody waits for it: then reasons of before stand where they may.
+whether it is to come to its end, because somebody waits for it: then reasons of before stand where they may, and it
+ends early if it may and nothing has been found yet that starts.
 """
 
 
@@ -87,7 +92,15 @@ class _Cycle:
         self._snapshot = snapshot
         self._now = now
         self._budget = budget
-        self._turn = self._left = turn
+        is_in_turns = turn != AT_ONE_GO
+        self._may_end_early = snapshot.may_end_early and is_in_turns
+        self._may_give_up = snapshot.may_give_up and is_in_turns
+        self._has_ended_early = False
+        self._looks_for_others = LOOKS_FOR_OTHERS
+        self._whole_turn = turn
+        self._turn = self._left = min(turn, SHORT_TURN) if self._may_give_up else turn
+        self._work = 0
+        """Of the turns that are over."""
         self._per_look = LOOK + len(snapshot.hosts) // HOSTS_IN_A_STEP
         self._looks = self._tried = 0
         self._served = 0
@@ -120,20 +133,23 @@ class _Cycle:
         order = ServingOrder(self._snapshot, live, closed)
         try:
             truncated = not (yield from self._place(order))
-            unexplained = yield from self._explain([*order.passed_over(), *self._only_planned], truncated)
+            passed_over = () if self._has_ended_early else (*order.passed_over(), *self._only_planned)
+            unexplained = yield from self._explain(passed_over, truncated)
         finally:
             self._field.close()
             order.close()
-        resumed = () if truncated else tuple(self._preemptor.resumable())
+        is_partial = truncated or self._has_ended_early
+        resumed = () if is_partial else tuple(self._preemptor.resumable())
         return Plan(
             tuple(self._placements),
             self._reasons,
             self._sentence(len(self._reasons) + len(unexplained)),
             truncated,
-            self._reservations.planned(truncated=truncated),
+            self._reservations.planned(truncated=is_partial),
             tuple(self._preempted),
             resumed,
             unexplained,
+            self._has_ended_early,
         )
 
     def _is_turn_over(self, work: int) -> bool:
@@ -144,6 +160,9 @@ class _Cycle:
         self._looks, self._tried = looks, tried
         if self._left > 0:
             return False
+        self._work += self._turn
+        if self._placements or self._work >= self._whole_turn:
+            self._turn = self._whole_turn
         self._left = self._turn
         return True
 
@@ -156,8 +175,8 @@ class _Cycle:
         """
         explained = () if truncated else self._snapshot.explained
         may_stand = bool(self._placements)
-        if self._turn != AT_ONE_GO:
-            self._turn = min(self._turn, REASONS_TURN)
+        if self._whole_turn != AT_ONE_GO:
+            self._whole_turn = self._turn = min(self._whole_turn, SHORT_TURN)
             self._left = min(self._left, self._turn)
         unexplained = set()
         for key in passed_over:
@@ -171,7 +190,24 @@ class _Cycle:
                 may_stand = bool((yield self._turn)) or may_stand
         return frozenset(unexplained)
 
-    def _place(self, order: ServingOrder) -> Generator[int, None, bool]:
+    def _gives_up(self, is_awaited: bool | None) -> bool:
+        """Whether it ends now, so that what has come meanwhile is looked at before much is done in vain."""
+        if not is_awaited or not self._may_give_up or self._placements or self._work >= self._whole_turn:
+            return False
+        self._has_ended_early = True
+        return True
+
+    def _are_only_plans_left(self, bucket: Bucket, order: ServingOrder) -> bool:
+        """Whether it ends now: some jobs start, and starts of those that are left, the bucket's first, can only be
+        planned.
+        """
+        if not self._placements or (bucket.queue, bucket.requirement) not in self._only_planned:
+            return False
+        self._looks_for_others -= 1
+        self._has_ended_early = self._looks_for_others >= 0 and not order.has_others(self._only_planned)
+        return self._has_ended_early
+
+    def _place(self, order: ServingOrder) -> Generator[int, bool | None, bool]:
         """Serve all jobs; false if the budget did not suffice."""
         fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
         placed, turns = future.placed, future.turns
@@ -186,9 +222,11 @@ class _Cycle:
                 fast_path = fast_paths.get((bucket.queue, id(bucket.requirement))) or self._placer.fast_path(bucket)
             part = None if fast_path is None else fast_path.take(job_id)
             if fast_path is None or part is None:
+                if self._may_end_early and self._are_only_plans_left(bucket, order):
+                    return True
                 self._serve(job_id, bucket, order)
-                if self._is_turn_over(SERVING):
-                    yield self._turn
+                if self._is_turn_over(SERVING) and self._gives_up((yield self._turn)):
+                    return True
                 continue
             placed(part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket)
             turns[job_id] = len(turns)
@@ -355,7 +393,7 @@ class _Cycle:
 
     # -- classes --------------------------------------------------------------------------------------------------
 
-    def _live(self) -> Generator[int, None, set[RequirementClass]]:
+    def _live(self) -> Generator[int, bool | None, set[RequirementClass]]:
         """The classes worth serving: those that fit somewhere, may make room for themselves, or may be planned for."""
         if not self._snapshot.hosts:
             return set()
@@ -366,8 +404,8 @@ class _Cycle:
         )
         live: set[RequirementClass] = set()
         for requirement in self._snapshot.pending:
-            if self._is_turn_over(SORTING):
-                yield self._turn
+            if self._is_turn_over(SORTING) and self._gives_up((yield self._turn)):
+                return set()
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None:

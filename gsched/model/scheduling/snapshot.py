@@ -296,6 +296,12 @@ class Snapshot:
     """Plans of the cycle before: kept while they still hold."""
     explained: Container[Bucket | tuple[str, RequirementClass]] = ()
     """Kinds of jobs whose reasons of a moment ago may stand if the cycle starts something, or is to come to its end."""
+    may_end_early: bool = False
+    """Whether a cycle that is made in turns may leave to another what is only to be planned for: those that start need
+    not wait for it.
+    """
+    may_give_up: bool = False
+    """Whether such a cycle may end as soon as somebody waits for its end, if it has not found anything that starts."""
     are_reasons_read: bool = True
     """Whether anybody reads why jobs wait; where nobody does, it only is said that they do."""
     usual_run_s: Mapping[RunKind, float] = field(default_factory=dict)
@@ -350,6 +356,10 @@ class Plan:
     """Preempted jobs that may go on."""
     unexplained: frozenset[Bucket | tuple[str, RequirementClass]] = frozenset()
     """Of the snapshot's `explained`: those that found no place, and whose reasons were not looked for anew."""
+    ended_early: bool = False
+    """It used the snapshot's `may_end_early` or `may_give_up`: another cycle has to look at everything anew, soon, or
+    at once if nothing starts.
+    """
 
     @property
     def takes_gpus(self) -> bool:

@@ -55,6 +55,10 @@ class ServingOrder:
         self._untouched: list[RequirementClass] = []
         self._owed: dict[ReasonKey, None] = {}
         self._dropped: set[Bucket] = set()
+        self._over: set[str] = set()
+        """Queues whose turn is over."""
+        self._arriving: set[str] = set()
+        """Queues without fairshare whose turn has begun."""
         self._current: Bucket | None = None
         self._is_current_dropped = False
         for requirement, buckets in snapshot.pending.items():
@@ -101,6 +105,19 @@ class ServingOrder:
             gpus = sum(len(part.gpus) for part in allocation.hosts)
             tree.placed(tree.leaf(bucket.user, bucket.user_group), allocation.slots, gpus)
 
+    def has_others(self, classes: Container[ReasonKey]) -> bool:
+        """Whether perhaps a job is to be served yet that is of none of these classes of queues."""
+        for name, kinds in self._kinds.items():
+            if name in self._over:
+                continue
+            is_begun = name in self._arriving
+            for requirement, kind in kinds.items():
+                if kind.dead or (name, requirement) in classes:
+                    continue
+                if not is_begun or kind.head() is not None:
+                    return True
+        return False
+
     @property
     def trees(self) -> Mapping[str, ShareTree]:
         """Share trees of the queues that were come to, with what was placed."""
@@ -139,6 +156,7 @@ class ServingOrder:
                 turns.append(ShareTurns(tree, self._kinds[name], self._dropped))
             else:
                 arriving += self._kinds[name].values()
+                self._arriving.add(name)
         if arriving:
             turns.append(Arrivals(arriving, self._dropped, index_of_queues(self._snapshot.pending)))
         others = turns[1:]
@@ -149,9 +167,10 @@ class ServingOrder:
                 if first is None or (head is not None and head < first):
                     chosen, first = other, head
             if first is None:
-                return
+                break
             bucket = first[BUCKET]
             self._current, self._is_current_dropped = bucket, False
             yield first[JOB], bucket
             chosen.advance(dropped=self._is_current_dropped)
         self._current = None
+        self._over.update(names)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import World, job_command, spec
+from core_world import World, job_command, make_config, spec
 
 from gsched.core.command import EvaluateCondition, Submit
 from gsched.core.decision import Decision
 from gsched.core.scheduling_cycles import TURNS_UNSEEN
 from gsched.model.event import JobDispatched
 from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
 
 KINDS = 40
@@ -19,6 +20,10 @@ STEPS = 200
 """Work of a turn: two or three kinds of jobs."""
 LARGE = 20_000
 """The same, with which a cycle comes to the reasons in its first turn."""
+
+
+SLOTS = 16
+"""All of a host."""
 
 
 def kinds(count: int = KINDS) -> list[JobSpec]:
@@ -39,10 +44,10 @@ def begun() -> World:
     return world
 
 
-def finish(world: World) -> list[Decision]:
-    decisions = [turn(world)]
+def finish(world: World, steps: int = STEPS) -> list[Decision]:
+    decisions = [turn(world, steps)]
     while world.engine.cycles.is_planning:
-        decisions.append(turn(world))
+        decisions.append(turn(world, steps))
     return decisions
 
 
@@ -186,6 +191,8 @@ def looking_for_reasons() -> World:
     world.now += 60
     world.engine.cycles.wake()
     turn(world, LARGE)
+    assert end_soon(world) == 1 and not found_now(world), "given up, as is not done twice"
+    turn(world, LARGE)
     assert world.engine.cycles.is_planning
     return world
 
@@ -237,3 +244,47 @@ def test_a_job_of_a_kind_without_a_reason_gets_one_whoever_waits() -> None:
     turn(world, LARGE)
     end_soon(world)
     assert all(world.reasons(job_id) for job_id in fresh)
+
+
+def crowded() -> tuple[World, int, int]:
+    """A world that is full, a job that holds half of it, and one that is served first; the others want all of it."""
+    queues = Queue(name="first", priority=90), Queue(name="normal", priority=30, reserved_jobs=KINDS)
+    world = World(make_config(("a", "b"), queues=queues))
+    holder, _ = world.run(*[spec(slots=SLOTS, run_limit_s=3600)] * 2)
+    world.submit(*[spec(slots=2 * SLOTS, run_limit_s=60 + number) for number in range(KINDS)])
+    (first,) = world.submit(spec(queue="first", slots=SLOTS))
+    world.settle()
+    assert world.state(first) == "PEND" and len(world.engine.cycles.planned) > KINDS // 2
+    return world, holder, first
+
+
+def test_what_starts_does_not_wait_for_the_plans_of_others() -> None:
+    world, holder, first = crowded()
+    cycles = world.engine.cycles
+    planned, reasons = dict(cycles.planned), dict(cycles.reasons)
+    world.now += 60
+    world.ended(holder)
+    decisions = finish(world, LARGE)
+    assert dispatched(decisions) and world.state(first) == "RUN"
+    assert cycles.misses_plans and cycles.misses_own_starts and not cycles.needs_cycle
+    assert {job_id: each for job_id, each in planned.items() if job_id != first} == cycles.planned
+    assert reasons.items() >= cycles.reasons.items() and len(cycles.reasons) >= KINDS
+    cycles.wake()
+    finish(world, LARGE)
+    assert not cycles.misses_plans and found_now(world) == KINDS
+    assert cycles.planned.keys() == planned.keys() - {first}
+
+
+def test_plans_are_not_left_for_long() -> None:
+    world, holder, first = crowded()
+    cycles, others = world.engine.cycles, 0
+    world.ended(holder)
+    finish(world, LARGE)
+    while cycles.misses_plans:
+        world.started(first)
+        holder, (first,) = first, world.submit(spec(queue="first", slots=SLOTS))
+        world.now += 0.3
+        world.ended(holder)
+        finish(world, LARGE)
+        others += 1
+    assert others == 4

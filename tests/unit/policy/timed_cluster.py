@@ -102,7 +102,7 @@ class TimedCluster(Cluster):
             _, job_id = heapq.heappop(self._ends)
             ended = self.running.pop(job_id)
             self.ledger.give(ended.key, ended.allocation)
-        plan = schedule(self.snapshot(now), now, 10_000)
+        plan = self.plan_at(now)
         buckets = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}
         for each in plan.preempted:
             self._suspend(each.job_id, now)
@@ -120,6 +120,10 @@ class TimedCluster(Cluster):
         self.planned = {job_id: each for job_id, each in plan.planned.items() if job_id not in self.started}
         self._audit(now)
         return plan
+
+    def plan_at(self, now: float) -> Plan:
+        """A cycle of which nothing has come yet."""
+        return schedule(self.snapshot(now), now, 10_000)
 
     def _suspend(self, job_id: int, now: float) -> None:
         victim = self.running[job_id]
