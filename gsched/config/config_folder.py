@@ -146,7 +146,7 @@ class ConfigFolder:
         """A file that #INCLUDE names: by its path, or as it lies in the folder."""
         path = self.path(name)
         if path not in self.included:
-            data = self.contents.get(name)
+            data = self.contents.get(name, self.contents.get(path))
             if data is None and self._reads:
                 data = _read_file(path, self.findings, at)
             elif data is None:

@@ -7,7 +7,7 @@ never runs with half of what was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +55,10 @@ class Loaded:
     problems: list[Problem]
     included: tuple[str, ...] = ()
     """Paths of the files that others name with #INCLUDE."""
+    contents: Mapping[str, bytes | None] = field(default_factory=dict)
+    """What was read: files of the folder by name, those that others include by path."""
+    minute: int = 0
+    """Minute of the week for which #if time(...) was answered."""
 
     def required(self) -> ClusterConfig:
         """The configuration. Raises ConfigError with every problem when there is an error."""
@@ -103,6 +107,13 @@ def check_texts(
     return _build(ConfigFolder(conf_dir, contents, Findings(), minute, reads=False), hostname, has_account)
 
 
+def load_contents(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, minute: int) -> Loaded:
+    """What `load` answered for the folder when it held this, in that minute of the week; reads nothing. `contents` are
+    those of `Loaded`. Members of groups that egroup lists are left open.
+    """
+    return _build(ConfigFolder(conf_dir, contents, Findings(), minute, reads=False), hostname, None)
+
+
 class _Files(NamedTuple):
     """What each file says."""
 
@@ -136,7 +147,9 @@ def _build(folder: ConfigFolder, hostname: str, has_account: Callable[[str], boo
             time_conditions=tuple(folder.directives.conditions),
         )
     order = ["lsf.conf", "lsf.shared", files.cluster_file, *_ORDER]
-    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]), tuple(folder.included))
+    problems = findings.sorted([conf_dir, *map(folder.path, order)])
+    contents = {**folder.contents, **folder.included}
+    return Loaded(config, problems, tuple(folder.included), contents, folder.directives.minute)
 
 
 def _read(folder: ConfigFolder) -> _Files:

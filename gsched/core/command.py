@@ -260,6 +260,8 @@ class Reconfigure:
     user: str
     config: ClusterConfig
     started: bool = False
+    files: str = ""
+    """Blob with what its files say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,8 @@ class Engine:
         advance_reservations.control_reservations(command, self.observations.of, decision, check_requirement)
 
     def _reconfigure(self, command: Reconfigure, decision: Decision) -> None:
-        decision.record(reconfigured(command.config, decision.now, command.user, started=command.started))
+        fact = reconfigured(command.config, decision.now, command.user, started=command.started, files=command.files)
+        decision.record(fact)
         self.config = decision.config = command.config
         forget_gpu_hosts(decision)
         self._requests.configure(command.config)

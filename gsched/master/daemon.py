@@ -20,7 +20,7 @@ from gsched.base.coded_text import coded
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.machine.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.configuration import Loaded, load
-from gsched.core.command import AttemptEnded, NoticeSettled, RaiseNumbers, Reconfigure, RenewStore
+from gsched.core.command import AttemptEnded, NoticeSettled, RaiseNumbers, RenewStore
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, SendNotice, StartJob
 from gsched.master.access import audit_log
@@ -29,6 +29,7 @@ from gsched.master.access.rate_limit import RateLimit
 from gsched.master.access.request_gate import AdmittedCaller, RequestGate
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.order_delivery import OrderDelivery
+from gsched.master.config_switch import switching_to
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.event_feed import EventFeed
 from gsched.master.garbage_collection import settle_in, undisturbed
@@ -88,7 +89,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     store = open_store(config)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        return asyncio.run(Master(config, store, manager, KnownNotes(loaded.problems)).serve())
+        return asyncio.run(Master(loaded, store, manager).serve())
     finally:
         store.close()
 
@@ -112,10 +113,11 @@ def open_store(config: ClusterConfig, *, renew: bool = False) -> EventLog:
 class Master:
     """The pieces of one master and how they are wired."""
 
-    def __init__(self, config: ClusterConfig, store: EventLog, manager: ServiceManager, notes: KnownNotes) -> None:
+    def __init__(self, loaded: Loaded, store: EventLog, manager: ServiceManager) -> None:
         clock = SystemClock()
-        self._notes = notes
-        self._config = config
+        self._loaded = loaded
+        self._notes = KnownNotes(loaded.problems)
+        self._config = config = loaded.required()
         self._store = store
         self._manager = manager
         self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule_in_turns))
@@ -160,7 +162,8 @@ class Master:
         if self._store.generation > self._engine.state.generation:
             self._loop.put(InboxItem(RenewStore(self._store.generation)))
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
-        self._loop.put(InboxItem(Reconfigure(user_name(os.getuid()), self._config, started=True)))
+        command, blobs = switching_to(self._loaded, user_name(os.getuid()), started=True)
+        self._loop.put(InboxItem(command, blobs=blobs))
         history = History(self._store.path)
         reader = PastReader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
@@ -216,9 +219,9 @@ class Master:
         tls_dir = config.network.tls_dir if config.is_shared else ""
         return MetricsServer(config.metrics, self._page.text, tls_dir, config.master_host)
 
-    async def _renew(self, services: ServiceContext, loaded: Loaded, config: ClusterConfig) -> None:
+    async def _renew(self, services: ServiceContext, loaded: Loaded, _: ClusterConfig) -> None:
         """The files, or the program that lists members of groups, say something else by now."""
-        await services.ask(Reconfigure(user_name(os.getuid()), config))
+        await services.ask(*switching_to(loaded, user_name(os.getuid())))
         services.notes.replace(loaded.problems)
 
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:

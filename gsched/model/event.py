@@ -464,6 +464,8 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     servers: int = 0
     """Hosts that run jobs."""
     queues: int = 0
+    files: str = ""
+    """Blob with what the files said, as gsched.config.kept_files packs it; empty in records of before."""
 
 
 class HostGpusKnown(Event, frozen=True, kw_only=True, tag="host_gpus_known"):

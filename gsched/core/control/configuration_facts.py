@@ -8,8 +8,8 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied
 
 
-def reconfigured(config: ClusterConfig, at: float, by: str, *, started: bool) -> ConfigApplied:
-    """Somebody has had it read; `started`: with the start of the master."""
+def reconfigured(config: ClusterConfig, at: float, by: str, *, started: bool, files: str) -> ConfigApplied:
+    """Somebody has had it read; `started`: with the start of the master. `files`: the blob with what they say."""
     return ConfigApplied(
         at=at,
         digest=config.digest,
@@ -21,6 +21,7 @@ def reconfigured(config: ClusterConfig, at: float, by: str, *, started: bool) ->
         cluster=config.cluster,
         servers=sum(host.server for host in config.hosts.values()),
         queues=len(config.queues),
+        files=files,
     )
 
 

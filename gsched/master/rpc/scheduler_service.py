@@ -19,9 +19,10 @@ from gsched.base.patterns import expand_job_id
 from gsched.config.configuration import load
 from gsched.config.effective_parameters import effective_parameters
 from gsched.core import authorization
-from gsched.core.command import Command, ControlHosts, Reconfigure, Submit
+from gsched.core.command import Command, ControlHosts, Submit
 from gsched.master.access.refused_accounts import JobAccounts
 from gsched.master.agents.agent_sessions import AgentSessions
+from gsched.master.config_switch import switching_to
 from gsched.master.engine_thread import EngineLoop, refusal
 from gsched.master.event_feed import EventFeed
 from gsched.master.past.finished import Finished
@@ -196,7 +197,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
                 raise PermissionDenied(authorization.cluster_denied(config))
             errors = fixed(config, loaded.config)
             if not errors:
-                await self._services.ask(Reconfigure(caller.user, loaded.config))
+                await self._services.ask(*switching_to(loaded, caller.user))
                 applied = True
                 self._services.notes.replace(loaded.problems)
                 notes += tuple(told_at_start(config, loaded.config))
