@@ -38,6 +38,7 @@ from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
 from gsched.master.garbage_collection import tidy_up
+from gsched.master.host_recorder import HostRecorder
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
 from gsched.master.views.board import Board
@@ -45,7 +46,7 @@ from gsched.master.views.gauges import Gauges
 from gsched.model.event import AnyEvent
 from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.failure import StoreFull
-from gsched.store.tables.schema import ARRAY, IRREGULAR, JobRow
+from gsched.store.tables.schema import ARRAY, IRREGULAR, HostRecordRow, JobRow
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class EngineLoop:
         self._stopping = threading.Event()
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
+        self._host_records = HostRecorder(store.last_seq, clock.now())
         self._said = ""
         self._worked_at = float("-inf")
         self._is_wave = False
@@ -235,7 +237,9 @@ class EngineLoop:
                 tick_at = min(tick_at, cycled_at + (PLAN_S if self._engine.cycles.misses_plans else RENEW_REASONS_S))
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
+            self._store_hosts()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
+                self._store_hosts(ends=True)
                 self._last_checkpoint()
                 return
             if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
@@ -374,10 +378,11 @@ class EngineLoop:
         """Make the batch durable, publish, and only then answer and instruct."""
         if batch.events or batch.blobs:
             with self._measurements.timed(self._measurements.commits):
-                self._append(batch, list(self._rows(irregular_jobs(batch.events))))
+                self._append(batch, list(self._rows(irregular_jobs(batch.events))), self._host_records.take())
             self._since_checkpoint += len(batch.events)
             self.gauges.note_change()
         self._checkpoints.note(self._engine.state.touched)
+        touched_hosts = self._engine.state.touched_hosts  # the board leaves another set behind
         self._board.publish(self._engine)
         for progress, parts in batch.parts:
             progress(parts)
@@ -388,6 +393,21 @@ class EngineLoop:
             reply(answer, None)
         if batch.events or batch.instructions:
             self._deliver(self._store.last_seq, batch.events, batch.instructions)
+        self._host_records.note(self._engine, touched_hosts, self._store.last_seq, self._clock.now())
+
+    def _store_hosts(self, *, ends: bool = False) -> None:
+        """Store what was seen of hosts while there is nothing else to do; otherwise it goes with the next commit.
+        `ends`: this is the last time.
+        """
+        is_idle = self._inbox.empty() and not (self._kept or self._unfinished or self._engine.cycles.needs_cycle)
+        if not ends and not (is_idle and self._host_records.is_due(self._clock.now())):
+            return
+        rows = self._host_records.take()
+        try:
+            self._store.add_hosts(rows)
+        except StoreFull as error:
+            log.warning("what was seen of hosts is stored later: %s", error.text)
+            self._host_records.put_back(rows, self._clock.now())
 
     def _rows(self, irregular: Container[int]) -> Iterator[JobRow]:
         """Rows of the jobs and arrays that have changed."""
@@ -400,10 +420,10 @@ class EngineLoop:
             elif array is not None:
                 yield array_row(array, traits | ARRAY)
 
-    def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
+    def _append(self, batch: _Batch, rows: list[JobRow], hosts: list[HostRecordRow]) -> None:
         while True:
             try:
-                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id)
+                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id, hosts)
             except StoreFull as error:
                 if not self.problem:
                     log.error("%s; new commands are refused until there is room", error.text)

@@ -40,7 +40,17 @@ from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_eve
 from gsched.store.safeguards.reserve import DiskReserve
 from gsched.store.tables.migrations import migrate, read_meta
 from gsched.store.tables.records import StoredEvent, stream_events
-from gsched.store.tables.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
+from gsched.store.tables.schema import (
+    HostRecordRow,
+    JobRow,
+    blob,
+    checkpoint,
+    event,
+    insert_new,
+    put_job,
+    rename_job,
+    upsert,
+)
 from gsched.store.tables.sqlite import reader_engine, store_path, writer_engine
 from gsched.store.writer import Writer, insert_rows
 
@@ -56,6 +66,7 @@ _PUT_JOB = put_job()
 _RENAME_JOB = rename_job()
 _ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
+_ADD_HOSTS = "INSERT INTO host_record (at, seq, whole, data) VALUES (?, ?, ?, ?)"
 
 
 def blob_id(data: bytes) -> str:
@@ -227,10 +238,12 @@ class EventLog:
         rows: Sequence[JobRow] = (),
         blobs: Mapping[str, bytes] | None = None,
         next_job_id: int = 1,
+        hosts: Sequence[HostRecordRow] = (),
     ) -> int:
         """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction.
 
-        `next_job_id`: no number from here on has been given out; it is noted outside the database as well.
+        `next_job_id`: no number from here on has been given out; it is noted outside the database as well. `hosts`:
+        what was seen of hosts before.
 
         Returns the number of the newest event, when all is on disk. Raises StoreFull (nothing is stored; give the same
         batch again later), StoreBroken (unknown: leave the process and replay), ValueError for a blob under a wrong id.
@@ -250,11 +263,21 @@ class EventLog:
                 insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
                 insert_rows(connection, _ADD_EVENT, records)
                 _put_jobs(connection, rows)
+                _add_hosts(connection, hosts)
 
             self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
             self._last_seq = before + len(records)
             self._mark_file.note(self._last_seq, next_job_id)
             return self._last_seq
+
+    def add_hosts(self, hosts: Sequence[HostRecordRow]) -> None:
+        """Store what was seen of hosts, in a transaction of its own. Raises StoreFull, StoreBroken."""
+
+        def write(connection: Connection) -> None:
+            _add_hosts(connection, hosts)
+
+        with self._mutex:
+            self._writer.transact(write)
 
     def _read_last_seq(self) -> int:
         with self._readers.connect() as connection:
@@ -386,6 +409,11 @@ class EventLog:
             self._writer.close()
             self._reserve.keep()
             self._lock.release()
+
+
+def _add_hosts(connection: Connection, hosts: Sequence[HostRecordRow]) -> None:
+    if hosts:
+        connection.exec_driver_sql(_ADD_HOSTS, [tuple(row) for row in hosts])
 
 
 def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:

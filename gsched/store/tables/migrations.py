@@ -129,7 +129,24 @@ def _step_5(connection: Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {name} DOUBLE")
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5]
+def _step_6(connection: Connection) -> None:
+    """What was seen of hosts is kept, for looks at the past."""
+    tables = MetaData()
+    counter = BigInteger().with_variant(Integer, "sqlite")
+    Table(
+        "host_record",
+        tables,
+        Column("number", counter, primary_key=True),
+        Column("at", Double, nullable=False),
+        Column("seq", counter, nullable=False),
+        Column("whole", Integer, nullable=False),
+        Column("data", LargeBinary, nullable=False),
+    )
+    tables.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql("CREATE INDEX host_record_whole ON host_record (at) WHERE whole = 1")
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5, _step_6]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 
 

@@ -6,7 +6,7 @@ and the two INSERT statements below, which PostgreSQL also knows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -110,6 +110,29 @@ checkpoint = Table(
     Column("crc", CounterColumn, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
+
+host_record = Table(
+    "host_record",
+    metadata,
+    # What was seen of hosts, packed by gsched.master.host_recorder; those of one master's run follow each other.
+    Column("number", CounterColumn, primary_key=True),
+    Column("at", Double, nullable=False),
+    # The newest event by then: what is seen belongs behind it.
+    Column("seq", CounterColumn, nullable=False),
+    # 1: it says all of all hosts; 0: what has changed since the record before.
+    Column("whole", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("host_record_whole", "at", sqlite_where=text("whole = 1")),
+)
+
+
+class HostRecordRow(NamedTuple):
+    """A row of `host_record` that is to be written; the store gives its number."""
+
+    at: float
+    seq: int
+    whole: int
+    data: bytes
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

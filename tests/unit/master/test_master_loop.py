@@ -29,6 +29,7 @@ from gsched.core.engine import Engine
 from gsched.core.scheduling_cycles import Schedule
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
+from gsched.master.host_recorder import unpack
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
@@ -38,6 +39,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobFilter
 from gsched.policy.cycle import schedule_in_turns
 from gsched.store.safeguards.failure import StoreBroken, StoreFull
+from gsched.store.tables.schema import HostRecordRow
 
 
 class FakeStore:
@@ -48,20 +50,30 @@ class FakeStore:
         self.failure: GschedError | None = None
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []
+        self.host_rows: list[tuple[int, list[HostRecordRow]]] = []
+        """With how many batches there were by then."""
         self.checkpoints: list[tuple[int, bytes]] = []
         self.tries = 0
         self.last_seq = 0
         self.tried = threading.Condition()
 
-    def append(self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1) -> int:
+    def append(self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1, hosts: Any = ()) -> int:
         with self.tried:
             self.tries += 1
             self.tried.notify_all()
         if self.failure is not None:
             raise self.failure
         self.batches.append(list(events))
+        self.host_rows.append((len(self.batches), [*hosts]))
         self.last_seq += len(events)
         return self.last_seq
+
+    def add_hosts(self, hosts: Any) -> None:
+        with self.changed:
+            if self.failure is not None:
+                raise self.failure
+            self.host_rows.append((len(self.batches), [*hosts]))
+            self.changed.notify_all()
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
         pass
@@ -160,6 +172,32 @@ def test_nothing_leaves_before_it_is_stored(master: Master) -> None:
     master.until(lambda: "first" in master.answers)
     assert master.answers["first"][0].job_id == 1
     assert master.board.job(1) is not None
+
+
+def entries(master: Master) -> list[str]:
+    """Hosts of which records are stored, in order."""
+    return [entry[0] for _, rows in master.store.host_rows for row in rows for entry in unpack(row.data)]
+
+
+def test_what_is_seen_of_a_host_is_stored_while_nobody_waits(master: Master) -> None:
+    master.ask("hello", HostHello("a", 1, "boot", "0"))
+    master.until(lambda: entries(master) == ["a"])
+    assert "hello" in master.answers
+    first, *_ = [row for _, rows in master.store.host_rows for row in rows]
+    assert (first.whole, [*unpack(first.data)]) == (1, [])
+
+
+def test_records_of_hosts_that_do_not_fit_are_stored_later(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    master.until(lambda: master.store.host_rows)
+    master.store.failure = StoreFull("no room")
+    master.ask("hello", HostHello("a", 1, "boot", "0"))
+    master.until(lambda: "hello" in master.answers)
+    master.store.failure = None
+    master.submit("later")
+    master.until(lambda: "later" in master.answers)
+    assert entries(master) == ["a"]
+    (batches,) = [count for count, rows in master.store.host_rows if any([*unpack(row.data)] for row in rows)]
+    assert batches <= 1, "they went with what was stored next"
 
 
 def test_garbage_is_collected_when_replies_are_out(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
