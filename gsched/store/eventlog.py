@@ -46,6 +46,7 @@ from gsched.store.tables.schema import (
     blob,
     checkpoint,
     event,
+    host_record,
     insert_new,
     put_job,
     rename_job,
@@ -66,7 +67,7 @@ _PUT_JOB = put_job()
 _RENAME_JOB = rename_job()
 _ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
-_ADD_HOSTS = "INSERT INTO host_record (at, seq, whole, data) VALUES (?, ?, ?, ?)"
+_ADD_HOSTS = host_record.insert()
 
 
 def blob_id(data: bytes) -> str:
@@ -413,7 +414,7 @@ class EventLog:
 
 def _add_hosts(connection: Connection, hosts: Sequence[HostRecordRow]) -> None:
     if hosts:
-        connection.exec_driver_sql(_ADD_HOSTS, [tuple(row) for row in hosts])
+        connection.execute(_ADD_HOSTS, [row._asdict() for row in hosts])
 
 
 def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:
