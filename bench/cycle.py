@@ -33,7 +33,8 @@ from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
-from gsched.policy.cycle import AT_ONE_GO, schedule_in_turns
+from gsched.policy.cycle import schedule_in_turns
+from gsched.policy.cycle_turns import AT_ONE_GO
 from gsched.policy.match.host_fit import TaskFit
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of

@@ -19,6 +19,7 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.trial_fit import TrialFit
+from gsched.policy.cycle_turns import AT_ONE_GO, EXPLAINING, FAST_AT_ONCE, FAST_SERVING, SERVING, SORTING, CycleTurns
 from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.match.columns_cycle import CycleColumns
@@ -32,31 +33,7 @@ from gsched.policy.requirement.demand_cache import Demands
 
 DEFAULT_BUDGET = 100_000
 """A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""
-AT_ONE_GO = 1 << 62
-"""Work of a turn that never is over."""
-SERVING = 60
-"""Work of serving a job, in the steps of gsched.core.command_turns: some 2.5 µs each."""
-FAST_SERVING = 4
-"""The same on the fast path of its class."""
-FAST_AT_ONCE = 256
-"""After so many of these one asks whether the turn is over: to ask takes as long as a part of such a job."""
-SORTING = 20
-"""Work of finding out whether a class is worth serving."""
-EXPLAINING = 40
-"""Work of finding the reasons of a class."""
-LOOK = 80
-"""Work of each look at a class on all hosts, beside these; the first one of all takes twice as much again."""
-HOSTS_IN_A_STEP = 20
-"""A look takes a step more for so many hosts."""
-TRYING = 20
-"""Work of trying a job on one host, as is done to plan its start; beside these too."""
 _Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
-SHORT_TURN = 1_000
-"""Work of a turn in which nothing is found that starts: what has come meanwhile may let a job start, and waits for the
-plan.
-"""
-LOOKS_FOR_OTHERS = 16
-"""So often in a cycle it is asked whether starts are all that is left to be planned: each time takes some 10 µs."""
 Planning = Generator[int, bool | None, Plan]
 """Yields the work of a turn when it is over; returns the plan. Until then the snapshot must stay as it is. It is sent
 whether it is to come to its end, because somebody waits for it: then reasons of before stand where they may, and it
@@ -76,7 +53,9 @@ def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Pl
 
 
 def schedule_in_turns(snapshot: Snapshot, now: float, budget: int, turn: int) -> Planning:
-    """The same plan, made in turns of so much work each (see SERVING). One that is not wanted any more is closed."""
+    """The same plan, made in turns of so much work each (gsched.policy.cycle_turns), or one that ends early where
+    the snapshot lets it. One that is not wanted any more is closed.
+    """
     cycle = _Cycle(snapshot, now, budget, turn)
     try:
         return (yield from cycle.plan())
@@ -92,17 +71,6 @@ class _Cycle:
         self._snapshot = snapshot
         self._now = now
         self._budget = budget
-        is_in_turns = turn != AT_ONE_GO
-        self._may_end_early = snapshot.may_end_early and is_in_turns
-        self._may_give_up = snapshot.may_give_up and is_in_turns
-        self._has_ended_early = False
-        self._looks_for_others = LOOKS_FOR_OTHERS
-        self._whole_turn = turn
-        self._turn = self._left = min(turn, SHORT_TURN) if self._may_give_up else turn
-        self._work = 0
-        """Of the turns that are over."""
-        self._per_look = LOOK + len(snapshot.hosts) // HOSTS_IN_A_STEP
-        self._looks = self._tried = 0
         self._served = 0
         rules = FitRules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
@@ -112,6 +80,7 @@ class _Cycle:
         self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
+        self._turns = CycleTurns(snapshot, turn, self._field, trial)
         self._shared = SharedLeft(snapshot, self._field.columns, self._limits)
         self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
         self._placements: list[Placement] = []
@@ -133,12 +102,12 @@ class _Cycle:
         order = ServingOrder(self._snapshot, live, closed)
         try:
             truncated = not (yield from self._place(order))
-            passed_over = () if self._has_ended_early else (*order.passed_over(), *self._only_planned)
+            passed_over = () if self._turns.has_ended_early else (*order.passed_over(), *self._only_planned)
             unexplained = yield from self._explain(passed_over, truncated)
         finally:
             self._field.close()
             order.close()
-        is_partial = truncated or self._has_ended_early
+        is_partial = truncated or self._turns.has_ended_early
         resumed = () if is_partial else tuple(self._preemptor.resumable())
         return Plan(
             tuple(self._placements),
@@ -149,22 +118,15 @@ class _Cycle:
             tuple(self._preempted),
             resumed,
             unexplained,
-            self._has_ended_early,
+            self._turns.has_ended_early,
         )
 
     def _is_turn_over(self, work: int) -> bool:
         """Whether others come now that so much more has been done."""
-        looks = self._field.steps + 2 * self._field.first_looks
-        tried = self._trial.tried
-        self._left -= work + self._per_look * (looks - self._looks) + TRYING * (tried - self._tried)
-        self._looks, self._tried = looks, tried
-        if self._left > 0:
-            return False
-        self._work += self._turn
-        if self._placements or self._work >= self._whole_turn:
-            self._turn = self._whole_turn
-        self._left = self._turn
-        return True
+        return self._turns.are_over(work, has_placed=bool(self._placements))
+
+    def _gives_up(self, is_awaited: bool | None) -> bool:
+        return self._turns.give_up(is_awaited=is_awaited, has_placed=bool(self._placements))
 
     def _explain(
         self, passed_over: Iterable[ReasonKey], truncated: bool
@@ -175,9 +137,7 @@ class _Cycle:
         """
         explained = () if truncated else self._snapshot.explained
         may_stand = bool(self._placements)
-        if self._whole_turn != AT_ONE_GO:
-            self._whole_turn = self._turn = min(self._whole_turn, SHORT_TURN)
-            self._left = min(self._left, self._turn)
+        self._turns.shorten()
         unexplained = set()
         for key in passed_over:
             if key in self._reasons:
@@ -187,25 +147,8 @@ class _Cycle:
                 continue
             self._reasons[key] = self._reason_of(key)
             if self._is_turn_over(EXPLAINING):
-                may_stand = bool((yield self._turn)) or may_stand
+                may_stand = bool((yield self._turns.work)) or may_stand
         return frozenset(unexplained)
-
-    def _gives_up(self, is_awaited: bool | None) -> bool:
-        """Whether it ends now, so that what has come meanwhile is looked at before much is done in vain."""
-        if not is_awaited or not self._may_give_up or self._placements or self._work >= self._whole_turn:
-            return False
-        self._has_ended_early = True
-        return True
-
-    def _are_only_plans_left(self, bucket: Bucket, order: ServingOrder) -> bool:
-        """Whether it ends now: some jobs start, and starts of those that are left, the bucket's first, can only be
-        planned.
-        """
-        if not self._placements or (bucket.queue, bucket.requirement) not in self._only_planned:
-            return False
-        self._looks_for_others -= 1
-        self._has_ended_early = self._looks_for_others >= 0 and not order.has_others(self._only_planned)
-        return self._has_ended_early
 
     def _place(self, order: ServingOrder) -> Generator[int, bool | None, bool]:
         """Serve all jobs; false if the budget did not suffice."""
@@ -222,10 +165,10 @@ class _Cycle:
                 fast_path = fast_paths.get((bucket.queue, id(bucket.requirement))) or self._placer.fast_path(bucket)
             part = None if fast_path is None else fast_path.take(job_id)
             if fast_path is None or part is None:
-                if self._may_end_early and self._are_only_plans_left(bucket, order):
+                if self._placements and self._turns.leave_plans(bucket, self._only_planned, order):
                     return True
                 self._serve(job_id, bucket, order)
-                if self._is_turn_over(SERVING) and self._gives_up((yield self._turn)):
+                if self._is_turn_over(SERVING) and self._gives_up((yield self._turns.work)):
                     return True
                 continue
             placed(part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket)
@@ -236,7 +179,7 @@ class _Cycle:
             self._placements.append(Placement(job_id, allocation, fast_path.effective))
             fast += 1
             if not fast % FAST_AT_ONCE and self._is_turn_over(FAST_SERVING * FAST_AT_ONCE):
-                yield self._turn
+                yield self._turns.work
         return True
 
     # -- one job --------------------------------------------------------------------------------------------------
@@ -404,7 +347,7 @@ class _Cycle:
         )
         live: set[RequirementClass] = set()
         for requirement in self._snapshot.pending:
-            if self._is_turn_over(SORTING) and self._gives_up((yield self._turn)):
+            if self._is_turn_over(SORTING) and self._gives_up((yield self._turns.work)):
                 return set()
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
