@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gsched.agent.gpu.compute_mode_records import ModeRecords, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.agent.gpu.mode_requests import ModeRequest, ModeRequests, fail_all
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
@@ -22,7 +23,7 @@ from gsched.base.ids import attempt_name
 from gsched.model.hosts.host import EXCLUSIVE_MODES, ComputeMode, Gpu, GpuReport
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
-from gsched.model.ledgers.devices import MODE_BY_OPTION, MODE_OF_CLAIM, SETTABLE_MODES
+from gsched.model.ledgers.devices import MODE_OF_CLAIM, SETTABLE_MODES
 from gsched.model.ledgers.host_ledger import AttemptKey
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,7 @@ class ComputeModes:
         """UUID -> why its mode could not be set back."""
         self._returning: set[str] = set()
         """GPUs whose attempt has ended, and is not told to have."""
-        self._lock = asyncio.Lock()
-        self._tidying: asyncio.Task[None] | None = None
+        self._requests = ModeRequests(self._serve)
 
     def recover(self, parts: Mapping[AttemptKey, HostAllocation], known: Collection[AttemptKey]) -> None:
         """`parts`: what attempts have that an earlier agent started; `known`: these, and those that are to be told to
@@ -72,8 +72,8 @@ class ComputeModes:
             return report
         fixed = self._watch.why_no_modes
         gpus = tuple(self._judged(gpu, fixed, report.provider) for gpu in report.gpus)
-        if (self._records.due() or not self._records.is_stored) and self._tidying is None and not self._lock.locked():
-            self._tidying = asyncio.create_task(self._tidy())
+        if (self._records.due() or not self._records.is_stored) and not self._requests.is_busy:
+            self._requests.ask()  # an agent before this one, or an earlier try, left it
         return msgspec.structs.replace(
             report, gpus=gpus, sets_modes=bool(report.gpus) and not fixed, modes_note=fixed if report.gpus else ""
         )
@@ -103,73 +103,174 @@ class ComputeModes:
             found["mode_settable"] = True
         return msgspec.structs.replace(gpu, **found) if found else gpu
 
-    async def _tidy(self) -> None:
-        """Set back what no attempt has any more: an agent before this one, or an earlier try, left it."""
-        try:
-            async with self._lock:
-                await self._set_back()
-        except Exception:
-            log.exception("compute modes are not set back")
-        finally:
-            self._tidying = None
-
     # -- the hook -------------------------------------------------------------------------------------------------
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Put the attempt's GPUs into its mode. Raises GschedError when one cannot be."""
-        async with self._lock:
-            others = [held.uuid for held in part.gpus if held.claim not in MODE_BY_OPTION]
-            if set(others) & set(self._records.due()):
-                await self._set_back()
-                if left := sorted(set(others) & set(self._records.due())):
-                    raise ResourceExhausted(coded("mode.not_back", left[0]))
-            wanted = [held for held in part.gpus if held.claim in MODE_BY_OPTION]
-            if wanted:
-                await self._set_for(attempt_name(*key), wanted)
-            seen = _by_uuid(self._watch.gpus)
-            for held in part.gpus:
-                self._records.join(attempt_name(*key), held.uuid)
-                gpu = seen.get(held.uuid)
-                mode = MODE_OF_CLAIM.get(held.claim) or (gpu.mode if gpu is not None else None)
-                self._holders.setdefault(held.uuid, set()).add(key)
-                if mode is not None:
-                    self._given.setdefault(held.uuid, mode)
-            await self._store()
+        request = ModeRequest(key, part.gpus)
+        self._requests.ask(request)
+        await request.done
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """Set back what nobody else has."""
-        own = {held.uuid for held in part.gpus}
-        async with self._lock:
-            for uuid in own:
-                holders = self._holders.get(uuid, set())
-                holders.discard(key)
-                if not holders:
-                    self._holders.pop(uuid, None)
-                    self._given.pop(uuid, None)
-            self._records.release(attempt_name(*key))
-            self._returning |= own
-            try:
-                await self._set_back()
-            finally:
-                self._returning -= own
+        request = ModeRequest(key, part.gpus, is_end=True)
+        self._requests.ask(request)
+        await request.done
 
-    async def _set_for(self, name: str, wanted: Iterable[HeldGpu]) -> None:
+    async def settled(self) -> None:
+        """Until all that has been asked, or is due, is done as far as it can be."""
+        await self._requests.settled()
+
+    def close(self) -> None:
+        """Set nothing any more."""
+        self._requests.close()
+
+    async def _serve(self, requests: Sequence[ModeRequest]) -> None:
+        starts = [each for each in requests if not each.is_end]
+        ends = [each for each in requests if each.is_end]
+        due = self._records.due()
+        if ends or not requests or any(held.uuid in due for each in starts for held in each.gpus):
+            await self._end(ends)
+        await self._begin([each for each in starts if each.is_open])
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    async def _end(self, ends: Sequence[ModeRequest]) -> None:
+        """Set back what no attempt has any more."""
+        own = {held.uuid for each in ends for held in each.gpus}
+        for each in ends:
+            self._release(each)
+        self._returning |= own
+        try:
+            await self._set_back()
+        finally:
+            self._returning -= own
+        for each in ends:
+            each.succeed()
+
+    def _release(self, request: ModeRequest) -> None:
+        for held in request.gpus:
+            holders = self._holders.get(held.uuid, set())
+            holders.discard(request.key)
+            if not holders:
+                self._holders.pop(held.uuid, None)
+                self._given.pop(held.uuid, None)
+        self._records.release(request.name)
+
+    async def _set_back(self) -> None:
+        """All GPUs that no attempt has, as far as it can be done now; then the records are on disk."""
+        changes: dict[ComputeMode, list[Gpu]] = {}
+        due = self._records.due()
+        report = await self._watch.look() if due else None
+        seen = _by_uuid(report if report is not None and report.known else None)
+        for gpu in [seen[uuid] for uuid in due if uuid in seen]:
+            setting = self._records.gpus[gpu.uuid]
+            why = self._why_not_back(gpu, setting)
+            if not why and gpu.mode is setting.given is not setting.standing:
+                changes.setdefault(setting.standing, []).append(gpu)
+            else:
+                self._set_back_or_not(gpu, setting, why)
+        for mode, gpus in changes.items():
+            for gpu, error in await self._each_set(gpus, mode):
+                self._set_back_or_not(gpu, self._records.gpus[gpu.uuid], error.said if error is not None else "")
+        try:
+            await self._store()
+        except ResourceExhausted as error:
+            log.error("%s", error.text)
+        if changes:
+            await self._watch.look()  # the master hears of it before it hears that the attempt has ended
+
+    def _why_not_back(self, gpu: Gpu, setting: ModeSetting) -> AnyText:
+        """Why its mode cannot be set back now; empty when it can, or need not."""
+        if gpu.mode is setting.given is not setting.standing:
+            users = _users(gpu)
+            if users and setting.standing in EXCLUSIVE_MODES:
+                return coded("gpu.used_by", users)
+            return self._watch.why_locked(gpu.uuid)
+        return coded("gpu.mode_unknown") if gpu.mode is None else ""
+
+    def _set_back_or_not(self, gpu: Gpu, setting: ModeSetting, why: AnyText) -> None:
+        if not why:
+            self._failed.pop(gpu.uuid, None)
+            self._records.forget(gpu.uuid)
+            return
+        if why != self._failed.get(gpu.uuid):
+            mode = setting.standing
+            log.warning("GPU %d (%s) is not set back to compute mode %s: %s", gpu.index, gpu.uuid, mode, why)
+        self._failed[gpu.uuid] = why
+
+    async def _each_set(self, gpus: Sequence[Gpu], mode: ComputeMode) -> list[tuple[Gpu, GschedError | None]]:
+        """Put them into the mode; why not, for each. One by one where not all can be."""
+        try:
+            await self._watch.set_mode([gpu.index for gpu in gpus], mode)
+        except GschedError as error:
+            if len(gpus) == 1:
+                return [(gpus[0], error)]
+            return [found for gpu in gpus for found in await self._each_set([gpu], mode)]
+        return [(gpu, None) for gpu in gpus]
+
+    # -- starts ---------------------------------------------------------------------------------------------------
+
+    async def _begin(self, starts: Sequence[ModeRequest]) -> None:
+        """Have the attempts' GPUs in their modes, or say why not."""
+        left = set(self._records.due())
+        for each in starts:
+            others = {held.uuid for held in each.gpus if held not in each.wanted}
+            if kept := sorted(others & left):
+                each.fail(ResourceExhausted(coded("mode.not_back", kept[0])))
+        await self._join([each for each in starts if not each.wanted])
+        choosers = [each for each in starts if each.wanted and each.is_open]
+        if choosers:
+            await self._set_for(choosers)
+            await self._join(choosers)
+
+    async def _join(self, starts: Sequence[ModeRequest]) -> None:
+        """The GPUs of those that have not failed are ready for them."""
         seen = _by_uuid(self._watch.gpus)
-        if any(held.uuid not in seen or _needs(seen[held.uuid], held) for held in wanted):
+        ready = [each for each in starts if each.is_open]
+        for each in ready:
+            for held in each.gpus:
+                self._records.join(each.name, held.uuid)
+                gpu = seen.get(held.uuid)
+                mode = MODE_OF_CLAIM.get(held.claim) or (gpu.mode if gpu is not None else None)
+                self._holders.setdefault(held.uuid, set()).add(each.key)
+                if mode is not None:
+                    self._given.setdefault(held.uuid, mode)
+        if await self._stored_for(ready):
+            for each in ready:
+                each.succeed()
+
+    async def _set_for(self, starts: Sequence[ModeRequest]) -> None:
+        seen = _by_uuid(self._watch.gpus)
+        if any(held.uuid not in seen or _needs(seen[held.uuid], held) for each in starts for held in each.wanted):
             report = await self._watch.look()
             if not report.known:
-                raise ResourceExhausted(coded("gpus.unknown", report.reason))
+                fail_all(starts, ResourceExhausted(coded("gpus.unknown", report.reason)))
+                return
             seen = _by_uuid(report)
         changes: dict[ComputeMode, list[Gpu]] = {}
-        for held in wanted:
-            gpu = seen.get(held.uuid)
+        for each in starts:
+            try:
+                entered = self._enter_all(each, seen)
+            except ResourceExhausted as error:
+                each.fail(error)
+                continue
+            for gpu, mode in entered:
+                changes.setdefault(mode, []).append(gpu)
+                seen[gpu.uuid] = msgspec.structs.replace(gpu, mode=mode)
+        if changes and await self._stored_for(starts):
+            await self._set_all(changes, starts)
+
+    def _enter_all(self, start: ModeRequest, seen: Mapping[str, Gpu]) -> list[tuple[Gpu, ComputeMode]]:
+        """Note that the attempt has its GPUs in its modes; those that must be set. Raises ResourceExhausted."""
+        found = []
+        for held in start.wanted:
+            gpu, mode = seen.get(held.uuid), MODE_OF_CLAIM[held.claim]
             if gpu is None:
                 raise ResourceExhausted(coded("gpu.gone", held.index, held.uuid))
-            if self._enter(name, gpu, MODE_OF_CLAIM[held.claim]):
-                changes.setdefault(MODE_OF_CLAIM[held.claim], []).append(gpu)
-        await self._store()
-        for mode, gpus in changes.items():
-            await self._set(gpus, mode)
+            if self._enter(start.name, gpu, mode):
+                found.append((gpu, mode))
+        return found
 
     def _enter(self, name: str, gpu: Gpu, mode: ComputeMode) -> bool:
         """Note that the attempt has the GPU in that mode; whether it must be set. Raises ResourceExhausted."""
@@ -198,63 +299,35 @@ class ComputeModes:
         why_kept = self._watch.why_no_modes or self._watch.why_locked(gpu.uuid)
         return _why_never(gpu) or why_kept or _why_used(gpu, provider)
 
-    async def _set(self, gpus: list[Gpu], mode: ComputeMode) -> None:
-        try:
-            await self._watch.set_mode([gpu.index for gpu in gpus], mode)
-        except Conflict as error:
-            self._stuck.update((gpu.uuid, self._clock.monotonic() + STUCK_S) for gpu in gpus)
-            raise ResourceExhausted(error.said) from None
-        except GschedError as error:
-            raise ResourceExhausted(error.said) from None
+    async def _set_all(self, changes: Mapping[ComputeMode, list[Gpu]], starts: Sequence[ModeRequest]) -> None:
+        """Set them, and see that they are; those whose GPU is not fail."""
+        wrong: dict[str, AnyText] = {}
+        for mode, gpus in changes.items():
+            for gpu, error in await self._each_set(gpus, mode):
+                if isinstance(error, Conflict):
+                    self._stuck[gpu.uuid] = self._clock.monotonic() + STUCK_S
+                if error is not None:
+                    wrong[gpu.uuid] = error.said
         seen = _by_uuid(await self._watch.look())
-        for gpu in gpus:
-            now = seen.get(gpu.uuid)
-            if now is None or now.mode is not mode:
-                shown = coded("mode.unknown") if now is None or now.mode is None else str(now.mode)
-                raise ResourceExhausted(coded("mode.put_in_vain", gpu.index, gpu.uuid, str(mode), shown))
+        for mode, gpus in changes.items():
+            for gpu in gpus:
+                now = seen.get(gpu.uuid)
+                if now is None or now.mode is not mode:
+                    shown = coded("mode.unknown") if now is None or now.mode is None else str(now.mode)
+                    wrong.setdefault(gpu.uuid, coded("mode.put_in_vain", gpu.index, gpu.uuid, str(mode), shown))
+        for each in starts:
+            why = next((wrong[held.uuid] for held in each.wanted if held.uuid in wrong), "")
+            if why:
+                each.fail(ResourceExhausted(why))
 
-    async def _set_back(self) -> None:
-        """All GPUs that no attempt has, as far as it can be done now; then the records are on disk."""
-        changed = False
-        due = self._records.due()
-        report = await self._watch.look() if due else None
-        seen = _by_uuid(report if report is not None and report.known else None)
-        for uuid in due:
-            if uuid in seen:
-                changed = await self._set_one_back(seen[uuid], self._records.gpus[uuid]) or changed
-        if not self._records.is_stored:
-            try:
-                await self._store()
-            except ResourceExhausted as error:
-                log.error("%s", error.text)
-        if changed:
-            await self._watch.look()  # the master hears of it before it hears that the attempt has ended
-
-    async def _set_one_back(self, gpu: Gpu, setting: ModeSetting) -> bool:
-        """Whether its mode was set."""
-        why: AnyText = ""
-        if gpu.mode is setting.given is not setting.standing:
-            users = _users(gpu)
-            if users and setting.standing in EXCLUSIVE_MODES:
-                why = coded("gpu.used_by", users)
-            elif locked := self._watch.why_locked(gpu.uuid):
-                why = locked
-            else:
-                try:
-                    await self._watch.set_mode([gpu.index], setting.standing)
-                except GschedError as error:
-                    why = error.said
-        elif gpu.mode is None:
-            why = coded("gpu.mode_unknown")
-        if why:
-            if why != self._failed.get(gpu.uuid):
-                mode = setting.standing
-                log.warning("GPU %d (%s) is not set back to compute mode %s: %s", gpu.index, gpu.uuid, mode, why)
-            self._failed[gpu.uuid] = why
+    async def _stored_for(self, starts: Sequence[ModeRequest]) -> bool:
+        """Whether all that they need is on disk; if not they fail."""
+        try:
+            await self._store()
+        except ResourceExhausted as error:
+            fail_all(starts, error)
             return False
-        self._failed.pop(gpu.uuid, None)
-        self._records.forget(gpu.uuid)
-        return gpu.mode is not setting.standing
+        return True
 
     async def _store(self) -> None:
         if self._records.is_stored:
@@ -268,7 +341,7 @@ class ComputeModes:
 
     async def may_be_set(self, report: GpuReport, mode: ComputeMode) -> list[int]:
         """Indexes of the GPUs that GPU_MODE of lsb.hosts can be set on now; those that jobs have get it afterwards."""
-        async with self._lock:
+        async with self._requests.lock:
             found = []
             for gpu in report.gpus:
                 setting = self._records.gpus.get(gpu.uuid)

@@ -63,16 +63,14 @@ class Host:
 
     async def crash(self, parts: dict[AttemptKey, HostAllocation], gpu_mode: str = "") -> Host:
         """Another agent takes over; these attempts run."""
-        if self.modes._tidying is not None:
-            self.modes._tidying.cancel()
+        self.modes.close()
         other = Host(self.folder, gpu_mode=gpu_mode)
         other.modes.recover(parts, set(parts))
         return await other.begin()
 
     async def tidied(self) -> None:
         """Until what is due is set back."""
-        while self.modes._tidying is not None:
-            await self.modes._tidying
+        await self.modes.settled()
 
     def admin(self, mode: ComputeMode, index: int = 0) -> None:
         change(self.path, "h", [index], {"compute_mode": mode.value})
@@ -482,5 +480,97 @@ def test_whatever_happens_the_administrators_modes_come_back(mode: ComputeMode, 
             for deed, *words in deeds:
                 await getattr(watched, deed)(*words)
             await watched.settle()
+
+    play(story)
+
+
+class Counting:
+    """What is asked of a host's probe, and how many looks there are."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sets: list[tuple[list[int], ComputeMode]] = []
+        self.host = host
+        self.looks = len(host.reports)
+        put = host.watch.set_mode
+
+        async def noted(indexes: Any, mode: ComputeMode) -> None:
+            self.sets.append((sorted(indexes), mode))
+            await put(indexes, mode)
+
+        monkeypatch.setattr(host.watch, "set_mode", noted)
+
+    def since(self) -> tuple[list[tuple[list[int], ComputeMode]], int]:
+        """Modes set and looks, since this was asked last."""
+        sets, self.sets = self.sets, []
+        looks, self.looks = len(self.host.reports) - self.looks, len(self.host.reports)
+        return sets, looks
+
+
+def test_attempts_that_come_together_are_served_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look, each mode and each note on disk takes as long for one as for all."""
+
+    async def story() -> None:
+        host = await Host(tmp_path, *[PROCESS] * 8).begin()
+        counting = Counting(host, monkeypatch)
+        parts = {(number + 1, 1): part(SHARED_CLAIM, number) for number in range(8)}
+        await asyncio.gather(*(host.before(key, held) for key, held in parts.items()))
+        assert [host.mode(number) for number in range(8)] == [DEFAULT] * 8
+        sets, looks = counting.since()
+        assert sets == [([*range(8)], DEFAULT)] and looks <= 2
+        await asyncio.gather(*(host.after(key, held) for key, held in parts.items()))
+        assert [host.mode(number) for number in range(8)] == [PROCESS] * 8 and not host.noted()
+        sets, looks = counting.since()
+        assert sets == [([*range(8)], PROCESS)] and looks <= 2
+
+    play(story)
+
+
+def test_one_whose_gpu_cannot_be_set_does_not_fail_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS, PROHIBITED, PROCESS).begin()
+        found = await asyncio.gather(
+            *(host.before((number + 1, 1), part(SHARED_CLAIM, number)) for number in range(3)), return_exceptions=True
+        )
+        assert [type(each) for each in found] == [type(None), ResourceExhausted, type(None)]
+        assert [host.mode(number) for number in range(3)] == [DEFAULT, PROHIBITED, DEFAULT]
+
+    play(story)
+
+
+def test_the_driver_refuses_one_of_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, *[PROCESS] * 3).begin()
+        put = host.watch.set_mode
+
+        async def refusing(indexes: Any, mode: ComputeMode) -> None:
+            if 1 in indexes and mode is DEFAULT:
+                raise Conflict("GPU 1 is lost")
+            await put(indexes, mode)
+
+        monkeypatch.setattr(host.watch, "set_mode", refusing)
+        parts = [part(SHARED_CLAIM, number) for number in range(3)]
+        found = await asyncio.gather(
+            *(host.before((number + 1, 1), held) for number, held in enumerate(parts)), return_exceptions=True
+        )
+        assert [str(each) for each in found] == ["None", "GPU 1 is lost", "None"]
+        await asyncio.gather(*(host.after((number + 1, 1), held) for number, held in enumerate(parts)))
+        assert [host.mode(number) for number in range(3)] == [PROCESS] * 3 and not host.noted()
+
+    play(story)
+
+
+def test_one_that_is_cancelled_while_others_are_served_keeps_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, *[PROCESS] * 2).begin()
+        first = asyncio.ensure_future(host.before(FIRST, part(SHARED_CLAIM, 0)))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(host.before(SECOND, part(SHARED_CLAIM, 1)))
+        await asyncio.sleep(0)
+        second.cancel()
+        await host.after(SECOND, part(SHARED_CLAIM, 1))
+        await first
+        assert (host.mode(0), host.mode(1)) == (DEFAULT, PROCESS)
+        await host.after(FIRST, part(SHARED_CLAIM, 0))
+        assert host.mode(0) is PROCESS and not host.noted() and not host.modes._holders
 
     play(story)
