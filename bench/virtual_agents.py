@@ -19,7 +19,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -108,7 +108,8 @@ class VirtualAgent:
         while True:
             with contextlib.suppress(GschedError, grpc.aio.AioRpcError):
                 async with self._fleet.channel(self._host) as channel:
-                    if await self._session(agent_pb2_grpc.AgentServiceStub(channel).Session()):
+                    stub = cast("agent_pb2_grpc.AgentServiceAsyncStub", agent_pb2_grpc.AgentServiceStub(channel))
+                    if await self._session(stub.Session()):
                         delay = RECONNECT_S[0]
             await asyncio.sleep(delay)
             delay = min(delay * 2, RECONNECT_S[1])

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -96,7 +96,7 @@ class MasterSessions:
 
     async def _session(self, channel: grpc.aio.Channel, revoked: tuple[int, ...]) -> None:
         """One session. `revoked`: what list of revoked certificates the connection was opened by."""
-        stub = agent_pb2_grpc.AgentServiceStub(channel)
+        stub = cast("agent_pb2_grpc.AgentServiceAsyncStub", agent_pb2_grpc.AgentServiceStub(channel))
         call = stub.Session()
         self._attempts.services.begin(stub)
         outgoing = self._outbox.open(await self._hello())
