@@ -91,6 +91,7 @@ def test_sattach(master: FakeMaster, call: NewCall) -> None:
         (("sstat",), "You didn't give me any jobs to stat."),
         (("sstat", "-j", "7", "-o", "Mood"), 'Invalid field requested: "Mood"'),
         (("sprio", "-S", "@"), "Invalid sort specification: @"),
+        (("sprio", "-S", "--"), "Invalid sort specification: --"),
         (("sprio", "-j", "99"), "Unable to find jobs matching"),
         (("sshare", "-o", "Mood"), 'Invalid field requested: "Mood"'),
         (("sacctmgr",), "'': show and list are there"),

@@ -127,9 +127,8 @@ def _chosen(call: Call, session: Session, words: GnuWords) -> Iterator[SlurmJob]
 
 def _order(text: str) -> Callable[[list[SlurmJob]], list[SlurmJob]]:
     fields = [(item.lstrip("+-"), item.startswith("-")) for item in text.split(",") if item]
-    unknown = next((letter for letter, _ in fields if letter not in SPRIO_COLUMNS), "")
-    if unknown:
-        raise BadRequest(f"Invalid sort specification: {unknown[:40]}")
+    if not all(letter in SPRIO_COLUMNS for letter, _ in fields):
+        raise BadRequest(f"Invalid sort specification: {text[:40]}")
 
     def ordered(jobs: list[SlurmJob]) -> list[SlurmJob]:
         for letter, is_reversed in reversed(fields):
