@@ -41,7 +41,10 @@ from gsched.wire.messages.frames import HEADER, MAX_FRAME, ProtocolError, frame
 from gsched.wire.stream_end import end_stream
 
 log = logging.getLogger(__name__)
-SERVICES = ("Scheduler", "Administration", "Waiting", "JobServices", "Catalogue", "Terminal", "Fleet", "Past")
+SERVICES = (
+    *("Scheduler", "Administration", "Waiting", "JobServices", "Catalogue", "Terminal", "Fleet", "Past"),
+    "JobTables",
+)
 """What users may call; agents' services are not among them, and the master refuses those to users as well."""
 _METHOD = re.compile(rf"/gsched\.wire\.v1\.({'|'.join(SERVICES)})/[A-Z][A-Za-z]{{1,60}}")
 MOST = 1024

@@ -160,6 +160,34 @@ else:
             super().__init__(attrgetter(f"course.{name}"), lambda job, value: job.change(name, value))
 
 
+def bucket_of(
+    spec: JobSpec, job_id: int, avoid_host: str = "", excluded_hosts: tuple[str, ...] = (), waited_s: float = 0.0
+) -> Bucket:
+    """Where a job of that number waits."""
+    requirement = RequirementClass(
+        requirement=spec.combined_req,
+        slots=spec.slots,
+        asked_hosts=spec.hosts,
+        avoid_host=avoid_host,
+        auto_gpu=spec.auto_gpu,
+        max_slots=spec.max_slots,
+        gpu=spec.combined_gpu_req,
+        host_levels=spec.host_levels,
+        other_hosts=spec.other_hosts,
+        first_hosts=spec.first_hosts,
+        exclusive=spec.exclusive,
+        run_s=spec.run_limit_s,
+        estimate_s=spec.estimate_s if spec.run_limit_s is None else None,
+        reservation=spec.reservation,
+        waited_s=waited_s,
+        excluded_hosts=excluded_hosts,
+    )
+    array = array_of(job_id) if spec.array_limit else 0
+    return Bucket(
+        spec.queue, spec.user, requirement, spec.project, spec.user_group, spec.group, array, spec.application
+    )
+
+
 class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     """One job. Times are UTC seconds. What most pending jobs have no use for is kept apart, in a course of its own."""
 
@@ -290,36 +318,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
 
     def bucket(self) -> Bucket:
         """Where the job waits."""
-        spec = self.spec
-        requirement = RequirementClass(
-            requirement=spec.combined_req,
-            slots=spec.slots,
-            asked_hosts=spec.hosts,
-            avoid_host=self.avoid_host,
-            auto_gpu=spec.auto_gpu,
-            max_slots=spec.max_slots,
-            gpu=spec.combined_gpu_req,
-            host_levels=spec.host_levels,
-            other_hosts=spec.other_hosts,
-            first_hosts=spec.first_hosts,
-            exclusive=spec.exclusive,
-            run_s=spec.run_limit_s,
-            estimate_s=spec.estimate_s if spec.run_limit_s is None else None,
-            reservation=spec.reservation,
-            waited_s=self.waited_s,
-            excluded_hosts=self.excluded_hosts,
-        )
-        array = array_of(self.job_id) if spec.array_limit else 0
-        return Bucket(
-            spec.queue,
-            spec.user,
-            requirement,
-            spec.project,
-            spec.user_group,
-            spec.group,
-            array,
-            spec.application,
-        )
+        return bucket_of(self.spec, self.job_id, self.avoid_host, self.excluded_hosts, self.waited_s)
 
     def rank(self) -> Rank:
         """Its place within the queue; a submission that is older by t has gained `t * aging_per_s` of priority."""

@@ -93,6 +93,7 @@ RULES: dict[str, Rule] = {
     "Catalogue.Resources": _READ,
     "Catalogue.Accounts": _READ_MANY,
     "Catalogue.Notices": _READ_MANY,
+    "JobTables.Read": _READ_MANY,
     "Past.Histories": _READ_MANY,
     "Past.GpuUseSums": _READ_MANY,
     "Waiting.Ends": _READ,

@@ -12,7 +12,8 @@ from gsched.base.coded_text import CodedText
 from gsched.base.ids import index_of
 from gsched.master.metrics.pace import Pace
 from gsched.master.views.array_views import ArrayCopy
-from gsched.master.views.board import Board, Untouched
+from gsched.master.views.board import Board
+from gsched.master.views.published_jobs import Untouched
 from gsched.model.jobs.job import FINISHED, PENDING, STARTED
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.views.view import JobFilter, JobView

@@ -19,6 +19,7 @@ from gsched.master.rpc.administration_service import AdministrationServicer
 from gsched.master.rpc.catalogue_service import CatalogueServicer
 from gsched.master.rpc.end_notices import Ends, WaitingServicer
 from gsched.master.rpc.interactive_terminals import TerminalAttendance, TerminalServicer
+from gsched.master.rpc.job_table_service import JobTablesServicer
 from gsched.master.rpc.scheduler_service import SchedulerServicer, ServiceContext
 from gsched.master.rpc.service_connections import JobServicesServicer
 from gsched.store.history_queries import History
@@ -27,6 +28,7 @@ from gsched.wire.v1 import (
     catalogue_pb2_grpc,
     fleet_pb2_grpc,
     job_service_pb2_grpc,
+    job_table_pb2_grpc,
     past_pb2_grpc,
     scheduler_pb2_grpc,
     terminal_pb2_grpc,
@@ -58,6 +60,7 @@ class Services:
         scheduler = SchedulerServicer(services, self.history, self.reader, self.sessions, self.feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(services, self.page), server)
+        job_table_pb2_grpc.add_JobTablesServicer_to_server(JobTablesServicer(services.board), server)
         past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader, lambda: services.board.config), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(

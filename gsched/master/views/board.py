@@ -6,7 +6,7 @@ of an array that have not started are views only while somebody reads them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,63 +20,22 @@ from gsched.core.pending.pending_reasons import WAITING, ClassReasons
 from gsched.core.pending.reason_times import ReasonTimes
 from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.host_allocations import together
-from gsched.core.records.job import JobRecord
+from gsched.core.records.job import JobRecord, bucket_of
 from gsched.master.views.array_views import ArrayCopy, copy_of
 from gsched.master.views.charged_share import Charged
 from gsched.master.views.listing_order import Listing
+from gsched.master.views.published_jobs import FoundReasons, Traits, Untouched, Views, view_of
 from gsched.model.config import ClusterConfig
 from gsched.model.gpus.gpu_idle import GpuIdleness
-from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState, Usage
+from gsched.model.jobs.job import FINISHED, PENDING, JobState, Usage
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.ledgers.allocation import Allocation
-from gsched.model.scheduling.snapshot import Bucket, Rank
+from gsched.model.scheduling.snapshot import Rank
 from gsched.model.views.view import ArrayView, HostView, JobFilter, JobView
 
-
-class Traits(msgspec.Struct, frozen=True, gc=False):
-    """What decides on a pending job's place and reasons, and is not in its view."""
-
-    rank: Rank
-    own: tuple[PendingReason, ...] = ()
-    avoid_host: str = ""
-    excluded_hosts: tuple[str, ...] = ()
-    waited_s: float = 0.0
-
-
-class Untouched(msgspec.Struct, frozen=True, gc=False):
-    """A job to which nothing has happened yet but its submission: a view is made of it when somebody reads."""
-
-    job_id: int
-    spec: JobSpec
-    submitted_at: float
-
-    @property
-    def state(self) -> str:
-        """As of every such job."""
-        return JobState.PEND.value
-
-    @property
-    def allocation(self) -> Allocation | None:
-        """None: a job that nobody has touched holds nothing."""
-        return None
-
-    def view(self) -> JobView:
-        """The job as readers see it."""
-        return JobView(job_id=self.job_id, spec=self.spec, state=self.state, submitted_at=self.submitted_at)
-
-
-FoundReasons = tuple[tuple[PendingReason, ...], float | None]
-"""Why a job waits, and when a cycle found that; None: no cycle did."""
-
-
-class Views:
-    """Jobs of one moment, made into views one by one while they are read."""
-
-    def __init__(self, records: Collection[JobView | Untouched]) -> None:
-        self._records = records
-
-    def __iter__(self) -> Iterator[JobView]:
-        return (_view(record) for record in self._records)
+_PLAIN = Traits(Rank(0.0, 0.0))
+"""Of a job that is as most are, but for its rank."""
+_NEW = (WAITING,)
+"""Reasons of a job that no cycle has looked at; one object, so that jobs are seen to wait for the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +170,7 @@ class Board:
         """One job or element of an array, or None if it is not in memory."""
         job = self._jobs.get(job_id)
         if job is not None:
-            return _view(job)
+            return view_of(job)
         if not index_of(job_id):
             return None
         array = self._arrays.get(array_of(job_id))
@@ -231,15 +190,20 @@ class Board:
 
         They are those of this moment, however long reading them takes.
         """
+        shared, listing = self.listed(wanted)
+        reasons: dict[int, FoundReasons] = {}
+        return (self._complete(view_of(job), shared, array, reasons) for job, array in listing)
+
+    def listed(self, wanted: JobFilter) -> tuple[SharedViews, Listing]:
+        """The same jobs as they were published, nothing made or found of them yet, and all else of their moment."""
         shared = self._shared
         arrays, jobs = self.records(wanted)
         listing = Listing(wanted, shared.config, self._rank)
         for array in arrays:
             listing.add_array(array, jobs)
-        for job in Views(jobs.values()):
+        for job in jobs.values():
             listing.add(job)
-        reasons: dict[int, FoundReasons] = {}
-        return (self._complete(job, shared, array, reasons) for job, array in listing)
+        return shared, listing
 
     def open_jobs(self) -> tuple[list[ArrayCopy], Views]:
         """All arrays, and all jobs of their own that are in memory, finished ones too."""
@@ -274,6 +238,25 @@ class Board:
         array = self._arrays.get(array_of(job.job_id)) if job.job_id not in self._jobs else None
         return self._reasons(job, array, self._shared)[0]
 
+    def found_reasons(
+        self,
+        job: JobView | Untouched,
+        array: ArrayCopy | None,
+        shared: SharedViews,
+        reasons: dict[int, FoundReasons],
+    ) -> FoundReasons:
+        """Why a pending job of a listing waits, and since when that is known. `array`: it waits in that array's record.
+
+        `reasons` are those of arrays seen before: waiting elements have the same, but for own conditions.
+        """
+        if array is None:
+            return self._reasons(job, None, shared)
+        if own := array.own_of(index_of(job.job_id)):
+            return own, None
+        if array.array_id not in reasons:
+            reasons[array.array_id] = self._reasons(job, array, shared)
+        return reasons[array.array_id]
+
     def reasons_of_array(self, array: ArrayCopy) -> tuple[PendingReason, ...]:
         """Why the array's waiting elements wait; never empty."""
         return self._reasons(array.template, array, self._shared)[0]
@@ -299,7 +282,7 @@ class Board:
                     jobs[each] = job
         return list(arrays.values()), jobs
 
-    def _rank(self, job: JobView) -> Rank:
+    def _rank(self, job: JobView | Untouched) -> Rank:
         traits = self._traits.get(job.job_id)
         return traits.rank if traits is not None else _plain_rank(job.job_id)
 
@@ -310,10 +293,7 @@ class Board:
         array: ArrayCopy | None,
         reasons: dict[int, FoundReasons],
     ) -> JobView:
-        """The view with what is known of it only when it is asked for. `array`: it waits in that array's record.
-
-        `reasons` are those of arrays seen before: waiting elements have the same, but for own conditions.
-        """
+        """The view with what is known of it only when it is asked for. `array`, `reasons` as of `found_reasons`."""
         queue = shared.config.queues.get(job.spec.queue)
         priority = queue.priority if queue is not None else 0
         if queue is not None and queue.fairshare is not None:
@@ -321,14 +301,7 @@ class Board:
             job = msgspec.structs.replace(job, share_group=self._charged.of(spec.queue, spec.user, spec.user_group))
         if job.state not in PENDING:
             return msgspec.structs.replace(job, queue_priority=priority) if priority else job
-        if array is None:
-            why, at = self._reasons(job, None, shared)
-        elif own := array.own_of(index_of(job.job_id)):
-            why, at = own, None
-        else:
-            if array.array_id not in reasons:
-                reasons[array.array_id] = self._reasons(job, array, shared)
-            why, at = reasons[array.array_id]
+        why, at = self.found_reasons(job, array, shared, reasons)
         found = shared.planned.get(job.job_id)
         # A cycle keeps more with its plans than readers are told.
         is_told = found is not None and (found.hosts or found.text)
@@ -337,15 +310,16 @@ class Board:
             job, pending_reasons=why, pending_reasons_at=at, queue_priority=priority, planned=planned
         )
 
-    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: SharedViews) -> FoundReasons:
-        traits = self._traits.get(job.job_id) or Traits(_plain_rank(job.job_id))
+    def _reasons(self, job: JobView | Untouched, array: ArrayCopy | None, shared: SharedViews) -> FoundReasons:
+        traits = self._traits.get(job.job_id) or _PLAIN
         own = array.own_of(index_of(job.job_id)) if array is not None else traits.own
         if own:
             return own, None
-        bucket = array.bucket if array is not None else _bucket(job, traits)
+        about = (traits.avoid_host, traits.excluded_hosts, traits.waited_s)
+        bucket = array.bucket if array is not None else bucket_of(job.spec, job.job_id, *about)
         waiting = bucket if shared.reasons.get(bucket) else (bucket.queue, bucket.requirement)
         known = shared.reasons.get(waiting)
-        found, at = (known, shared.reason_times.of(waiting)) if known else ((WAITING,), None)
+        found, at = (known, shared.reason_times.of(waiting)) if known else (_NEW, None)
         spec = job.spec
         gone = [host for host in spec.hosts if host not in shared.config.hosts] if not spec.other_hosts else ()
         if not gone or spec.queue not in shared.config.queues:
@@ -354,10 +328,6 @@ class Board:
         detail = coded("numbers.host_left" if left == 1 else "numbers.hosts_left", left, len(spec.hosts))
         lost = PendingReason(coded("pending.host_gone", gone[0]), detail=detail if len(spec.hosts) > 1 else "")
         return ((*found, lost) if left else (lost, *found)), at
-
-
-def _view(record: JobView | Untouched) -> JobView:
-    return record if isinstance(record, JobView) else record.view()
 
 
 def _plain_rank(job_id: int) -> Rank:
@@ -387,12 +357,3 @@ def _traits(job: JobRecord, own: tuple[PendingReason, ...]) -> Traits | None:
     rank = job.rank()
     traits = Traits(rank, own, job.avoid_host, job.excluded_hosts, job.waited_s)
     return traits if traits != Traits(_plain_rank(job.job_id)) else None
-
-
-def _bucket(job: JobView, traits: Traits) -> Bucket:
-    """Where the job waits, as its record would say."""
-    record = JobRecord(job_id=job.job_id, spec=job.spec, state=JobState.PEND, submitted_at=job.submitted_at)
-    record.avoid_host = traits.avoid_host
-    record.excluded_hosts = traits.excluded_hosts
-    record.waited_s = traits.waited_s
-    return record.bucket()

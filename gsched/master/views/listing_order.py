@@ -17,6 +17,7 @@ from gsched.base.indices import Indices, parse_indices
 from gsched.core.control.job_filter import Filterable, admits, name_looks
 from gsched.core.records.array import UnstartedEnd, indices_of
 from gsched.master.views.array_views import ArrayCopy
+from gsched.master.views.published_jobs import Untouched
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.job import FINISHED, PENDING
 from gsched.model.scheduling.snapshot import Rank
@@ -24,8 +25,8 @@ from gsched.model.views.view import JobFilter, JobView
 
 MOST_LOOKS = 50_000_000
 """At the names of jobs, for one listing: some seconds."""
-ListedJob = tuple[JobView, ArrayCopy | None]
-"""A job, and the array in whose record it waits, if it does."""
+ListedJob = tuple[JobView | Untouched, ArrayCopy | None]
+"""A job as it was published, and the array in whose record it waits, if it does."""
 _Served = tuple[tuple[float, Rank], ListedJob]
 
 
@@ -48,7 +49,10 @@ class Listing:
     """Collects what a filter admits; iterating gives it in order."""
 
     def __init__(
-        self, wanted: JobFilter, config: ClusterConfig, rank: Callable[[JobView], Rank] = lambda job: Rank(0.0, 0.0, 0)
+        self,
+        wanted: JobFilter,
+        config: ClusterConfig,
+        rank: Callable[[JobView | Untouched], Rank] = lambda job: Rank(0.0, 0.0, 0),
     ) -> None:
         self._numbers = frozenset(wanted.ids)
         # Numbers are looked up here, once; a job that was named is admitted though it has finished.
@@ -57,13 +61,13 @@ class Listing:
         self._wanted = msgspec.structs.replace(wanted, name=name)
         self._config = config
         self._rank = rank
-        self._started: list[JobView] = []
+        self._started: list[JobView | Untouched] = []
         self._pending: list[_Served] = []
-        self._finished: list[tuple[float, int, Iterator[JobView]]] = []
+        self._finished: list[tuple[float, int, Iterator[JobView | Untouched]]] = []
         self._runs: list[Iterator[_Served]] = []
         self._left = MOST_LOOKS
 
-    def add(self, job: JobView) -> None:
+    def add(self, job: JobView | Untouched) -> None:
         """Enter a job that is one of its own, if the filter admits it."""
         if not self.admits(job):
             return
@@ -136,6 +140,6 @@ class Listing:
             if self._is_wanted(array, index, job):
                 yield job
 
-    def _priority(self, job: JobView) -> float:
+    def _priority(self, job: JobView | Untouched) -> float:
         queue = self._config.queues.get(job.spec.queue)
         return -float(queue.priority if queue is not None else 0)

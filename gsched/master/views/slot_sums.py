@@ -12,8 +12,9 @@ import msgspec
 from gsched.base.ids import index_of
 from gsched.core.control.job_filter import admits
 from gsched.master.views.array_views import ArrayCopy
-from gsched.master.views.board import Board, Untouched
+from gsched.master.views.board import Board
 from gsched.master.views.listing_order import Listing
+from gsched.master.views.published_jobs import Untouched
 from gsched.model.jobs.job import FINISHED, PENDING
 from gsched.model.views.view import JobFilter, JobView
 

@@ -229,6 +229,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         index = index_of(job_id)
         return f"{self.name}[{index}]" if index else self.display_name
 
+    @property
+    def array_text(self) -> str:
+        """`[1-10:2]%5`: indices and limit of an array; empty for a job that is none."""
+        return f"[{self.indices}]" + (f"%{self.array_limit}" if self.array_limit else "") if self.indices else ""
+
+    def listed_name(self, job_id: int) -> str:
+        """JOB_NAME of the job with this number in a table: that of an array ends in all its indices."""
+        index = index_of(job_id)
+        return f"{self.name}[{index}]" if index else self.name + self.array_text or self.command
+
 
 SLURM, PBS = "slurm", "pbs"
 """Front ends."""

@@ -44,6 +44,7 @@ from gsched.wire.calls.bulk_calls import FEW, BulkCalls
 from gsched.wire.calls.catalogue_calls import Catalogue
 from gsched.wire.calls.completion_watch import EndsCall
 from gsched.wire.calls.fleet_calls import FleetCalls
+from gsched.wire.calls.job_table_calls import JobTableCalls
 from gsched.wire.calls.past_calls import PastCalls
 from gsched.wire.calls.retried_calls import BrokenOff, Calls, Cancellable
 from gsched.wire.calls.retry_policy import DEFAULT_WAIT_S
@@ -94,6 +95,8 @@ class Client:
         """What happened to jobs, also to those long finished."""
         self.fleet = FleetCalls(self._channel, self._call)
         """Daemons of all hosts."""
+        self.tables = JobTableCalls(self._channel, self._stream, self.jobs)
+        """Jobs in columns."""
         self.terminal = TerminalCalls(self._channel, self._call, self._stream)
         """Of interactive jobs."""
         self.services = ServiceCalls(self._channel, self._call)

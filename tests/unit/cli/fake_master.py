@@ -15,6 +15,7 @@ import msgspec
 
 from gsched.base.ids import array_of
 from gsched.cli.session.call import Call, run_main
+from gsched.master.views.job_table import AlikeViews
 from gsched.model import event as events
 from gsched.model.jobs.job import FINISHED, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
@@ -51,10 +52,12 @@ from gsched.model.views.view import (
     Submitted,
 )
 from gsched.wire.address import MASTER_FILE, write_address
+from gsched.wire.messages.column_codec import table_replies
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import (
     catalogue_pb2,
     catalogue_pb2_grpc,
+    job_table_pb2_grpc,
     model_pb2,
     past_pb2,
     past_pb2_grpc,
@@ -83,6 +86,7 @@ class FakeMaster(
     scheduler_pb2_grpc.AdministrationServicer,
     catalogue_pb2_grpc.CatalogueServicer,
     waiting_pb2_grpc.WaitingServicer,
+    job_table_pb2_grpc.JobTablesServicer,
     past_pb2_grpc.PastServicer,
 ):
     """Canned answers; `refusal` makes every submission fail with its text."""
@@ -324,6 +328,21 @@ class FakeMaster(
         self.forecast_spec = from_proto(request.spec, JobSpec)
         return to_proto(self.dry_run, model_pb2.JobDryRun)
 
+    def Read(self, request, context):
+        wanted = from_proto(request.filter, JobFilter)
+        self.filters.append(wanted)
+        alike = AlikeViews(with_reasons=request.reasons)
+        found = (view for view in self.views if admits(wanted, view))
+        yield from table_replies(
+            (
+                view.job_id,
+                view.spec.listed_name(view.job_id),
+                view.submitted_at,
+                alike.of(view, (view.pending_reasons, view.pending_reasons_at) if request.reasons else ((), None)),
+            )
+            for view in found
+        )
+
     def SlotSums(self, request, context):
         self.filters.append(from_proto(request, JobFilter))
         return scheduler_pb2.SlotSumsReply(slots=self.slot_sums)
@@ -418,6 +437,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
     scheduler_pb2_grpc.add_AdministrationServicer_to_server(master, server)
     waiting_pb2_grpc.add_WaitingServicer_to_server(master, server)
+    job_table_pb2_grpc.add_JobTablesServicer_to_server(master, server)
     past_pb2_grpc.add_PastServicer_to_server(master, server)
     catalogue_pb2_grpc.add_CatalogueServicer_to_server(master, server)
     address = f"unix:{folder}/m.sock"

@@ -55,7 +55,7 @@ ENGINE_IS_NOT_ASKED = frozenset(
     | {
         method
         for method in RULES
-        if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past", "JobServices")
+        if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past", "JobServices", "JobTables")
     }
     | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums", "Administration.Metrics"}
 )

@@ -173,18 +173,40 @@ def _show(
         counts = session.client.slot_sums(wanted)
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return 0
+    if _is_short(options, named, chosen):
+        return _short(call, options, session)
     listing = _Listing(call, options, session, named)
     if options.has("sum"):
         counts = slots_by_state(listing.records())
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
-        return _ending(call, options, session, listing) if listing.missing() else 0
+        return _ending_of(call, options, listing) if listing.missing() else 0
     if options.has("gpu") and options.has("json"):
         return _gpu_json(call, listing)
     if chosen is not None and options.has("json"):
         return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
     for text in _layout(call, options, chosen, listing.records()):
         call.write(text)
-    return _ending(call, options, session, listing)
+    return _ending_of(call, options, listing)
+
+
+def _is_short(options: Parsed, named: tuple[int, ...], chosen: Format[ShownJob] | None) -> bool:
+    """Whether a row shows little of its job, and nothing is looked at here but the row."""
+    further = (*ONLY_HERE, *TIME_COLUMNS, "W", "l", "UF", "gpu", "sum")
+    return not named and chosen is None and not options.has(*further)
+
+
+def _short(call: Call, options: Parsed, session: Session) -> int:
+    """The usual tables: there may be a hundred thousand rows, each of little."""
+    wanted = msgspec.structs.replace(_wanted(call, options, ()), application=options.last("app"))
+    zone, level, reasons = zone_of(call.env), _level(call, options), _reason_lines(call, options)
+    count = 0
+    for part in session.client.tables.read(wanted, reasons=reasons is not None):
+        header = not count and not options.has("noheader")
+        call.write(
+            job_table.render_columns(part, zone, wide=options.has("w"), header=header, reasons=reasons, level=level)
+        )
+        count += len(part.job_ids)
+    return _ending(call, options, count)
 
 
 def _summary(call: Call, session: Session) -> int:
@@ -291,13 +313,17 @@ def _has_gpus(view: JobView) -> bool:
     return view.allocation is not None and any(part.gpus for part in view.allocation.hosts)
 
 
-def _ending(call: Call, options: Parsed, session: Session, listing: _Listing) -> int:
+def _ending_of(call: Call, options: Parsed, listing: _Listing) -> int:
     """What is said, and the exit code, when all that was found has been shown."""
-    missing = listing.missing()
-    if missing:
+    if listing.missing():
         call.error(listing.why_missing())
         return LSF_FAILURE
-    if listing.count:
+    return _ending(call, options, listing.count)
+
+
+def _ending(call: Call, options: Parsed, count: int) -> int:
+    """The same where no job was named that was not found; so many were."""
+    if count:
         return 0
     if not _is_user(options.last("u", "all")):
         call.error(f"{options.last('u')}: Unknown user\n")
@@ -377,8 +403,8 @@ def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, record
     header = not options.has("noheader")
     year = shows_year(call, "LSB_BJOBS_DISPLAY_YEAR")
     extra = _time_column(options, moment)
-    asked_at = None if program(call) == "bjobs" else moment.now  # programs read bjobs' text
-    reasons = job_table.ReasonLines(asked_at) if {"p", "s"} & set(_chosen(options)) else None
+    reasons = _reason_lines(call, options)
+    asked_at = _asked_at(call)
     is_first = True
     while part := list(itertools.islice(records, JOBS_PER_PIECE)):
         if chosen is not None:
@@ -394,6 +420,16 @@ def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, record
             render = job_table.render_wide if options.has("w") else job_table.render_short
             yield render(part, zone, header=header, reasons=reasons, extra=extra)
         header = is_first = False
+
+
+def _asked_at(call: Call) -> float | None:
+    """Now, where the text says when something was found; programs read bjobs' text."""
+    return None if program(call) == "bjobs" else time.time()
+
+
+def _reason_lines(call: Call, options: Parsed) -> job_table.ReasonLines | None:
+    """-p, -s: rows are followed by reasons."""
+    return job_table.ReasonLines(_asked_at(call)) if {"p", "s"} & set(_chosen(options)) else None
 
 
 def _time_column(options: Parsed, moment: FormatSetting) -> job_table.Extra | None:

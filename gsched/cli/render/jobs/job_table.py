@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from gsched.base.ids import array_of
 from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
+from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL
 from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
 from gsched.cli.render.text.time_texts import as_of, packed_cpu, packed_stamp, short_stamp
+from gsched.model.views.job_columns import JobColumns
 
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
 _ALL_HEADER = (
@@ -45,15 +48,8 @@ def render_short(
     """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
     lines = [_header(extra)] if header else []
     for job in jobs:
-        hosts = [cell(slots_on_host(host), 11) for host in job.placed]
-        name = cell(cut_head(printable(job.display_name), 10), 10)
-        lines.append(
-            f"{job.job_id:<7d} {cell(job.spec.user, 7)} {cell(job.view.state, 5)} {cell(job.spec.queue, 10)} "
-            f"{cell(job.spec.submit_host, 11)} {hosts[0] if hosts else ' ' * 11} {name} "
-            f"{_last_columns(job, zone, extra)}\n"
-        )
-        lines += [f"{_MORE_HOSTS}{host.rstrip()}\n" for host in hosts[1:]]
-        lines += _reason_lines(job, zone, reasons) if reasons is not None else []
+        row = f"{job.job_id:<7d} {_short_start(job)} {_short_name(job.display_name)} {_last_columns(job, zone, extra)}"
+        lines += [row, _short_end(job, zone, reasons)]
     return "".join(lines)
 
 
@@ -68,8 +64,30 @@ def render_wide(
     """-w: nothing is cut; several hosts are joined with `:`."""
     lines = [_header(extra)] if header else []
     for job in jobs:
-        lines.append(f"{_wide_start(job)} {_last_columns(job, zone, extra)}\n")
-        lines += _reason_lines(job, zone, reasons) if reasons is not None else []
+        row = f"{job.job_id:<7d} {_wide_start(job)} {_wide_name(job.display_name)} {_last_columns(job, zone, extra)}"
+        lines += [row, _wide_end(job, zone, reasons)]
+    return "".join(lines)
+
+
+def render_columns(
+    jobs: JobColumns,
+    zone: tzinfo,
+    *,
+    wide: bool = False,
+    header: bool = True,
+    reasons: ReasonLines | None = None,
+    level: int = DEFAULT_LEVEL,
+) -> str:
+    """The text of `render_short` and `render_wide`; what many jobs have in common is laid out once."""
+    start, name_of, end = (_wide_start, _wide_name, _wide_end) if wide else (_short_start, _short_name, _short_end)
+    shown = [ShownJob(view=view, level=level) for view in jobs.alike]
+    starts, ends = [start(job) for job in shown], [end(job, zone, reasons) for job in shown]
+    stamps: dict[float, str] = {}
+    lines = [HEADER] if header else []
+    for place, job_id, name, at in zip(jobs.places, jobs.job_ids, jobs.names, jobs.submitted_at, strict=True):
+        second = at // 1
+        stamp = stamps.get(second) or stamps.setdefault(second, short_stamp(second, zone))
+        lines.append(f"{array_of(job_id):<7d} {starts[place]} {name_of(name)} {stamp}{ends[place]}")
     return "".join(lines)
 
 
@@ -89,7 +107,7 @@ def render_all_columns(jobs: Iterable[ShownJob], zone: tzinfo, *, header: bool =
             left("-" if job.ended_at is None else packed_stamp(job.ended_at, zone), 14),
             str(job.spec.slots),
         )
-        lines.append(f"{_wide_start(job)} {' '.join(cells)}\n")
+        lines.append(f"{job.job_id:<7d} {_wide_start(job)} {_wide_name(job.display_name)} {' '.join(cells)}\n")
     return "".join(lines)
 
 
@@ -102,20 +120,48 @@ def _last_columns(job: ShownJob, zone: tzinfo, extra: Extra | None) -> str:
     return submitted if extra is None else f"{submitted:<14} {extra[1](job)}"
 
 
+def _short_start(job: ShownJob) -> str:
+    """The columns between number and name."""
+    host = cell(slots_on_host(job.placed[0]), 11) if job.placed else " " * 11
+    return (
+        f"{cell(job.spec.user, 7)} {cell(job.view.state, 5)} {cell(job.spec.queue, 10)} "
+        f"{cell(job.spec.submit_host, 11)} {host}"
+    )
+
+
+def _short_name(name: str) -> str:
+    return cell(cut_head(printable(name), 10), 10)
+
+
+def _short_end(job: ShownJob, zone: tzinfo, reasons: ReasonLines | None) -> str:
+    """What follows the columns of a row: its end, and further lines."""
+    hosts = [f"{_MORE_HOSTS}{cell(slots_on_host(host), 11).rstrip()}\n" for host in job.placed[1:]]
+    return "".join(["\n", *hosts, *_reason_lines(job, zone, reasons)])
+
+
 def _wide_start(job: ShownJob) -> str:
     hosts = ":".join(slots_on_host(host) for host in job.placed) or NO_HOST
-    spec, name = job.spec, printable(job.display_name)
     return (
-        f"{job.job_id:<7d} {left(spec.user, 7)} {left(job.view.state, 5)} {left(spec.queue, 10)} "
-        f"{left(spec.submit_host, 11)} {left(hosts, 11)} {left(name, 10)}"
+        f"{left(job.spec.user, 7)} {left(job.view.state, 5)} {left(job.spec.queue, 10)} "
+        f"{left(job.spec.submit_host, 11)} {left(hosts, 11)}"
     )
+
+
+def _wide_name(name: str) -> str:
+    return left(printable(name), 10)
+
+
+def _wide_end(job: ShownJob, zone: tzinfo, reasons: ReasonLines | None) -> str:
+    return "".join(["\n", *_reason_lines(job, zone, reasons)])
 
 
 def _kib(mib: float | None) -> str:
     return "-" if mib is None else f"{mib * 1024:.0f}"
 
 
-def _reason_lines(job: ShownJob, zone: tzinfo, reasons: ReasonLines) -> list[str]:
+def _reason_lines(job: ShownJob, zone: tzinfo, reasons: ReasonLines | None) -> list[str]:
+    if reasons is None:
+        return []
     lines = [f" {printable(reason)};\n" for reason in (*job.pending_reasons, *job.suspending_reasons)]
     at = job.view.pending_reasons_at
     if job.pending_reasons and at is not None and reasons.asked_at is not None:

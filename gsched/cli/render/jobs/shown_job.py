@@ -82,9 +82,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def array_spec(self) -> str:
         """`[1-10:2]%5` for what stands for all elements of an array that have not started; empty otherwise."""
-        if not self.spec.indices or self.index:
-            return ""
-        return f"[{self.spec.indices}]" + (f"%{self.spec.array_limit}" if self.spec.array_limit else "")
+        return "" if self.index else self.spec.array_text
 
     @property
     def label(self) -> str:
@@ -94,9 +92,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def display_name(self) -> str:
         """JOB_NAME: -J (with the index of an array element), else the command."""
-        if self.index:
-            return f"{self.spec.name}[{self.index}]"
-        return self.spec.name + self.array_spec or self.spec.command
+        return self.spec.listed_name(self.view.job_id)
 
     # -- what was asked for ---------------------------------------------------------------------------------------
 
