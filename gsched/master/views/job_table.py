@@ -13,7 +13,7 @@ from gsched.master.views.board import Board
 from gsched.master.views.published_jobs import FoundReasons, Untouched
 from gsched.model.jobs.job import PENDING, JobSpec
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
-from gsched.model.views.job_columns import TableJob
+from gsched.model.views.jobs_in_columns import TableJob
 from gsched.model.views.view import JobFilter, JobView
 
 MOST_KEPT = 1_000

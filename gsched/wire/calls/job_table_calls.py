@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from gsched.model.views.job_columns import JobColumns
+from gsched.model.views.jobs_in_columns import JobsInColumns
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.calls.call_failure import NotThere
 from gsched.wire.messages.column_codec import columns_of_views, read_columns
@@ -30,7 +30,7 @@ class JobTableCalls:
         self._stream = stream
         self._views = views
 
-    def read(self, wanted: JobFilter, *, reasons: bool = False) -> Iterator[JobColumns]:
+    def read(self, wanted: JobFilter, *, reasons: bool = False) -> Iterator[JobsInColumns]:
         """Jobs that the filter admits, in the order gjobs shows them, for a table that shows little of each; with
         `reasons` also why they wait or are suspended.
         """

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from gsched.base.errors import Internal
-from gsched.model.views.job_columns import JobColumns, TableJob, columns_of
+from gsched.model.views.jobs_in_columns import JobsInColumns, TableJob, columns_of
 from gsched.model.views.view import JobView
 from gsched.wire.messages.batch_codec import job_views
 from gsched.wire.messages.convert import fill
@@ -34,7 +34,7 @@ def _some(jobs: Iterator[TableJob]) -> Iterator[TableJob]:
             return
 
 
-def _reply(columns: JobColumns) -> job_table_pb2.JobTableReply:
+def _reply(columns: JobsInColumns) -> job_table_pb2.JobTableReply:
     reply = job_table_pb2.JobTableReply(
         places=columns.places, job_ids=columns.job_ids, names=columns.names, submitted_at=columns.submitted_at
     )
@@ -43,9 +43,9 @@ def _reply(columns: JobColumns) -> job_table_pb2.JobTableReply:
     return reply
 
 
-def read_columns(reply: job_table_pb2.JobTableReply) -> JobColumns:
+def read_columns(reply: job_table_pb2.JobTableReply) -> JobsInColumns:
     """The message as columns. Raises Internal for one that cannot be meant."""
-    columns = JobColumns(
+    columns = JobsInColumns(
         alike=tuple(job_views(reply.alike)),
         places=list(reply.places),
         job_ids=list(reply.job_ids),
@@ -58,7 +58,7 @@ def read_columns(reply: job_table_pb2.JobTableReply) -> JobColumns:
     return columns
 
 
-def columns_of_views(jobs: Iterable[JobView]) -> Iterator[JobColumns]:
+def columns_of_views(jobs: Iterable[JobView]) -> Iterator[JobsInColumns]:
     """Whole views in columns, as they come: of a master of before, which knows no tables."""
     jobs = iter(jobs)
     while part := [

@@ -19,7 +19,7 @@ from gsched.master.views import job_table
 from gsched.master.views.board import Board
 from gsched.master.views.job_table import table_jobs
 from gsched.model.jobs.job import JobSpec
-from gsched.model.views.job_columns import JobColumns
+from gsched.model.views.jobs_in_columns import JobsInColumns
 from gsched.model.views.view import JobFilter
 from gsched.sim.world import simulated_config
 from gsched.wire.messages import column_codec
@@ -52,14 +52,14 @@ class Shown(Stored):
         return decision
 
 
-def columns(board: Board, wanted: JobFilter, *, reasons: bool) -> list[JobColumns]:
+def columns(board: Board, wanted: JobFilter, *, reasons: bool) -> list[JobsInColumns]:
     """What a client reads of the answer."""
     replies = table_replies(table_jobs(board, wanted, with_reasons=reasons))
     read = [job_table_pb2.JobTableReply.FromString(reply.SerializeToString()) for reply in replies]
     return [read_columns(reply) for reply in read]
 
 
-def text(parts: list[JobColumns], *, wide: bool, reasons: bool) -> str:
+def text(parts: list[JobsInColumns], *, wide: bool, reasons: bool) -> str:
     lines = ReasonLines(2000.0) if reasons else None
     return "".join(render_columns(part, UTC, wide=wide, header=False, reasons=lines) for part in parts)
 

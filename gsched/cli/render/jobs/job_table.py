@@ -11,7 +11,7 @@ from gsched.cli.render.jobs.shown_job import ShownJob, slots_on_host
 from gsched.cli.render.text.reason_texts import DEFAULT_LEVEL
 from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
 from gsched.cli.render.text.time_texts import as_of, packed_cpu, packed_stamp, short_stamp
-from gsched.model.views.job_columns import JobColumns
+from gsched.model.views.jobs_in_columns import JobsInColumns
 
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
 _ALL_HEADER = (
@@ -70,7 +70,7 @@ def render_wide(
 
 
 def render_columns(
-    jobs: JobColumns,
+    jobs: JobsInColumns,
     zone: tzinfo,
     *,
     wide: bool = False,

@@ -15,7 +15,7 @@ TableJob = tuple[int, str, float, JobView]
 """A job's number, JOB_NAME, when it was submitted (UTC seconds), and a view of what it has in common with others."""
 
 
-class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
+class JobsInColumns(msgspec.Struct, frozen=True, kw_only=True):
     """Some jobs; the sequences but for `alike` are of one length."""
 
     alike: Sequence[JobView]
@@ -27,7 +27,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: Sequence[float]
 
 
-def columns_of(jobs: Sequence[TableJob]) -> JobColumns:
+def columns_of(jobs: Sequence[TableJob]) -> JobsInColumns:
     """The jobs in columns. Those with the same view share it."""
     places: dict[int, int] = {}
     alike: list[JobView] = []
@@ -36,7 +36,7 @@ def columns_of(jobs: Sequence[TableJob]) -> JobColumns:
             places[id(job[3])] = len(alike)
             alike.append(job[3])
     job_ids, names, submitted_at, views = zip(*jobs, strict=True) if jobs else ((), (), (), ())
-    return JobColumns(
+    return JobsInColumns(
         alike=alike,
         places=[places[id(view)] for view in views],
         job_ids=job_ids,
