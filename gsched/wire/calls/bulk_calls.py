@@ -11,12 +11,14 @@ from typing import Any
 import grpc
 
 from gsched.base.errors import Unavailable
-from gsched.model.views.view import Control, Submitted
+from gsched.model.views.jobs_in_columns import JobsInColumns
+from gsched.model.views.view import Control, JobFilter, JobView, Submitted
 from gsched.wire.calls.call_failure import NotThere
 from gsched.wire.calls.retried_calls import BrokenOff, Calls
 from gsched.wire.messages.batch_codec import read_submitted
-from gsched.wire.messages.convert import from_proto
-from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
+from gsched.wire.messages.column_codec import columns_of_views, read_columns
+from gsched.wire.messages.convert import fill, from_proto
+from gsched.wire.v1 import job_table_pb2, job_table_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
 
 FEW = 500
 """Jobs of a call that is answered at one go."""
@@ -84,3 +86,30 @@ class BulkCalls:
             yield from self._calls.in_parts(in_parts, request)
         except NotThere:
             yield self._calls.call(at_once, request)
+
+
+class JobTableCalls:
+    """`stream` sends one request by a method of the channel, as the Client that owns it does; `views` are whole
+    jobs.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        stream: Callable[[Any, Any], Iterator[Any]],
+        views: Callable[[JobFilter], Iterator[JobView]],
+    ) -> None:
+        self._stub = job_table_pb2_grpc.JobTablesStub(channel)
+        self._stream = stream
+        self._views = views
+
+    def read(self, wanted: JobFilter, *, reasons: bool = False) -> Iterator[JobsInColumns]:
+        """Jobs that the filter admits, in the order gjobs shows them, for a table that shows little of each; with
+        `reasons` also why they wait or are suspended.
+        """
+        request = job_table_pb2.JobTableRequest(reasons=reasons)
+        fill(request.filter, wanted)
+        try:
+            yield from map(read_columns, self._stream(self._stub.Read, request))
+        except NotThere:  # a master of before
+            yield from columns_of_views(self._views(wanted))

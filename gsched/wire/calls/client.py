@@ -40,11 +40,10 @@ from gsched.model.views.view import (
     Submission,
     Submitted,
 )
-from gsched.wire.calls.bulk_calls import FEW, BulkCalls
+from gsched.wire.calls.bulk_calls import FEW, BulkCalls, JobTableCalls
 from gsched.wire.calls.catalogue_calls import Catalogue
 from gsched.wire.calls.completion_watch import EndsCall
 from gsched.wire.calls.fleet_calls import FleetCalls
-from gsched.wire.calls.job_table_calls import JobTableCalls
 from gsched.wire.calls.past_calls import PastCalls
 from gsched.wire.calls.retried_calls import BrokenOff, Calls, Cancellable
 from gsched.wire.calls.retry_policy import DEFAULT_WAIT_S
