@@ -114,6 +114,10 @@ def test_none_for_one_that_starts_or_does_not_wait_for_a_place() -> None:
 # -- random clusters --------------------------------------------------------------------------------------------------
 
 
+FOUND = (1768,)
+"""Seeds that were answered wrongly once: a job would start now if more of those that wait had a place reserved."""
+
+
 def random_spec(rng: random.Random, hosts: tuple[str, ...]) -> JobSpec:
     values: dict[str, Any] = {}
     kind = rng.random()
@@ -199,7 +203,7 @@ def check_no_option_is_too_much(seed: int, job_id: int, found: StartSuggestion) 
 
 
 def test_every_suggestion_starts_the_job_and_no_part_of_it_is_too_much() -> None:
-    assert sum(map(check_suggestions, range(10))) > 10
+    assert sum(map(check_suggestions, (*FOUND, *range(10)))) > 10
 
 
 @pytest.mark.nightly
