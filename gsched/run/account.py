@@ -220,8 +220,12 @@ def acting_as(account: UnixAccount | None) -> _Acting:
 
 
 def give_capabilities_up() -> None:
-    """For good: root's files and processes are left to this thread, and to those that it makes. Raises OSError."""
-    _calls.set_capabilities([0] * 6)
+    """For good: root's files and processes are left to this thread, and to those that it makes. Raises OSError.
+
+    Who has none does not ask: below systemd's filter of system calls it would be refused.
+    """
+    if any(_calls.capabilities()):
+        _calls.set_capabilities([0] * 6)
 
 
 def become(account: UnixAccount) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.run.account import _NUMBERS, UnixAccount, acting_as, become, look_up
+from gsched.run.account import _NUMBERS, UnixAccount, acting_as, become, give_capabilities_up, look_up
 
 USER = next((each.pw_name for each in pwd.getpwall() if 0 < each.pw_uid < 1000), "")
 
@@ -167,3 +167,15 @@ def test_who_has_become_a_user_does_not_keep_the_keys_of_the_agent(account):
     os.waitpid(pid, 0)
     with os.fdopen(said_in) as file:
         assert int(file.read()) not in (own, -1)
+
+
+@pytest.mark.parametrize(("held", "set_to"), [([0] * 6, []), ([0, 1 << 21, 0, 0, 0, 0], [[0] * 6])])
+def test_who_has_no_capabilities_does_not_ask_to_give_them_up(
+    held: list[int], set_to: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """capset(2) is refused to the master below systemd, which has none (SystemCallFilter=~@privileged)."""
+    asked: list[list[int]] = []
+    monkeypatch.setattr("gsched.run.account._calls.capabilities", lambda: held)
+    monkeypatch.setattr("gsched.run.account._calls.set_capabilities", asked.append)
+    give_capabilities_up()
+    assert asked == set_to
