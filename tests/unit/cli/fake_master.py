@@ -136,6 +136,7 @@ class FakeMaster(
         self.fragment_views: list[FragmentView] = []
         self.pending = PendingSummary()
         self.slot_sums: dict[str, int] = {}
+        self.has_tables = True
         self.forecast = StartForecast()
         self.forecast_spec: JobSpec | None = None
         self.dry_run = JobDryRun(explanation=JobExplanation(job_id=0))
@@ -329,6 +330,8 @@ class FakeMaster(
         return to_proto(self.dry_run, model_pb2.JobDryRun)
 
     def Read(self, request, context):
+        if not self.has_tables:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         wanted = from_proto(request.filter, JobFilter)
         self.filters.append(wanted)
         alike = AlikeViews(with_reasons=request.reasons)

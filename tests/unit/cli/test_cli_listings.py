@@ -236,3 +236,19 @@ def test_the_gpus_of_a_job_one_by_one(master: FakeMaster, call: NewCall) -> None
         row.format("", 1, "Y/-/N"),
         row.format("", 2, "N/N/-"),
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("-p",), ("-w",), ("-w", "-p"), ("-noheader",), ("-a",), ("-q", "nowhere")])
+def test_a_master_of_before_is_asked_for_whole_jobs(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 2_000_000_000.0)
+    long_name = spec("train_01.sh", name="a-name-longer-than-its-column")
+    master.views = [running(8), running(7, allocation=allocation(slots=2)), pending(9), pending(10, spec=long_name)]
+    told = call("gjobs", *options)
+    code = told.run()
+    master.has_tables = False
+    of_before = call("gjobs", *options)
+    assert (of_before.run(), of_before.out, of_before.err) == (code, told.out, told.err)
+    assert told.out.count("\n") >= len(master.views) or "nowhere" in options
+    assert len(master.filters) == 2, "one question by each way"
