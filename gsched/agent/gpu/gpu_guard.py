@@ -10,8 +10,6 @@ from pathlib import Path
 
 from gsched.agent.attempts.held_resources import uuids_of
 from gsched.agent.attempts.host_attempts import Attempts
-from gsched.agent.gpu.compute_mode_records import ModeRecords
-from gsched.agent.gpu.compute_modes import ComputeModes
 from gsched.agent.gpu.device_busy import DeviceBusy
 from gsched.agent.gpu.foreign_processes import ForeignRules
 from gsched.agent.gpu.gpu_cleanup import GpuCleanup
@@ -23,6 +21,8 @@ from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.agent.gpu.mig_layout import MigLayouts
 from gsched.agent.gpu.mps_for_jobs import Mps
 from gsched.agent.gpu_check import CheckRules, GpuCheck
+from gsched.agent.gpu_modes.compute_mode_records import ModeRecords
+from gsched.agent.gpu_modes.compute_modes import ComputeModes
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
 from gsched.model.config import GpuForeign

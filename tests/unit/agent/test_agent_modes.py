@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.agent.gpu.compute_mode_records import ModeRecords
-from gsched.agent.gpu.compute_modes import ComputeModes
 from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.agent.gpu_modes.compute_mode_records import ModeRecords
+from gsched.agent.gpu_modes.compute_modes import ComputeModes
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport

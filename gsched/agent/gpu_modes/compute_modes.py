@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from gsched.agent.gpu.compute_mode_records import ModeRecords, ModeSetting
 from gsched.agent.gpu.gpu_watch import GpuWatch
-from gsched.agent.gpu.mode_requests import ModeRequest, ModeRequests, fail_all
+from gsched.agent.gpu_modes.compute_mode_records import ModeRecords, ModeSetting
+from gsched.agent.gpu_modes.mode_requests import ModeRequest, ModeRequests, fail_all
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.errors import Conflict, GschedError, ResourceExhausted
