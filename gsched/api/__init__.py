@@ -18,6 +18,7 @@ from gsched.base.errors import (
     Unavailable,
 )
 from gsched.model.views.explanation import JobDryRun, JobExplanation
+from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobView, QueueView
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "GschedError",
     "HostView",
     "Job",
+    "JobComparison",
     "JobDryRun",
     "JobEnd",
     "JobExplanation",

@@ -24,6 +24,7 @@ from gsched.base.ids import show_job
 from gsched.model.jobs.job import JobState
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.explanation import JobDryRun, JobExplanation
+from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
@@ -152,6 +153,13 @@ class Cluster:
         Raises NotFound, and Conflict for a job that does not wait.
         """
         return self.client().explain(number_of(job))
+
+    def why_not(self, job: NamesJob, other: NamesJob) -> JobComparison:
+        """Why `job` waits and `other` runs, or which of the two stands before the other: the rule that decides, with
+        the numbers of both. Raises NotFound, Conflict where `job` does not wait or `other` is over, and BadRequest
+        where they are the same.
+        """
+        return self.client().why_not(number_of(job), number_of(other))
 
     def job(self, job: NamesJob) -> Job:
         """The handle of a job that is known by its number, or by what a query answered. Whether it exists is found

@@ -170,6 +170,16 @@ class ExplainJob:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareJobs:
+    """Why does the one job wait, and the other run or stand before it? Changes nothing."""
+
+    user: str
+    is_admin: bool
+    job_id: int
+    other_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ControlQueues:
     """`open`, `close`, `activate` or `inactivate` queues."""
 
@@ -397,6 +407,7 @@ Command = (
     | EvaluateCondition
     | ForecastStart
     | ExplainJob
+    | CompareJobs
     | DryRunJob
     | ControlHosts
     | ControlGpus

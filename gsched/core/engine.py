@@ -20,6 +20,7 @@ from gsched.core.command import (
     AttemptStarted,
     AttemptUnkillable,
     Command,
+    CompareJobs,
     ControlGpus,
     ControlGroups,
     ControlHosts,
@@ -80,7 +81,7 @@ BUSY_TICK_S = 10.0
 
 BETWEEN_TURNS = frozenset({Submit, EvaluateCondition})
 """Commands that change nothing a cycle looks at: they may be handled between two turns of one."""
-CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob, DryRunJob})
+CHANGE_NOTHING_ELSE = frozenset({Submit, ForecastStart, ExplainJob, CompareJobs, DryRunJob})
 """Commands that let no pending job start unless there are events of theirs."""
 
 

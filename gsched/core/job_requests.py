@@ -11,11 +11,21 @@ from typing import Any
 
 import msgspec
 
-from gsched.core.command import DryRunJob, EvaluateCondition, ExplainJob, ForecastStart, JobCommand, ModifyJobs, Submit
+from gsched.core.command import (
+    CompareJobs,
+    DryRunJob,
+    EvaluateCondition,
+    ExplainJob,
+    ForecastStart,
+    JobCommand,
+    ModifyJobs,
+    Submit,
+)
 from gsched.core.command_turns import UNLIMITED, Turn, Work
 from gsched.core.control import job_control
 from gsched.core.decision import Decision
 from gsched.core.explaining.dry_run import dry_run
+from gsched.core.explaining.job_comparison import compare
 from gsched.core.explaining.job_explanation import ExplainingContext, explain
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependency_check import answer, refuse_impossible
@@ -57,6 +67,7 @@ class JobRequests:
             ModifyJobs: self._modify_jobs,
             ForecastStart: self._forecast,
             ExplainJob: self._explain,
+            CompareJobs: self._compare,
             DryRunJob: self._dry_run,
             **dict.fromkeys(job_control.JOB_COMMANDS, self._control_jobs),
         }
@@ -116,6 +127,9 @@ class JobRequests:
 
     def _explain(self, command: ExplainJob, turn: Turn) -> Work:
         return explain(self._explaining(turn), command, command.job_id, turn)
+
+    def _compare(self, command: CompareJobs, turn: Turn) -> Work:
+        return compare(self._explaining(turn), command, turn)
 
     def _dry_run(self, command: DryRunJob, turn: Turn) -> Work:
         """Raises GschedError where the job would be refused."""

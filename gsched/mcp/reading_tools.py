@@ -13,6 +13,7 @@ from gsched.api.cluster import Cluster
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.render.explaining.comparison_json import comparison_record
 from gsched.cli.render.explaining.explanation_json import explanation_record
 from gsched.mcp.command_runs import MOST_OUTPUT, json_of, text_of
 from gsched.mcp.job_facts import (
@@ -62,6 +63,7 @@ class ReadingTools:
                 self.list_jobs,
                 self.show_job,
                 self.explain_job,
+                self.compare_jobs,
                 self.list_hosts,
                 self.list_queues,
                 self.job_history,
@@ -92,6 +94,12 @@ class ReadingTools:
         needs, when it is expected to start and what that rests on, and the smallest changes that would start it now.
         """
         return explanation_record(self._cluster.client().explain(one_job(job)))
+
+    def compare_jobs(self, waiting: str, other: str) -> dict[str, Any]:
+        """Why job `waiting` waits although job `other` runs, or which of two jobs that wait is served first: the first
+        rule that decides (queue priority, fairshare, limits, backfill, ...), with the numbers of both jobs.
+        """
+        return comparison_record(self._cluster.client().why_not(one_job(waiting), one_job(other)))
 
     def list_hosts(self, names: Sequence[str] = ()) -> FoundHosts:
         """Hosts with their slots and GPUs: which jobs hold each GPU, how busy it is, what is wrong with it."""

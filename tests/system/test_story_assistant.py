@@ -23,6 +23,7 @@ READING = {
         "list_jobs",
         "show_job",
         "explain_job",
+        "compare_jobs",
         "list_hosts",
         "list_queues",
         "job_history",
@@ -114,6 +115,8 @@ def test_it_sees_who_holds_gpus_and_why_a_job_waits(live: Live) -> None:
             assert f"Job <{waiter}>" in await reader.ask("show_job", job=str(waiter))
             told = await reader.ask("explain_job", job=str(waiter))
             assert [each["job_id"] for each in told["hosts"][0]["hosts"][0]["holders"]] == [str(holder)]
+            compared = await reader.ask("compare_jobs", waiting=str(waiter), other=str(holder))
+            assert (compared["rule"], compared["other"]["job_id"]) == ("started_before", str(holder))
             assert {"normal", "short"} <= {each["queue"] for each in (await reader.ask("list_queues"))["queues"]}
 
     play(scenario)

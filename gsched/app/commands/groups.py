@@ -1,7 +1,7 @@
 """`gsched`, `gadmin` (badmin) and `lsadmin`: which words they have, and where each lies.
 
-Source of LSF's words: badmin(8), lsadmin(8) of LSF 10.1; `frag`, `explain` and those of stores and fleets are gsched's
-own.
+Source of LSF's words: badmin(8), lsadmin(8) of LSF 10.1; `frag`, `explain`, `why-not` and those of stores and fleets
+are gsched's own.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _OF_GADMIN = {
     "qact": "host_and_queue_words:qact",
     "frag": "host_and_queue_words:frag",
     "explain": "explaining.explain_words:explain",
+    "why-not": "explaining.explain_words:why_not",
     "hist": "history_words:hist",
     "mbdhist": "history_words:mbdhist",
     "qhist": "history_words:qhist",

@@ -9,6 +9,7 @@ parts.
 from __future__ import annotations
 
 from gsched.base.sentences.attempt_texts import ATTEMPT_TEXTS
+from gsched.base.sentences.comparison_texts import COMPARISON_TEXTS
 from gsched.base.sentences.failure_texts import FAILURE_TEXTS
 from gsched.base.sentences.gpu_texts import GPU_TEXTS
 from gsched.base.sentences.host_texts import HOST_TEXTS
@@ -21,6 +22,7 @@ from gsched.base.sentences.refusal_texts import REFUSAL_TEXTS
 
 SENTENCES: dict[str, str] = {
     **ATTEMPT_TEXTS,
+    **COMPARISON_TEXTS,
     **FAILURE_TEXTS,
     **GPU_TEXTS,
     **HOST_TEXTS,

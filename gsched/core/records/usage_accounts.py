@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -243,6 +244,21 @@ class UsageAccounts:
         """Member (gsched.policy.order.fairshare.member_name) -> what he has used of the queue, decayed to `now`."""
         hist_hours = self._hours(queue)
         return {member: tally.use(now, hist_hours) for member, tally in self._tallies.get(queue, {}).items()}
+
+    def shares_without(self, queue: str, job_id: int, now: float) -> dict[str, FairshareUse]:
+        """The same as if this job, which has been started, had not been."""
+        found, charge = self.shares(queue, now), self._charges.get(job_id)
+        if charge is not None and charge.queue == queue and charge.member in found:
+            use, ran_s = found[charge.member], max(0.0, now - charge.started_at)
+            found[charge.member] = replace(
+                use,
+                slots=use.slots - charge.slots,
+                gpus=use.gpus - charge.gpus,
+                run_s=max(0.0, use.run_s - ran_s),
+                gpu_s=max(0.0, use.gpu_s - ran_s * charge.gpus),
+                committed_s=max(0.0, use.committed_s - charge.committed_s),
+            )
+        return found
 
     def gpu_seconds(self, limits: Iterable[Limit], now: float) -> dict[str, float]:
         """GPU seconds within each budget's window up to `now`, by gsched.policy.limits.limit_counts.budget_key."""

@@ -85,6 +85,7 @@ RULES: dict[str, Rule] = {
     "Administration.Condition": _READ_MANY,
     "Administration.Forecast": _READ_MANY,
     "Administration.Explain": _READ_MANY,
+    "Administration.WhyNot": _READ_MANY,
     "Administration.DryRun": _READ_MANY,
     "Administration.Metrics": _READ_MANY,
     "Catalogue.Users": _READ_MANY,

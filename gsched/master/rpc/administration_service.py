@@ -15,6 +15,7 @@ import msgspec
 
 from gsched.base.errors import NotFound
 from gsched.core.command import (
+    CompareJobs,
     ControlGpus,
     ControlGroups,
     ControlQueues,
@@ -97,6 +98,12 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         caller = self._services.auth.caller(context)
         found = await self._services.ask(ExplainJob(caller.user, caller.is_admin, request.job_id))
         return to_proto(found, model_pb2.JobExplanation)
+
+    @answers
+    async def WhyNot(self, request: Any, context: Any) -> Any:
+        caller = self._services.auth.caller(context)
+        command = CompareJobs(caller.user, caller.is_admin, request.job_id, request.other_id)
+        return to_proto(await self._services.ask(command), model_pb2.JobComparison)
 
     @answers
     async def DryRun(self, request: Any, context: Any) -> Any:

@@ -135,23 +135,33 @@ class ShareTree:
 
     def _rows(self, node: ShareNode, path: str) -> Iterator[ShareView]:
         children = sorted(node.children.values(), key=lambda child: (-child.priority, child.name))
-        for child in children:
-            use, factors = child.use, self._factors
-            yield ShareView(
-                path=path,
-                name=child.name,
-                shares=child.shares,
-                priority=child.priority,
-                started=child.slots,
-                reserved=child.reserved,
-                cpu_s=use.cpu_s,
-                run_s=use.run_s + (use.hist_run_s if factors.hist_run_time else 0.0),
-                adjust=child.adjust,
-                gpu_s=use.gpu_s + (use.hist_gpu_s if factors.gpu_hist_run_time else 0.0),
-            )
+        yield from (self._row(child, path) for child in children)
         for child in children:
             if child.is_group:
                 yield from self._rows(child, f"{path}{child.name}/")
+
+    def row_of(self, node: ShareNode) -> ShareView:
+        """The row of a user or group of this tree."""
+        names, above = [], node.parent
+        while above is not None and above.parent is not None:
+            names.append(above.name)
+            above = above.parent
+        return self._row(node, "/".join([self._queue, *reversed(names), ""]))
+
+    def _row(self, node: ShareNode, path: str) -> ShareView:
+        use, factors = node.use, self._factors
+        return ShareView(
+            path=path,
+            name=node.name,
+            shares=node.shares,
+            priority=node.priority,
+            started=node.slots,
+            reserved=node.reserved,
+            cpu_s=use.cpu_s,
+            run_s=use.run_s + (use.hist_run_s if factors.hist_run_time else 0.0),
+            adjust=node.adjust,
+            gpu_s=use.gpu_s + (use.hist_gpu_s if factors.gpu_hist_run_time else 0.0),
+        )
 
     def _divide(self, node: ShareNode, shares: tuple[Share, ...], above: tuple[str, ...]) -> None:
         """Set up what configuration names below the node; users of a remainder or of `group@` come when they do."""

@@ -29,6 +29,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from itertools import chain
 
 from gsched.model.ledgers.allocation import Allocation
+from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass, Snapshot, index_of_queues, queues_of
 from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, ClassInQueue
 from gsched.policy.order.fairshare import ShareTree, tree_of
@@ -36,6 +37,11 @@ from gsched.policy.order.fairshare_turns import ShareTurns
 
 ReasonKey = Bucket | tuple[str, RequirementClass]
 """A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
+
+
+def queue_priority(queues: Mapping[str, Queue], name: str) -> int:
+    """PRIORITY of the queue; 0 where it no longer exists."""
+    return queues[name].priority if name in queues else 0
 
 
 class ServingOrder:
@@ -74,7 +80,7 @@ class ServingOrder:
         queues = self._snapshot.queues
         levels: dict[int, list[str]] = {}
         for name in sorted(self._kinds):
-            levels.setdefault(queues[name].priority if name in queues else 0, []).append(name)
+            levels.setdefault(queue_priority(queues, name), []).append(name)
         return chain.from_iterable(self._serve(levels[priority]) for priority in sorted(levels, reverse=True))
 
     def drop(self, bucket: Bucket) -> None:

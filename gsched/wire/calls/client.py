@@ -17,6 +17,7 @@ from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.jobs.job import FINISHED, JobSpec
 from gsched.model.views.explanation import JobDryRun, JobExplanation
+from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.views.view import (
@@ -296,6 +297,11 @@ class Client:
         """Why a pending job waits, and until when. Raises NotFound, and Conflict for a job that does not wait."""
         request = scheduler_pb2.ExplainRequest(job_id=job_id)
         return from_proto(self._call(self._administration.Explain, request), JobExplanation)
+
+    def why_not(self, job_id: int, other_id: int) -> JobComparison:
+        """Why a job waits, and another one runs or stands before it. Raises NotFound, Conflict, BadRequest."""
+        request = scheduler_pb2.WhyNotRequest(job_id=job_id, other_id=other_id)
+        return from_proto(self._call(self._administration.WhyNot, request), JobComparison)
 
     def dry_run(self, spec: JobSpec) -> JobDryRun:
         """What would become of a job like this. Raises GschedError where it would be refused."""

@@ -30,6 +30,7 @@ from gsched.model.views.catalogue import (
 )
 from gsched.model.views.explanation import JobDryRun, JobExplanation
 from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
+from gsched.model.views.job_comparison import JobComparison
 from gsched.model.views.past_query import HistoryQuery, JobTimes
 from gsched.model.views.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.views.view import (
@@ -141,6 +142,7 @@ class FakeMaster(
         self.forecast_spec: JobSpec | None = None
         self.dry_run = JobDryRun(explanation=JobExplanation(job_id=0))
         self.explanations: dict[int, JobExplanation] = {}
+        self.comparisons: dict[tuple[int, int], JobComparison] = {}
         self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
         self.user_views: list[UserLimitView] = []
@@ -322,6 +324,12 @@ class FakeMaster(
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"Job <{request.job_id}>: No matching job found")
         return to_proto(found, model_pb2.JobExplanation)
+
+    def WhyNot(self, request, context):
+        found = self.comparisons.get((request.job_id, request.other_id))
+        if found is None:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"Job <{request.job_id}> does not wait: it is in RUN")
+        return to_proto(found, model_pb2.JobComparison)
 
     def DryRun(self, request, context):
         if self.refusal:

@@ -259,6 +259,9 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
     "a forecast": lambda: of("Administration.Forecast", forecast(hosts=("a",) * 10_000)),
     "a dry run": lambda: of("Administration.DryRun", forecast(hosts=("a",) * 10_000)),
     "an explanation": lambda: of("Administration.Explain", pb.ExplainRequest(job_id=NUMBERS[5])),
+    "a comparison": lambda: of(
+        "Administration.WhyNot", pb.WhyNotRequest(job_id=NUMBERS[5], other_id=NUMBERS[JOBS - 1])
+    ),
     "close queues": lambda: of("Administration.QueueControl", pb.QueueControlRequest(action="close", queues=NAMES)),
     "make groups": lambda: of(
         "Administration.GroupControl",

@@ -13,6 +13,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, CodedText, sentence
 from gsched.base.ids import show_job
+from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.explanation import (
     AwaitedEnd,
     JobExplanation,
@@ -30,30 +31,43 @@ def explanation_json(found: JobExplanation) -> str:
 
 def explanation_record(found: JobExplanation) -> dict[str, Any]:
     """The object as built-in types."""
-    planned = found.planned
     return {
         "job": show_job(found.job_id),
         "user": found.user,
         "queue": found.queue,
         "state": found.state,
         "at": found.at,
-        "reasons": [
-            {"reason": text_record(each.text), "numbers": text_record(each.detail), "hosts": each.hosts}
-            | {"usable": each.candidate, "names": list(each.names)}
-            for each in found.reasons
-        ],
+        "reasons": [reason_record(each) for each in found.reasons],
         "waits_for": found.waits_for or None,
         "start": {
             "now": found.starts_now,
-            "at": None if planned is None else planned.at,
-            "hosts": [] if planned is None else list(planned.hosts),
-            "why": None if planned is None else text_record(planned.text),
+            **planned_record(found.planned),
             "reserved": found.is_reserved,
             "at_the_earliest": found.is_alone,
             "awaits": [_awaited(each) for each in found.awaits],
         },
         "suggestions": [suggestion_record(each) for each in found.suggestions],
         "hosts": [_group(each) for each in found.hosts],
+    }
+
+
+def reason_record(reason: PendingReason) -> dict[str, Any]:
+    """A pending reason."""
+    return {
+        "reason": text_record(reason.text),
+        "numbers": text_record(reason.detail),
+        "hosts": reason.hosts,
+        "usable": reason.candidate,
+        "names": list(reason.names),
+    }
+
+
+def planned_record(planned: PlannedStart | None) -> dict[str, Any]:
+    """When a start is planned, where, and why at no known time."""
+    return {
+        "at": None if planned is None else planned.at,
+        "hosts": [] if planned is None else list(planned.hosts),
+        "why": None if planned is None else text_record(planned.text),
     }
 
 
