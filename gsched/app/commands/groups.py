@@ -44,6 +44,7 @@ _OF_GADMIN = {
     "frag": "host_and_queue_words:frag",
     "explain": "explaining.explain_words:explain",
     "why-not": "explaining.explain_words:why_not",
+    "estimates": "explaining.explain_words:estimates",
     "hist": "history_words:hist",
     "mbdhist": "history_words:mbdhist",
     "qhist": "history_words:qhist",

@@ -13,6 +13,7 @@ from gsched.base.errors import Conflict, NotFound, RequirementError
 from gsched.base.ids import array_of, show_job
 from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.control.job_targets import find
+from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.expected_start import ExpectedStart, expected_start
 from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
@@ -26,6 +27,7 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.jobs.job import PENDING
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.explanation import JobExplanation, RefusingHosts, StartSuggestion
+from gsched.policy.requirement.demand_cache import Demands
 
 LOOKING = 20
 """Steps of looking at a host."""
@@ -85,6 +87,8 @@ def explain(
         is_alone=found.start.is_alone,
         awaits=found.start.awaits,
         suggestions=found_changes,
+        gpus=Demands(local_type_of(turn.decision.config)).least(job.bucket().requirement).get("ngpus", 0.0),
+        submitted_at=job.submitted_at,
     )
 
 

@@ -150,6 +150,10 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Whose ends that start waits for, the last first."""
     suggestions: tuple[StartSuggestion, ...] = ()
     """What would start it now, the cheapest first."""
+    gpus: float = 0.0
+    """That it asks for at the least."""
+    submitted_at: float = 0.0
+    """UTC seconds; 0 where it has not been submitted."""
 
 
 class JobDryRun(msgspec.Struct, frozen=True, kw_only=True):

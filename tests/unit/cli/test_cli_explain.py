@@ -15,6 +15,7 @@ from gsched.base.coded_text import coded
 from gsched.cli.render.explaining.dry_run_text import dry_run_json
 from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.views.catalogue import Account
 from gsched.model.views.explanation import (
     AwaitedEnd,
     JobDryRun,
@@ -195,6 +196,33 @@ def test_a_dry_run_for_programs(master: FakeMaster, call: Callable[..., FakeCall
     found = json.loads(asked.out)
     assert found["start"]["now"] and found["parts"][0] == {"host": "gpu01", "slots": 2, "gpus": [0, 3]}
     assert found["limits"][0]["allowed"] == 4 and found["limits"][1]["allowed"] is None
+
+
+def test_how_long_such_jobs_waited(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.explanations = {7: msgspec.structs.replace(FULL, at=100_000.0, gpus=2.0, submitted_at=90_000.0)}
+    past = [
+        Account(
+            job_id=number,
+            user="bob",
+            queue="normal",
+            state="DONE",
+            submitted_at=1_000.0,
+            dispatched_at=1_000.0 + 1_000.0 * number,
+            finished_at=90_000.0,
+            run_s=100.0,
+            gpu_s=200.0,
+        )
+        for number in range(1, 31)
+    ]
+    master.accounts = past
+    asked = call("gjobs", "-p4", "7", TZ="UTC")
+    assert asked.run() == 0
+    assert "Judging by 21 such jobs that waited: by Fri Jan  2 06:33:20 one half starts, by" in asked.out
+    wanted = master.account_filters[-1]
+    assert (wanted.queues, wanted.users) == (("normal",), ())
+    master.accounts = past[:9]
+    few = call("gjobs", "-p4", "7")
+    assert few.run() == 0 and "Judging" not in few.out
 
 
 def test_a_dry_run_of_one_that_waits(master: FakeMaster, call: Callable[..., FakeCall]) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 
 import click
 
 from gsched.app.commands.command_options import OPTION_ENVDIR
+from gsched.app.commands.explaining.start_tables import starts_in_table
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest
+from gsched.cli.answers.usual_waits import errors_of_past, usual_wait
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.render.explaining.comparison_json import comparison_json
 from gsched.cli.render.explaining.comparison_text import comparison_lines
+from gsched.cli.render.explaining.estimate_errors import estimate_errors_json, estimate_errors_lines
 from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.cli.render.explaining.explanation_text import explanation_lines
 from gsched.cli.session.time_zone import zone_of
+from gsched.dialect.times import parse_span
+from gsched.model.views.catalogue import AccountFilter, TimeSpan
+from gsched.policy.future.past_waits import waits_of
 
 
 @click.command()
@@ -26,10 +33,11 @@ def explain(envdir: str | None, as_json: bool, job: str) -> None:
     job_id = _one_job(job)
     with connect(envdir) as client:
         found = client.explain(job_id)
+        usual = usual_wait(client, found)
     if as_json:
-        click.echo(explanation_json(found), nl=False)
+        click.echo(explanation_json(found, usual), nl=False)
     else:
-        click.echo("\n".join(explanation_lines(found, zone_of(os.environ))))
+        click.echo("\n".join(explanation_lines(found, zone_of(os.environ), usual)))
 
 
 @click.command("why-not")
@@ -46,6 +54,29 @@ def why_not(envdir: str | None, as_json: bool, job: str, other: str) -> None:
         click.echo(comparison_json(found), nl=False)
     else:
         click.echo("\n".join(comparison_lines(found, zone_of(os.environ))))
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("-S", "times", metavar="TIME,TIME", default="", help="Jobs submitted in that time, as of gacct -S.")
+@click.option("-u", "users", metavar="USER ...", default="", help="Jobs of these users or user groups.")
+@click.option("-q", "queues", metavar="QUEUE ...", default="", help="Jobs of these queues.")
+@click.option("--table", metavar="FILE", default="", help="The jobs.csv of gsched sim --csv in place of the history.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, as docs/explain.md describes it.")
+def estimates(envdir: str | None, times: str, users: str, queues: str, table: str, as_json: bool) -> None:
+    """Show how far off it is to judge by such jobs when one starts (p50 and p90), beside the mean wait of all."""
+    if table:
+        for option, value in (("-S", times), ("-u", users), ("-q", queues)):
+            if value:
+                raise BadRequest(f"{option} and --table cannot be given together")
+        found = waits_of(starts_in_table(table))[1]
+    else:
+        since, until = parse_span(times, time.time(), zone_of(os.environ)) if times else (None, None)
+        submitted = TimeSpan(since=since, until=until)
+        wanted = AccountFilter(users=tuple(users.split()), queues=tuple(queues.split()), submitted=submitted)
+        with connect(envdir) as client:
+            found = errors_of_past(client.catalogue.accounts(wanted))
+    click.echo(estimate_errors_json(found) if as_json else "\n".join(estimate_errors_lines(found)))
 
 
 def _one_job(text: str) -> int:

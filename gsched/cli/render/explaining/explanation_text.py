@@ -21,6 +21,7 @@ from gsched.model.views.explanation import (
     StartSuggestion,
     UnofferedGpu,
 )
+from gsched.policy.future.past_waits import WaitEstimate
 
 _FIRST = {
     "hold": "not while it is held; gresume lets it go on",
@@ -31,8 +32,8 @@ _FIRST = {
 }
 
 
-def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
-    """Without newlines. Times in the zone."""
+def explanation_lines(found: JobExplanation, zone: tzinfo, usual: WaitEstimate | None = None) -> Iterator[str]:
+    """Without newlines. Times in the zone. `usual`: how long such jobs wait."""
     yield (
         f"Job <{show_job(found.job_id)}>, User <{printable(found.user)}>, Queue <{printable(found.queue)}>, "
         f"Status <{found.state}>"
@@ -41,6 +42,9 @@ def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
     yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
     yield from (f"  also: {text}" for text in _of_no_host(found))
     yield f"Expected start: {start_text(found, zone)}"
+    if usual is not None:
+        half, most = (long_stamp(found.submitted_at + each, zone) for each in (usual.p50_s, usual.p90_s))
+        yield f"Judging by {usual.jobs} such jobs that waited: by {half} one half starts, by {most} nine in ten"
     yield from suggestion_lines(found.suggestions)
     yield from hosts_lines(found.hosts, zone)
 
