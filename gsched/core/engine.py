@@ -6,7 +6,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,7 @@ from gsched.core.notices.notice_making import make_notices
 from gsched.core.pending import pending_reasons
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.pending.reason_times import WaitingClass
+from gsched.core.resources.kept_observations import KeptObservation, restore
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.scheduling_cycles import Schedule, SchedulingCycles
 from gsched.core.state.cluster_state import ClusterState
@@ -378,6 +379,18 @@ class Engine:
         if self.cycles.advance(decision, budget, steps, is_awaited=is_awaited):
             self._settle(decision, steps)
         return decision
+
+    # -- looks at the past ----------------------------------------------------------------------------------------
+
+    def look_back(self, seen: Mapping[str, KeptObservation], now: float) -> None:
+        """Be as at `now`, when hosts were seen so: only for an engine that nobody else asks anything."""
+        for host, kept in seen.items():
+            restore(kept, self.observations.of(host), now)
+        self._host_reports.observe_all(self.config)
+        self._give_back(now)
+        decision = Decision(self.state, self.config, now, self.observations.of)
+        self._dependents.settle(decision, end_invalid=False)
+        self.cycles.look(decision)
 
     # -- what others look at --------------------------------------------------------------------------------------
 

@@ -184,6 +184,23 @@ class SchedulingCycles:
             return False
         return self._plan(planning, decision)
 
+    def look(self, decision: Decision) -> None:
+        """Find out why jobs wait and what is planned for them, as a cycle does, and start nothing."""
+        self._state.let_go_on(decision.now)
+        while not self._has_read_requirements(decision, UNLIMITED):
+            pass
+        planning = self._schedule(self.snapshot(decision.config, decision.now), decision.now, UNLIMITED, UNLIMITED)
+        with closing(planning):
+            while True:
+                try:
+                    next(planning)
+                except StopIteration as done:
+                    plan: Plan = done.value
+                    break
+        found = dict(plan.reasons)
+        self.reason_times = self.reason_times.after(decision.now, found, found)
+        self.reasons, self.planned, self.summary = found, plan.planned, plan.summary
+
     def _have_stood_long(self, now: float) -> bool:
         """Whether reasons have to be looked for whoever waits; also where the clock was set back."""
         return self._stand_since is not None and not 0 <= now - self._stand_since < REASONS_STAND_S

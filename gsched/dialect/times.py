@@ -88,6 +88,30 @@ def parse_span(text: str, now: float, zone: tzinfo) -> tuple[float | None, float
     return since, until
 
 
+_MOMENT_FORM = "YYYY-MM-DD HH:MM[:SS] or [year/][month/][day][/hour:[minute]]"
+_ISO = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d)(\.\d{1,6})?)?)?", re.ASCII)
+
+
+def parse_moment(text: str, now: float, zone: tzinfo) -> float:
+    """UTC seconds of one moment: `2026-11-20 03:00`, with seconds and parts of them if need be, or the beginning of a
+    time of a span. Raises BadRequest.
+    """
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        try:
+            if not text.strip():
+                raise BadRequest(BAD_TIME)
+            return _part(text.replace(" ", ""), datetime.fromtimestamp(now, zone))[0]
+        except BadRequest:
+            raise BadRequest(f"{BAD_TIME}: '{text[:40]}' is not of the form {_MOMENT_FORM}") from None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp()
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{BAD_TIME}: there is no such time as '{text[:40]}'") from None
+    return within_years(text, moment + float(found[7] or 0))
+
+
 def _part(text: str, now: datetime) -> tuple[float, float]:
     """First and last second of what one time means."""
     try:

@@ -7,9 +7,11 @@ written before the row that names them; what no row names any more is taken away
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError
 
 from gsched.store.tables.schema import blob, checkpoint
 
@@ -43,6 +45,27 @@ def joined(connection: Connection, names: Sequence[str]) -> bytes | None:
             return None
         found.append(data)
     return b"".join(found)
+
+
+def checksum(seq: int, payload: bytes) -> int:
+    """CRC-32 of the content and of the number it claims to stand for."""
+    return zlib.crc32(payload, zlib.crc32(str(seq).encode()))
+
+
+def whole_checkpoint(engine: Engine, seq: int, last_seq: int) -> bytes | None:
+    """The state of the checkpoint of event `seq`; None when it is damaged, or of an event that is not there."""
+    try:
+        with engine.connect() as connection:
+            row = connection.execute(
+                select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
+            ).one()
+            crc, payload = int(row[0]), bytes(row[1])
+            if seq > last_seq or crc != checksum(seq, payload):
+                return None
+            names = names_in(payload)
+            return joined(connection, names) if names else payload
+    except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
+        return None
 
 
 def unnamed(connection: Connection, most: int) -> list[str]:

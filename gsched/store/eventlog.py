@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import logging
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -307,7 +306,12 @@ class EventLog:
         Raises StoreFull and StoreBroken as `append`, ValueError for a number that is not stored yet.
         """
         _check_size(payload, "a checkpoint")
-        record = {"seq": seq, "at": self._clock.now(), "crc": _checksum(seq, payload), "payload": payload}
+        record = {
+            "seq": seq,
+            "at": self._clock.now(),
+            "crc": checkpoint_parts.checksum(seq, payload),
+            "payload": payload,
+        }
         older = select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc()).limit(CHECKPOINTS_KEPT)
 
         def write(connection: Connection) -> None:
@@ -355,25 +359,11 @@ class EventLog:
         with self._readers.connect() as connection:
             rows = connection.execute(select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc())).all()
         for seq in [int(row[0]) for row in rows]:
-            payload = self._whole_checkpoint(seq)
+            payload = checkpoint_parts.whole_checkpoint(self._readers, seq, self._last_seq)
             if payload is not None:
                 return seq, payload
             _log.warning("store %s: the checkpoint of event %d is damaged and not used", self.path, seq)
         return None
-
-    def _whole_checkpoint(self, seq: int) -> bytes | None:
-        try:
-            with self._readers.connect() as connection:
-                row = connection.execute(
-                    select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
-                ).one()
-                crc, payload = int(row[0]), bytes(row[1])
-                if seq > self._last_seq or crc != _checksum(seq, payload):
-                    return None
-                names = checkpoint_parts.names_in(payload)
-                return checkpoint_parts.joined(connection, names) if names else payload
-        except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
-            return None
 
     def get_blob(self, name: str) -> bytes:
         """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
@@ -424,11 +414,6 @@ def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:
     names = [(row.queue, row.name, row.project) for row in rows]
     renamed = [(*given, row.job_id, *given) for row, given in zip(rows, names, strict=True)]
     connection.exec_driver_sql(_RENAME_JOB, renamed)
-
-
-def _checksum(seq: int, payload: bytes) -> int:
-    """CRC-32 of the content and of the number it claims to stand for."""
-    return zlib.crc32(payload, zlib.crc32(str(seq).encode()))
 
 
 def _check_size(data: bytes, what: str) -> None:

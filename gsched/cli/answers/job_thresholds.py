@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from gsched.model.hosts.resource import BUILTIN
 from gsched.model.views.view import JobView
 from gsched.wire.calls.client import Client
+from gsched.wire.calls.past_calls import PastLook
 
 _UNSET = "-"
 _GROWS = "Inc"
@@ -19,9 +20,11 @@ _GROWS = "Inc"
 class JobThresholds:
     """Thresholds of jobs in the manner of QueueView: index -> `sched/stop`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, look: Client | PastLook) -> None:
+        """`look`: who is asked for queues and hosts."""
         self._client = client
-        self._queues = {queue.name: queue.thresholds for queue in client.queues()}
+        self._look = look
+        self._queues = {queue.name: queue.thresholds for queue in look.queues()}
         self._hosts: dict[str, dict[str, str]] | None = None
         self._increasing: frozenset[str] | None = None
 
@@ -30,7 +33,7 @@ class JobThresholds:
         found = dict(self._queues.get(view.spec.queue, {}))
         if view.allocation is not None:
             if self._hosts is None:
-                self._hosts = {host.name: host.thresholds for host in self._client.hosts()}
+                self._hosts = {host.name: host.thresholds for host in self._look.hosts()}
             for part in view.allocation.hosts:
                 for name, text in self._hosts.get(part.host, {}).items():
                     found[name] = self._stricter(name, found[name], text) if name in found else text

@@ -97,6 +97,7 @@ RULES: dict[str, Rule] = {
     "JobTables.Read": _READ_MANY,
     "Past.Histories": _READ_MANY,
     "Past.GpuUseSums": _READ_MANY,
+    "Past.At": _READ_MANY,
     "Waiting.Ends": _READ,
     "Fleet.Versions": _READ,
     "Fleet.Daemons": _CLUSTER,

@@ -11,18 +11,23 @@ from typing import Any, TypeVar
 
 import grpc
 
+from gsched import __version__
 from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
 from gsched.master.past.gpu_sums import read_gpu_sums
 from gsched.master.past.job_histories import Histories, StoredTimes
+from gsched.master.past.past_boards import PastBoard, PastBoards
+from gsched.master.rpc.listings import check_filter, hosts_reply, queues_reply
+from gsched.master.rpc.replies import job_replies
 from gsched.model.views.catalogue import Account, AccountFilter
 from gsched.model.views.gpu_sums import GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
+from gsched.model.views.view import ClusterView, JobFilter
 from gsched.store.history_queries import History
-from gsched.wire.messages.convert import fill, from_proto
+from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.messages.protocol import HISTORY_LIMIT
 from gsched.wire.server import SERVER_OPTIONS, listen, status_of
-from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, past_pb2, past_pb2_grpc
+from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, model_pb2, past_pb2, past_pb2_grpc
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -35,7 +40,7 @@ def open_server(store: str, socket: str, readers: int) -> grpc.Server:
     """A server of the store's past on that unix socket, not yet started. Raises GschedError."""
     history = History(store)
     server = grpc.server(ThreadPoolExecutor(readers), options=SERVER_OPTIONS)
-    past_pb2_grpc.add_PastServicer_to_server(_Histories(history), server)
+    past_pb2_grpc.add_PastServicer_to_server(_Past(history), server)
     catalogue_pb2_grpc.add_CatalogueServicer_to_server(_Accounts(history), server)  # type: ignore[abstract]
     listen(server, socket)
     return server
@@ -78,6 +83,46 @@ class _Histories(past_pb2_grpc.PastServicer):
             for each in sums:
                 fill(reply.sums.add(), each)
             yield reply
+
+
+class _Past(_Histories):
+    """With what Scheduler answered at a time."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(history)
+        self._boards = PastBoards(history)
+
+    @_told
+    def At(self, request: Any, context: Any) -> Iterator[Any]:
+        with self._boards.at(request.at) as past:
+            replies = at_replies(past, request)
+        yield from replies
+
+
+def at_replies(past: PastBoard, request: Any) -> Iterator[Any]:
+    """Answers to an AtRequest; of jobs they are made while they are read. Raises GschedError."""
+    question = request.WhichOneof("question")
+    if question == "jobs":
+        wanted = from_proto(request.jobs, JobFilter)
+        check_filter(wanted, past.board)
+        jobs = list(past.board.jobs(wanted))
+        return (past_pb2.AtReply(jobs=each) for each in job_replies(jobs))
+    if question == "hosts":
+        return iter([past_pb2.AtReply(hosts=hosts_reply(past.board, request.hosts, lambda view: view))])
+    if question == "queues":
+        return iter([past_pb2.AtReply(queues=queues_reply(past.board, request.queues.names, past.shares, past.at))])
+    if question != "cluster":
+        raise BadRequest("no question about the past")
+    config = past.board.config
+    view = ClusterView(
+        cluster=config.cluster,
+        master_host=config.master_host,
+        version=__version__,
+        default_queue=" ".join(config.params.default_queues),
+        external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
+        administrators=config.administrators,
+    )
+    return iter([past_pb2.AtReply(cluster=to_proto(view, model_pb2.ClusterView))])
 
 
 class _Accounts(catalogue_pb2_grpc.CatalogueServicer):

@@ -54,6 +54,10 @@ class PastReader:
         """Replies to Catalogue.Accounts."""
         return self._answers(lambda channel: catalogue_pb2_grpc.CatalogueStub(channel).Accounts, request)
 
+    def at(self, request: Any) -> AsyncIterator[Any]:
+        """Replies to Past.At."""
+        return self._answers(lambda channel: past_pb2_grpc.PastStub(channel).At, request)
+
     async def close(self, grace_s: float | None = None) -> None:
         """End the process. Questions under way have so many seconds to end; none: they are cancelled."""
         if self._channel is not None:

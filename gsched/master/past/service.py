@@ -35,6 +35,11 @@ class PastServicer(past_pb2_grpc.PastServicer):
         async for reply in self._reader.gpu_sums(to_proto(asked, past_pb2.GpuSumsQuery)):
             yield reply
 
+    @streams
+    async def At(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for reply in self._reader.at(request):
+            yield reply
+
 
 def with_members(wanted: AccountFilter, config: ClusterConfig) -> AccountFilter:
     """With the members of user and host groups in their place; a group of everybody restricts nothing."""

@@ -29,8 +29,9 @@ from gsched.core.command import (
 )
 from gsched.master.metrics.page import Form, Page
 from gsched.master.rpc.control_requests import filter_of
+from gsched.master.rpc.listings import check_filter
 from gsched.master.rpc.replies import filled, part_reply
-from gsched.master.rpc.scheduler_service import ServiceContext, check_filter, cleared, targets_of
+from gsched.master.rpc.scheduler_service import ServiceContext, cleared, targets_of
 from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.views.slot_sums import slot_sums
 from gsched.master.views.withheld_slots import free_slots, withheld

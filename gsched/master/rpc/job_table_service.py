@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gsched.master.rpc.scheduler_service import check_filter
+from gsched.master.rpc.listings import check_filter
 from gsched.master.views.board import Board
 from gsched.master.views.job_table import table_jobs
 from gsched.model.views.view import JobFilter

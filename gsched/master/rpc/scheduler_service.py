@@ -31,17 +31,13 @@ from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes, fixed, told_at_start
 from gsched.master.rpc.control_requests import job_command
 from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
+from gsched.master.rpc.listings import check_filter, hosts_reply, queues_reply
 from gsched.master.rpc.replies import filled, job_replies, part_reply
 from gsched.master.store_lineage import FirstNumber
 from gsched.master.views.board import Board
-from gsched.master.views.host_choice import admitted
-from gsched.master.views.queue_views import queue_views
-from gsched.master.views.shared_resource_views import shared_views, with_shared
-from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
 from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
 from gsched.model.jobs.notice_targets import check_targets, read_targets
-from gsched.model.queues.window import minute_of_week
 from gsched.model.views.view import (
     ClusterView,
     EventRecord,
@@ -55,7 +51,7 @@ from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.messages.batch_codec import add_submitted, read_submissions
-from gsched.wire.messages.convert import fill, from_proto, to_proto
+from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
 
@@ -221,51 +217,12 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Hosts(self, request: Any, context: Any) -> Any:
         # Ten thousand hosts take a moment: not in the loop that serves everybody.
-        return await asyncio.to_thread(self._hosts_of, request)
-
-    def _hosts_of(self, request: Any) -> Any:
-        hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
-        config, names = self._board.config, list(request.names) or list(hosts)
-        shared = shared_views(config, hosts) if config.shared else {}
-        if shared:
-            hosts = {name: with_shared(view, config, shared) for name, view in hosts.items()}
-        members = [host for name in names for host in config.host_groups.get(name, (name,))]
-        for name in members:
-            if name not in hosts:
-                raise NotFound(f"{name}: Bad host name, host group name or cluster name")
-        chosen = [hosts[name] for name in dict.fromkeys(members)]
-        if request.requirement:
-            chosen = admitted(chosen, request.requirement, config)
-        reply = scheduler_pb2.HostsReply()
-        for each in shared.values():
-            fill(reply.shared.add(), each)
-        for view in chosen:
-            told = self._sessions.roster.annotated(view)
-            brief = told if request.topology else msgspec.structs.replace(told, topology=None, cpu_jobs={})
-            fill(reply.hosts.add(), brief)
-        return reply
+        return await asyncio.to_thread(hosts_reply, self._board, request, self._sessions.roster.annotated)
 
     @answers
     async def Queues(self, request: Any, context: Any) -> Any:
-        queues = await asyncio.to_thread(
-            queue_views,
-            self._board.config,
-            self._board.shared.queue_states,
-            *self._board.open_jobs(),
-            self._loop.gauges.readings.shares,
-            minute_of_week(time.time()),
-            self._board.shared.gpu_hosts,
-        )
-        queues = queues_with_kept_slots(queues, self._board.hosts(), self._board.shared.planned)
-        known = {queue.name for queue in queues}
-        for name in request.names:
-            if name not in known:
-                raise NotFound(f"{name}: No such queue")
-        reply = scheduler_pb2.QueuesReply()
-        for queue in queues:
-            if not request.names or queue.name in request.names:
-                fill(reply.queues.add(), queue)
-        return reply
+        shares = self._loop.gauges.readings.shares
+        return await asyncio.to_thread(queues_reply, self._board, request.names, shares, time.time())
 
     @answers
     async def Cluster(self, request: Any, context: Any) -> Any:
@@ -458,10 +415,3 @@ def cleared(spec: JobSpec) -> JobSpec:
         spooled_input="",
         notice_targets="",
     )
-
-
-def check_filter(wanted: JobFilter, board: Board) -> None:
-    if wanted.queue and wanted.queue not in board.config.queues:
-        raise BadRequest(f"{wanted.queue}: No such queue")
-    if wanted.host and wanted.host not in board.config.hosts:
-        raise BadRequest(f"{wanted.host}: Bad host name, host group name or cluster name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -11,9 +11,10 @@ import grpc
 from gsched.base.ids import job_order
 from gsched.model.views.gpu_sums import GpuSums, GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
-from gsched.model.views.view import JobHistory
+from gsched.model.views.view import ClusterView, HostView, JobFilter, JobHistory, JobView, QueueView, SharedView
+from gsched.wire.messages.batch_codec import job_views
 from gsched.wire.messages.convert import from_proto, to_proto
-from gsched.wire.v1 import past_pb2, past_pb2_grpc
+from gsched.wire.v1 import model_pb2, past_pb2, past_pb2_grpc, scheduler_pb2
 
 
 class PastAnswer:
@@ -51,8 +52,13 @@ class PastCalls:
     """`stream` sends one request by a method of the channel, as the Client that owns it does."""
 
     def __init__(self, channel: grpc.Channel, stream: Callable[[Any, Any], Iterator[Any]]) -> None:
+        self._channel = channel
         self._stub = past_pb2_grpc.PastStub(channel)
         self._stream = stream
+
+    def at(self, at: float) -> PastLook:
+        """What was to be seen at that time, UTC seconds."""
+        return PastLook(self._channel, self._stream, at)
 
     def histories(self, wanted: HistoryQuery) -> PastAnswer:
         """Histories of the jobs that are wanted, however long ago they finished."""
@@ -62,6 +68,46 @@ class PastCalls:
         """What jobs made of their GPUs in sums, week by week, names in order."""
         for reply in self._stream(self._stub.GpuUseSums, to_proto(wanted, past_pb2.GpuSumsQuery)):
             yield from (from_proto(each, GpuSums) for each in reply.sums)
+
+
+class PastLook:
+    """What the master answered at a time, `at` (UTC seconds): with the names of Client. Raises BadRequest for a time
+    before history begins, or in the future.
+    """
+
+    def __init__(self, channel: grpc.Channel, stream: Callable[[Any, Any], Iterator[Any]], at: float) -> None:
+        self._stub = past_pb2_grpc.PastStub(channel)
+        self._stream = stream
+        self._at = at
+
+    def jobs(self, wanted: JobFilter | None = None) -> Iterator[JobView]:
+        """As Client.jobs."""
+        replies = self._ask(jobs=to_proto(wanted or JobFilter(), model_pb2.JobFilter))
+        return job_views(job for reply in replies for job in reply.jobs.jobs)
+
+    def hosts(self, names: Iterable[str] = (), *, topology: bool = False, requirement: str = "") -> list[HostView]:
+        """As Client.hosts."""
+        hosts = scheduler_pb2.HostsRequest(names=list(names), topology=topology, requirement=requirement)
+        return [from_proto(host, HostView) for reply in self._ask(hosts=hosts) for host in reply.hosts.hosts]
+
+    def sharing(self) -> tuple[list[HostView], list[SharedView]]:
+        """As Client.sharing."""
+        (reply,) = self._ask(hosts=scheduler_pb2.HostsRequest())
+        shared = [from_proto(each, SharedView) for each in reply.hosts.shared]
+        return [from_proto(host, HostView) for host in reply.hosts.hosts], shared
+
+    def queues(self, names: Iterable[str] = ()) -> list[QueueView]:
+        """As Client.queues."""
+        queues = scheduler_pb2.QueuesRequest(names=list(names))
+        return [from_proto(queue, QueueView) for reply in self._ask(queues=queues) for queue in reply.queues.queues]
+
+    def cluster(self) -> ClusterView:
+        """Name, master and defaults of the cluster."""
+        (reply,) = self._ask(cluster=scheduler_pb2.ClusterRequest())
+        return from_proto(reply.cluster, ClusterView)
+
+    def _ask(self, **question: Any) -> Iterator[Any]:
+        return self._stream(self._stub.At, past_pb2.AtRequest(at=self._at, **question))
 
 
 def _order(told: JobHistory | JobTimes) -> int:

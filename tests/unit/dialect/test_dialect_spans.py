@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.times import parse_span
+from gsched.dialect.times import parse_moment, parse_span
 
 
 def at(*parts: int) -> float:
@@ -46,3 +46,26 @@ def test_spans(text: str, since: float | None, until: float) -> None:
 def test_what_is_no_span(text: str) -> None:
     with pytest.raises(BadRequest, match="Bad time specification"):
         parse_span(text, NOW, UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-20 03:00", datetime(2026, 11, 20, 3, tzinfo=UTC)),
+        ("2026-11-20T03:00:07.25", datetime(2026, 11, 20, 3, 0, 7, 250_000, tzinfo=UTC)),
+        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("2026/11/20/3:00", datetime(2026, 11, 20, 3, tzinfo=UTC)),
+        ("2026/11/", datetime(2026, 11, 1, tzinfo=UTC)),
+        (".", datetime.fromtimestamp(NOW, UTC)),
+    ],
+)
+def test_a_moment(text: str, moment: datetime) -> None:
+    assert parse_moment(text, NOW, UTC) == moment.timestamp()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-13-01", "2026-02-30 00:00", "2026-11-20 24:00", "1/2,3/4", "9999-01-01"]
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"^[^\n]*(Bad time specification|is not within the years)[^\n]*$"):
+        parse_moment(text, NOW, UTC)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from gsched.cli.options.past_time import AT, looked_at, past_time
 from gsched.cli.render.cluster import queues
 from gsched.cli.render.hosts.host_fields import QUEUE_FIELDS
 from gsched.cli.render.text.output_formats import Format
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
-from gsched.cli.session.session import Session
 from gsched.cli.session.watch import WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.views.view import QueueView
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.past_calls import PastLook
 
 TABLE = OptionTable(
     summary="show the queues",
@@ -21,6 +23,7 @@ TABLE = OptionTable(
         Option("r", help="the same, with the shares of all levels of the share tree"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
+        AT,
         WATCH,
         *GENERAL,
         Option("u", "USER", "only queues that take jobs of this user", "-u ann"),
@@ -36,14 +39,15 @@ def main(call: Call) -> int:
     """Run `gqueues`."""
     options = read_options(call, TABLE)
     chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
-    return shown(call, options, lambda session: _show(call, options, chosen, session))
+    at = past_time(call, options)
+    return shown(call, options, lambda session: _show(call, options, chosen, looked_at(session, at)))
 
 
-def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, session: Session) -> int:
+def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, look: Client | PastLook) -> int:
     """The queues, in the layout that was asked for."""
-    views = _usable(session.client.queues(options.rest), options, session)
+    views = _usable(look.queues(options.rest), options, look)
     if options.has("l", "r"):
-        cluster = session.client.cluster()
+        cluster = look.cluster()
         call.write(
             queues.render_long(
                 views,
@@ -60,13 +64,13 @@ def _show(call: Call, options: Parsed, chosen: Format[QueueView] | None, session
     return 0
 
 
-def _usable(views: list[QueueView], options: Parsed, session: Session) -> list[QueueView]:
+def _usable(views: list[QueueView], options: Parsed, look: Client | PastLook) -> list[QueueView]:
     """Those that -u and -m admit. Raises NotFound for a host that there is none."""
     user, host = options.last("u"), options.last("m")
     if user not in ("", "all"):
         views = [view for view in views if _takes(view, user)]
     if host not in ("", "all"):
-        wanted = {each.name for each in session.client.hosts([host])}
+        wanted = {each.name for each in look.hosts([host])}
         views = [view for view in views if not view.hosts or wanted & {name.partition("+")[0] for name in view.hosts}]
     return views
 

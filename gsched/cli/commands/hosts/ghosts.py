@@ -8,6 +8,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.answers.gpu_answer import write_gpu_table
 from gsched.cli.answers.shared_values import shared_resources
+from gsched.cli.options.past_time import AT, looked_at, past_time
 from gsched.cli.options.size_units import requirement_in
 from gsched.cli.render.gpu_use.gpus_json import host_gpu_records
 from gsched.cli.render.hosts import gpu_tables, host_tables
@@ -26,13 +27,14 @@ from gsched.cli.session.command_line import (
     program,
     read_options,
 )
-from gsched.cli.session.session import Session
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.session.watch import REPORT_S, WATCH, shown
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.jobs.job import FINISHED
 from gsched.model.ledgers.devices import ALONE_CLAIMS
 from gsched.model.views.view import HostView, JobFilter
+from gsched.wire.calls.client import Client
+from gsched.wire.calls.past_calls import PastLook
 
 TABLE = OptionTable(
     summary="show the hosts, their slots and what is left of their resources",
@@ -50,6 +52,7 @@ TABLE = OptionTable(
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
+        AT,
         WATCH,
         *GENERAL,
         *unsupported("e", "x", "alloc", "rc", "cname", "noLim"),
@@ -67,19 +70,20 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
     if options.has("s") and (chosen is not None or options.has("l", "w", "R", "aff")):
         raise BadRequest(f"{program(call)}: -s stands alone")
-    return shown(call, options, lambda session: _show(call, options, chosen, session), REPORT_S)
+    at = past_time(call, options)
+    return shown(call, options, lambda session: _show(call, options, chosen, looked_at(session, at)), REPORT_S)
 
 
-def _show(call: Call, options: Parsed, chosen: Format[HostView] | None, session: Session) -> int:
+def _show(call: Call, options: Parsed, chosen: Format[HostView] | None, look: Client | PastLook) -> int:
     """The hosts, or their resources or GPUs, in the layout that was asked for."""
     if options.has("s"):
-        call.write(render_reserved(shared_resources(*session.client.sharing(), options.rest)))
+        call.write(render_reserved(shared_resources(*look.sharing(), options.rest)))
         return 0
     with_topology = options.has("aff")
     requirement = requirement_in(call, options.last("R"))
-    views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
+    views = look.hosts(options.rest, topology=with_topology, requirement=requirement)
     if options.has("gpu"):
-        _show_gpus(call, options, views, _uses(session, views))
+        _show_gpus(call, options, views, _uses(look, views))
         return 0
     if chosen is not None:
         answer_chosen(call, options, chosen, views, command="bhosts", counted="HOSTS")
@@ -111,11 +115,11 @@ def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu
         call.write(gpu_tables.closed_gpus(hosts, zone))
 
 
-def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:
+def _uses(look: Client | PastLook, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:
     """(host, UUID) -> what jobs have of that GPU, its parts by MIG among it, and of each such part."""
     numbers = {int(holder.partition(".")[0]) for host in hosts for gpu in host.gpus for holder in gpu.holders}
     uses: dict[tuple[str, str], gpu_tables.GpuUse] = {}
-    for job in session.client.jobs(JobFilter(ids=tuple(sorted(numbers)), user="all")) if numbers else ():
+    for job in look.jobs(JobFilter(ids=tuple(sorted(numbers)), user="all")) if numbers else ():
         name = (show_job(job.job_id),)
         is_suspended = job.state in ("SSUSP", "USUSP")
         for part in job.allocation.hosts if job.allocation is not None and job.state not in FINISHED else ():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from gsched.cli.answers.job_thresholds import JobThresholds
 from gsched.cli.answers.known_gpus import known_gpus
 from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, asked_jobs, chosen_filter
 from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
+from gsched.cli.options.past_time import AT, looked_at, past_time
 from gsched.cli.options.size_units import unit_of
 from gsched.cli.render.gpu_use.use_json import job_record
 from gsched.cli.render.jobs import job_table, jobs_long
@@ -93,6 +94,7 @@ TABLE = OptionTable(
         GROUP,
         *NARROWING,
         *TEXTS,
+        AT,
         WATCH,
         *GENERAL,
         *unsupported("aps", "cname", "fwd", "Lp", "N", "plan"),
@@ -116,6 +118,8 @@ _TABLES = "l UF w W WL WP WF A psum sum"
 """Options with a layout of their own."""
 _NOT_WITH_GPU = "o w W WL WP WF A psum sum hms"
 _LEVELLED = ("p0", "p1", "p2", "p3")
+_ONLY_NOW = ("A", "psum", "p4", *(each.name for each in TEXTS))
+"""What is not told of the past."""
 _UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
 EVERY = 0
 JOBS_PER_PIECE = 500
@@ -133,6 +137,7 @@ def main(call: Call) -> int:
     job_ids = parse_job_ids(options.rest)
     check_explaining(call, options, job_ids)
     named = () if EVERY in job_ids else job_ids
+    at = past_time(call, options, _ONLY_NOW)
     is_text = wants_text(call, options, job_ids)
 
     def show(session: Session) -> int:
@@ -144,7 +149,7 @@ def main(call: Call) -> int:
             return show_explanations(call, session, named)
         if options.has("A"):
             return _arrays(call, options, session, named)
-        return _show(call, options, session, named, chosen)
+        return _show(call, options, session, named, chosen, at)
 
     return shown(call, options, show)
 
@@ -165,17 +170,22 @@ def _check_gpu(call: Call, options: Parsed) -> None:
 
 
 def _show(
-    call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[ShownJob] | None
+    call: Call,
+    options: Parsed,
+    session: Session,
+    named: tuple[int, ...],
+    chosen: Format[ShownJob] | None,
+    at: float | None,
 ) -> int:
-    """Jobs one by one, in the layout that was asked for."""
-    if options.has("sum") and not named and not options.has(*ONLY_HERE):
+    """Jobs one by one, in the layout that was asked for; `at`: as they were then."""
+    if options.has("sum") and not named and at is None and not options.has(*ONLY_HERE):
         wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
         counts = session.client.slot_sums(wanted)
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return 0
-    if _is_short(options, named, chosen):
+    if at is None and _is_short(options, named, chosen):
         return _short(call, options, session)
-    listing = _Listing(call, options, session, named)
+    listing = _Listing(call, options, session, named, at)
     if options.has("sum"):
         counts = slots_by_state(listing.records())
         call.write(render_slot_sums(counts, header=not options.has("noheader")))
@@ -183,8 +193,8 @@ def _show(
     if options.has("gpu") and options.has("json"):
         return _gpu_json(call, listing)
     if chosen is not None and options.has("json"):
-        return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
-    for text in _layout(call, options, chosen, listing.records()):
+        return _answer_json(call, options, chosen, listing)
+    for text in _layout(call, options, chosen, listing):
         call.write(text)
     return _ending_of(call, options, listing)
 
@@ -238,7 +248,9 @@ def _arrays(call: Call, options: Parsed, session: Session, named: tuple[int, ...
 class _Listing:
     """The jobs of one question, turned into records while they arrive: there may be a hundred thousand."""
 
-    def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> None:
+    def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...], at: float | None) -> None:
+        self.at = at
+        self.now = time.time() if at is None else at
         self._named = named
         self._is_long = options.has("l", "UF")
         self._with_affinity = options.has("aff")
@@ -248,8 +260,9 @@ class _Listing:
         self._level = _level(call, options)
         self._unit = unit_of(call)
         self._client = session.client
+        self._look = looked_at(session, at)
         self._folder = folder_of(call)
-        self._views = itertools.chain(session.client.jobs(_wanted(call, options, named)), self._long_finished())
+        self._views = itertools.chain(self._look.jobs(_wanted(call, options, named)), self._long_finished())
         self._admits = chosen_filter(options)
         self._found: set[int] = set()
         self.count = 0
@@ -257,7 +270,7 @@ class _Listing:
     def _long_finished(self) -> Iterator[JobView]:
         """With -l: of the jobs that were named and not found those that the history knows."""
         missing = tuple(job_id for job_id in self._named if job_id not in self._found)
-        if self._is_long and missing:
+        if self._is_long and missing and self.at is None:
             for account in self._client.catalogue.accounts(AccountFilter(ids=missing[:MOST_NAMED]), jobs=True):
                 if account.job is not None:
                     yield account.job
@@ -272,15 +285,15 @@ class _Listing:
                 continue
             self.count += 1
             if self._is_long and thresholds is None:
-                external = self._client.cluster().external_resources
-                thresholds = JobThresholds(self._client)
+                external = self._look.cluster().external_resources
+                thresholds = JobThresholds(self._client, self._look)
             yield ShownJob(
                 view=view,
                 external_indices=external or (),
                 level=self._level,
                 with_hosts=self._is_long,
                 unit=self._unit,
-                now=time.time() if self._is_long else None,
+                now=self.now if self._is_long else None,
                 thresholds=thresholds.of(view) if thresholds is not None else {},
                 affinity=affinity_units(view) if self._with_affinity else None,
                 gpus_held=gpus_of(view, self._known_gpus()) if self._with_gpus else (),
@@ -290,7 +303,7 @@ class _Listing:
     def _known_gpus(self) -> dict[str, Gpu]:
         """Of all hosts, by UUID; asked for once."""
         if not self._gpus:
-            self._gpus = known_gpus(self._client)
+            self._gpus = known_gpus(self._look)
         return self._gpus
 
     def missing(self) -> list[int]:
@@ -303,7 +316,7 @@ class _Listing:
         for job_id in self.missing():
             is_plain = index_of(job_id) and any(
                 job.job_id == array_of(job_id)
-                for job in self._client.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
+                for job in self._look.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
             )
             lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
         return "".join(dict.fromkeys(lines))
@@ -337,12 +350,12 @@ def _is_user(name: str) -> bool:
     return name == "all" or uid_of_user(name) is not None
 
 
-def _answer_json(
-    call: Call, options: Parsed, chosen: Format[ShownJob], records: Sequence[ShownJob], missing: Sequence[int]
-) -> int:
+def _answer_json(call: Call, options: Parsed, chosen: Format[ShownJob], listing: _Listing) -> int:
     """A job that does not exist is a record of its own, and neither a text on stderr nor a failure: clients read on."""
+    records = list(listing.records())
+    missing = listing.missing()
     errors = [{"JOBID": show_job(job_id), "ERROR": not_found([job_id]).rstrip()} for job_id in missing]
-    setting = _setting(call, options)
+    setting = _setting(call, options, listing.now)
     call.write(render_json(records, chosen, setting, command="bjobs", counted="JOBS", errors=errors))
     return LSF_FAILURE if _is_consistent(call) and (missing or not records) else 0
 
@@ -364,8 +377,8 @@ def _is_consistent(call: Call) -> bool:
     return setting(call, "LSB_BJOBS_CONSISTENT_EXIT_CODE").upper() == "Y"
 
 
-def _setting(call: Call, options: Parsed) -> FormatSetting:
-    return FormatSetting(zone=zone_of(call.env), now=time.time(), hms=options.has("hms"))
+def _setting(call: Call, options: Parsed, now: float) -> FormatSetting:
+    return FormatSetting(zone=zone_of(call.env), now=now, hms=options.has("hms"))
 
 
 def _chosen(options: Parsed) -> list[str]:
@@ -396,10 +409,10 @@ def _nothing(options: Parsed) -> str:
     return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
 
 
-def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, records: Iterator[ShownJob]) -> Iterator[str]:
+def _layout(call: Call, options: Parsed, chosen: Format[ShownJob] | None, listing: _Listing) -> Iterator[str]:
     """The text, some hundred jobs at a time."""
-    zone = zone_of(call.env)
-    moment = _setting(call, options)
+    zone, records = zone_of(call.env), listing.records()
+    moment = _setting(call, options, listing.now)
     header = not options.has("noheader")
     year = shows_year(call, "LSB_BJOBS_DISPLAY_YEAR")
     extra = _time_column(options, moment)

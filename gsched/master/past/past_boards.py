@@ -1,0 +1,151 @@
+"""The board of a time in the past: configuration, state and hosts as they were then, from the store.
+
+The state is the newest checkpoint of that time and the events after it; what was seen of hosts is put back; then the
+scheduler tells why jobs wait, and nothing comes of its plan. It belongs into a process of its own: it takes the memory
+of a master, and as long as a start of one. One board is made at a time, and the last one is kept for a while.
+It must never write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gsched.base.errors import BadRequest, Internal, ResourceExhausted
+from gsched.base.value_delta import patched
+from gsched.config.kept_files import unpacked
+from gsched.core.engine import Engine
+from gsched.core.resources.kept_observations import KeptObservation
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.host_recorder import unpack
+from gsched.master.recovery import apply_all, state_of
+from gsched.master.views.board import Board
+from gsched.master.views.gauges import Gauges
+from gsched.model.config import ClusterConfig
+from gsched.model.event import ConfigApplied
+from gsched.model.views.view import ShareView
+from gsched.store.history_queries import History
+from gsched.store.past_queries import PastStore
+from gsched.store.safeguards.quarantine import Quarantine
+
+log = logging.getLogger(__name__)
+KEPT_S = 60.0
+"""How long a board is kept that nobody asks any more."""
+MOST_WAITING = 4
+"""Questions that may wait for another one's board."""
+AHEAD_S = 1.0
+"""A caller's clock may be ahead by so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastBoard:
+    """What was to be seen at `at`, UTC seconds."""
+
+    at: float
+    board: Board
+    shares: Mapping[str, tuple[ShareView, ...]]
+    """Of fairshare queues."""
+
+
+class PastBoards:
+    """Boards of one store, for any thread. `clock` gives UTC seconds."""
+
+    def __init__(self, history: History, clock: Callable[[], float] = time.time) -> None:
+        self._store = PastStore(history)
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._room = threading.BoundedSemaphore(1 + MOST_WAITING)
+        self._kept: PastBoard | None = None
+        self._forgetting: threading.Timer | None = None
+
+    @contextmanager
+    def at(self, at: float) -> Iterator[PastBoard]:
+        """The board of that time. Raises BadRequest where there is none, ResourceExhausted when too many are wanted at
+        once, Unavailable and Internal for a store that cannot be read.
+        """
+        if not self._room.acquire(blocking=False):
+            raise ResourceExhausted("too many look at the past at once; try again later")
+        try:
+            with self._turn:
+                if self._forgetting is not None:
+                    self._forgetting.cancel()
+                if self._kept is None or self._kept.at != at:
+                    self._kept = None  # its memory first
+                    self._kept = self._made(at)
+                try:
+                    yield self._kept
+                finally:
+                    self._forgetting = threading.Timer(KEPT_S, self._forget)
+                    self._forgetting.daemon = True
+                    self._forgetting.start()
+        finally:
+            self._room.release()
+
+    def _forget(self) -> None:
+        with self._turn:
+            self._kept = None
+
+    def _made(self, at: float) -> PastBoard:
+        config = self._config(at)
+        state, seq = state_of(self._store.checkpoint_before(at))
+        quarantine = Quarantine(state.quarantined)
+        count = apply_all(state, self._store.events(seq, quarantine), quarantine, until=at)
+        log.info("the state of %s: %d events after number %d", shown(at), count, seq)
+        return board_of(state, config, self._hosts(at), at)
+
+    def _config(self, at: float) -> ClusterConfig:
+        """Raises BadRequest for a time of which nothing is kept, or that is still to come."""
+        if at > self._clock() + AHEAD_S:
+            raise BadRequest(f"{shown(at)} is in the future")
+        facts = self._store.configurations()
+        before = [fact for fact in facts if fact.at <= at]
+        if not before:
+            since = f"begins at {shown(facts[0].at)}" if facts else "has not begun"
+            raise BadRequest(f"{shown(at)} is before history begins: what a look at the past needs {since}")
+        return config_of(before[-1], self._store.files_of(before[-1]))
+
+    def _hosts(self, at: float) -> dict[str, KeptObservation]:
+        """What was seen of each host."""
+        known: dict[str, Any] = {}
+        try:
+            for row in self._store.host_rows(at):
+                for host, when, _, delta in unpack(row):
+                    if when <= at:
+                        known[host] = patched(known.get(host, {}), delta)
+            return {host: msgspec.convert(value, KeptObservation) for host, value in known.items()}
+        except (ValueError, msgspec.ValidationError) as error:
+            raise Internal(f"a record of hosts cannot be read: {error}") from None
+
+
+def config_of(fact: ConfigApplied, files: bytes) -> ClusterConfig:
+    """The configuration that was applied. Raises Internal where this gsched cannot read it."""
+    loaded = unpacked(files, fact.host)
+    if loaded.config is None:
+        errors = [str(each) for each in loaded.problems if each.severity == "error"]
+        raise Internal(f"the configuration of {shown(fact.at)} cannot be read by this gsched: {errors[0]}")
+    return loaded.config
+
+
+def board_of(state: ClusterState, config: ClusterConfig, hosts: Mapping[str, KeptObservation], at: float) -> PastBoard:
+    """What was to be seen of this state."""
+    engine = Engine(state, config, at)
+    engine.look_back(hosts, at)
+    state.touched.update(state.jobs, state.arrays)
+    state.touched_hosts.update(config.hosts)
+    board, gauges = Board(config), Gauges()
+    board.publish(engine)
+    gauges.follow(engine, at)
+    return PastBoard(at, board, gauges.readings.shares)
+
+
+def shown(at: float) -> str:
+    """The time for people, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

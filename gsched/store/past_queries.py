@@ -1,0 +1,96 @@
+"""What a look at the past reads of a store: the checkpoint before, the events after it, configurations, hosts.
+
+Committed records only, on connections that cannot write and never hold the writer up. It interprets nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
+
+from gsched.base.errors import Internal, Unavailable
+from gsched.model.event import AnyEvent, ConfigApplied, decode_event
+from gsched.store.checkpoint_parts import whole_checkpoint
+from gsched.store.history_queries import History
+from gsched.store.safeguards.failure import error_text
+from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
+from gsched.store.tables.records import select_events, stored, stream_events
+from gsched.store.tables.schema import blob, checkpoint, event, host_record
+from gsched.store.tables.sqlite import reader_engine
+
+CONFIG_APPLIED = str(ConfigApplied.__struct_config__.tag)
+HOST_ROWS_AT_ONCE = 500
+
+
+class PastStore:
+    """The store of `history`, for looks at the past. Raises Unavailable where it cannot be read."""
+
+    def __init__(self, history: History) -> None:
+        self._path: Path = history.path
+        self._engine = reader_engine(history.path)
+
+    def configurations(self) -> list[ConfigApplied]:
+        """When configurations were applied whose files are kept, oldest first."""
+        query = select_events().where(event.c.job_id.is_(None), event.c.kind == CONFIG_APPLIED)
+        with self._reading(), self._engine.connect() as connection:
+            rows = [stored(row) for row in connection.execute(query)]
+        found = []
+        for row in rows:
+            with contextlib.suppress(ValueError):  # an unreadable record is as good as none
+                fact = decode_event(row.payload)
+                if isinstance(fact, ConfigApplied) and fact.files:
+                    found.append(fact)
+        return found
+
+    def files_of(self, fact: ConfigApplied) -> bytes:
+        """What the files said, as gsched.config.kept_files packs it. Raises Internal where that is gone."""
+        with self._reading(), self._engine.connect() as connection:
+            data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == fact.files))
+        if data is None:
+            raise Internal(
+                f"the store {self._path} has lost the files of a configuration: there is no blob {fact.files}"
+            )
+        return data
+
+    def checkpoint_before(self, at: float) -> tuple[int, bytes] | None:
+        """(number of the last event in it, state) of the newest whole checkpoint that was there at that time."""
+        query = select(checkpoint.c.seq).where(checkpoint.c.at <= at).order_by(checkpoint.c.seq.desc())
+        with self._reading(), self._engine.connect() as connection:
+            numbers = [int(row[0]) for row in connection.execute(query)]
+            last = int(connection.scalar(select(func.max(event.c.seq))) or 0)
+        for seq in numbers:
+            payload = whole_checkpoint(self._engine, seq, last)
+            if payload is not None:
+                return seq, payload
+        return None
+
+    def events(self, after_seq: int, quarantine: Quarantine) -> Iterator[tuple[int, AnyEvent] | Quarantined]:
+        """As EventLog.read."""
+        with self._reading():
+            yield from read_events(stream_events(self._engine, after_seq), after_seq, quarantine)
+
+    def host_rows(self, at: float) -> Iterator[bytes]:
+        """Records of hosts from the last whole one by then on, in order, up to that time."""
+        number = host_record.c.number
+        begin = select(func.max(number)).where(host_record.c.whole == 1, host_record.c.at <= at)
+        with self._reading(), self._engine.connect() as connection:
+            first = connection.scalar(begin)
+        last = None if first is None else int(first) - 1
+        while last is not None:
+            query = select(number, host_record.c.data).where(number > last, host_record.c.at <= at)
+            with self._reading(), self._engine.connect() as connection:
+                rows = connection.execute(query.order_by(number).limit(HOST_ROWS_AT_ONCE)).all()
+            for row in rows:
+                yield bytes(row[1])
+            last = int(rows[-1][0]) if len(rows) == HOST_ROWS_AT_ONCE else None
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise Unavailable(f"the store {self._path} cannot be read: {error_text(error)}") from error
