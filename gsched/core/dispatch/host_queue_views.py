@@ -55,10 +55,15 @@ def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, see
 
 def closed_reason(host: HostConfig, state: ClusterState, seen: Observation) -> AnyText:
     """Why the host takes no jobs, as a pending reason; empty when it does. A full host is judged job by job."""
+    if host.server and host.name in state.closed_hosts:
+        return coded("host.closed_by_admin")
+    return closed_anyway(host, seen)
+
+
+def closed_anyway(host: HostConfig, seen: Observation) -> AnyText:
+    """Why the host would take no jobs even if no administrator had closed it; empty when it would."""
     if not host.server:
         return coded("host.no_server")
-    if host.name in state.closed_hosts:
-        return coded("host.closed_by_admin")
     if not seen.connected:
         return coded("host.unreachable")
     return "" if seen.load is not None else coded("host.no_load")

@@ -1,30 +1,57 @@
 """Which changes would let a job start: found by trying, each with as little changed as possible and no part too much.
 
-First every way alone, then two together, then all at once with what is not needed taken back. It never judges a change
-itself: `Try` asks the scheduler. The number of tries is bounded; what is not found within them is not told.
+First every way alone, then two together, then all at once with what is not needed taken back. The changes are a user's,
+of the job, or an administrator's, of the cluster. It never judges a change itself: `Try` asks the scheduler. The number
+of tries is bounded; what is not found within them is not told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-
-from gsched.core.explaining.job_changes import ChangeStep, ChangeWay
+from typing import Generic, Protocol, TypeVar
 
 MOST_TOLD = 8
 """Suggestions."""
 StartHosts = tuple[str, ...]
 Tried = Generator[None, None, StartHosts | None]
-Try = Callable[[tuple[ChangeStep, ...]], Tried]
+
+
+class TriedStep(Protocol):
+    """One change."""
+
+    @property
+    def loss(self) -> float:
+        """How much is given up by it; the least is told first."""
+        ...
+
+
+Step = TypeVar("Step", bound=TriedStep)
+StepOf = TypeVar("StepOf", bound=TriedStep, covariant=True)
+
+
+class TriedWay(Protocol[StepOf]):
+    """One thing that could be otherwise. Of two ways of the same `what` never both are taken."""
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def steps(self) -> Sequence[StepOf]:
+        """From the least change to the most."""
+        ...
+
+
+Try = Callable[[tuple[Step, ...]], Tried]
 """Changes -> the hosts on which the job starts with them; None: it does not. Yields where a turn is over."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChange:
+class FoundChange(Generic[Step]):
     """Changes with which the job starts."""
 
-    steps: tuple[ChangeStep, ...]
+    steps: tuple[Step, ...]
     hosts: StartHosts
 
     @property
@@ -37,20 +64,28 @@ class _OutOfTries(Exception):
     pass
 
 
-class ChangeSearch:
+class ChangeSearch(Generic[Step]):
     """For one job, which does not start as it is."""
 
-    def __init__(self, ways: Iterable[ChangeWay], attempt: Try, most_tries: int) -> None:
+    def __init__(
+        self, ways: Iterable[TriedWay[Step]], attempt: Try[Step], most_tries: int, *, is_growing: bool = False
+    ) -> None:
+        """`is_growing`: what does not start it with all ways together does not with some of them."""
         self._ways = list(ways)
         self._attempt = attempt
+        self._is_growing = is_growing
         self._left = most_tries
+        self.is_cut = False
+        """Whether it was out of tries before all had been tried."""
         self._known: dict[tuple[tuple[int, int], ...], StartHosts | None] = {}
         """(way, step) of all changes -> what came of it."""
-        self.found: list[FoundChange] = []
+        self.found: list[FoundChange[Step]] = []
 
-    def run(self) -> Generator[None, None, list[FoundChange]]:
+    def run(self) -> Generator[None, None, list[FoundChange[Step]]]:
         """The cheapest of what was found, the cheapest first."""
         try:
+            if self._is_growing and not (yield from self._hosts(self._of_each_kind(range(len(self._ways))))):
+                return []
             alone: list[int] = []
             for way in range(len(self._ways)):
                 least = yield from self._least({way: self._last(way)}, way)
@@ -60,7 +95,7 @@ class ChangeSearch:
             if not self.found and len(alone) > 2:
                 yield from self._all(alone)
         except _OutOfTries:
-            pass
+            self.is_cut = True
         return sorted(self.found, key=lambda each: (each.loss, len(each.steps)))[:MOST_TOLD]
 
     def _pairs(self, alone: list[int]) -> Generator[None, None, None]:
@@ -75,10 +110,7 @@ class ChangeSearch:
 
     def _all(self, alone: list[int]) -> Generator[None, None, None]:
         """All ways at their ends, of each kind one; then what is not needed is taken back or lessened."""
-        chosen: dict[int, int] = {}
-        for way in alone:
-            if self._ways[way].what not in {self._ways[each].what for each in chosen}:
-                chosen[way] = self._last(way)
+        chosen = self._of_each_kind(alone)
         if (yield from self._hosts(chosen)) is None:
             return
         for way in sorted(chosen, key=lambda each: -self._ways[each].steps[-1].loss):
@@ -88,6 +120,14 @@ class ChangeSearch:
         for way in list(chosen):
             chosen = (yield from self._least(chosen, way)) or chosen
         yield from self._add(chosen)
+
+    def _of_each_kind(self, ways: Iterable[int]) -> dict[int, int]:
+        """The first way of each kind, at its end."""
+        chosen: dict[int, int] = {}
+        for way in ways:
+            if self._ways[way].what not in {self._ways[each].what for each in chosen}:
+                chosen[way] = self._last(way)
+        return chosen
 
     def _last(self, way: int) -> int:
         return len(self._ways[way].steps) - 1
@@ -121,7 +161,7 @@ class ChangeSearch:
         self.found.append(FoundChange(self._steps(chosen), hosts))
         return True
 
-    def _steps(self, chosen: dict[int, int]) -> tuple[ChangeStep, ...]:
+    def _steps(self, chosen: dict[int, int]) -> tuple[Step, ...]:
         return tuple(self._ways[way].steps[step] for way, step in sorted(chosen.items()))
 
     def _hosts(self, chosen: dict[int, int]) -> Tried:

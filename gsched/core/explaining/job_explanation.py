@@ -15,6 +15,7 @@ from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.control.job_targets import find
 from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.dispatch.start_forecast import PlanCycle
+from gsched.core.explaining.admin_measures import FoundMeasures, admin_measures
 from gsched.core.explaining.expected_start import ExpectedStart, expected_start
 from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
 from gsched.core.explaining.start_suggestions import suggestions
@@ -69,9 +70,12 @@ def explain(
             partial(planned_for, context.state, job, reasons, context.cycles.planned, turn, False),
         )
     found_changes: tuple[StartSuggestion, ...] = ()
+    measures = FoundMeasures()
     if not waits_for and not found.start.starts_now:
         trial = TrialContext(context.state, context.cycles, command, turn, context.admitted)
-        found_changes = yield from suggestions(trial, job, partial(waiting_job, context.state, job_id))
+        check = partial(waiting_job, context.state, job_id)
+        found_changes = yield from suggestions(trial, job, check)
+        measures = yield from admin_measures(trial, job, check)
     return JobExplanation(
         job_id=job_id,
         user=job.spec.user,
@@ -89,6 +93,8 @@ def explain(
         suggestions=found_changes,
         gpus=Demands(local_type_of(turn.decision.config)).least(job.bucket().requirement).get("ngpus", 0.0),
         submitted_at=job.submitted_at,
+        measures=measures.measures,
+        measures_cut=measures.is_cut,
     )
 
 

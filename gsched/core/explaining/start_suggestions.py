@@ -57,8 +57,9 @@ def suggestions(
 
 
 def _still_there(
-    found: list[FoundChange], attempt: Callable[[tuple[ChangeStep, ...]], Generator[None, None, StartHosts | None]]
-) -> Generator[None, None, list[FoundChange]]:
+    found: list[FoundChange[ChangeStep]],
+    attempt: Callable[[tuple[ChangeStep, ...]], Generator[None, None, StartHosts | None]],
+) -> Generator[None, None, list[FoundChange[ChangeStep]]]:
     """Those that start the job at the end, too: others may have taken the place meanwhile."""
     kept = []
     for each in found:

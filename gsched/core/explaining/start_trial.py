@@ -18,7 +18,7 @@ from gsched.core.records.job import JobRecord
 from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.jobs.job import JobSpec
-from gsched.model.scheduling.snapshot import Bucket, JobLine, Plan, Rank, RequirementClass
+from gsched.model.scheduling.snapshot import Bucket, JobLine, Plan, Rank, RequirementClass, Snapshot
 from gsched.policy.backfill.reserved_start import ReservedStart
 
 MOST_KINDS = 200
@@ -26,6 +26,8 @@ MOST_KINDS = 200
 BUDGET = 2_000
 """Steps of the plan."""
 Pending = Mapping[RequirementClass, Mapping[Bucket, JobLine]]
+AlterCluster = Callable[[Snapshot], Snapshot]
+"""A snapshot -> the same, changed; its ledger is a fork that may be written to."""
 Admitted = Callable[[JobSpec, JobSpec | None], JobSpec]
 """(spec, what the job is now) -> the completed spec. Raises GschedError."""
 
@@ -55,19 +57,31 @@ def try_start(
     plan = yield from plan_with(context, None if is_new else job, _otherwise(job, spec))
     if plan.truncated:
         return None
+    return start_hosts(plan, job.job_id)
+
+
+def start_hosts(plan: Plan, job_id: int) -> tuple[str, ...] | None:
+    """Where the job starts by that plan; None: it does not."""
     for placement in plan.placements:
-        if placement.job_id == job.job_id:
+        if placement.job_id == job_id:
             return tuple(part.host for part in placement.allocation.hosts)
     return None
 
 
 def plan_with(context: TrialContext, old: JobRecord | None, new: JobRecord | None) -> Generator[None, None, Plan]:
     """What a cycle would do if `new` waited instead of `old`."""
-    state, requirement = context.state, new.spec.combined_req if new is not None else ""
-    pending = _waiting(state, context.cycles)
+    pending = _waiting(context.state, context.cycles)
+    requirement = new.spec.combined_req if new is not None else ""
+    return (
+        yield from plan_changed(context, requirement, lambda seen: replace(seen, pending=exchanged(pending, old, new)))
+    )
+
+
+def plan_changed(context: TrialContext, requirement: str, change: AlterCluster) -> Generator[None, None, Plan]:
+    """What a cycle would do in the changed cluster. `requirement`: of the job that is asked about."""
 
     def work(seen: SeeAnew, plan: PlanCycle) -> Generator[None, None, Plan]:
-        return plan(replace(seen(), pending=exchanged(pending, old, new)), BUDGET)
+        return plan(change(seen()), BUDGET)
 
     return (yield from context.cycles.ask(context.command, context.turn, requirement, work))
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter as Counts
 from collections.abc import Collection, Iterable, Iterator
 
+from gsched.model.hosts.host import GpuReport
 from gsched.model.ledgers.allocation import SHARING, Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 
@@ -119,6 +120,10 @@ class Ledger:
             host_ledger.take(key, part, since)
             if part.courses:
                 self._expect(part.host)
+
+    def observe_gpus(self, host: str, report: GpuReport | None) -> None:
+        """Take over other devices of a host. Of a fork: to see what would be if they were these."""
+        self._own(host).observe_gpus(report)
 
     def take_later(self, key: AttemptKey, part: HostAllocation) -> None:
         """Enter one part, without courses, as soon as its host is looked at. Of a fork alone: most of what

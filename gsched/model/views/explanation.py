@@ -95,6 +95,51 @@ class StartSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     """Where it starts then."""
 
 
+class AdminChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that an administrator would change in the cluster."""
+
+    what: str
+    """`host` or `gpu` (opened), `queue` (activated), `reservation` (ended, or smaller), `limit` (raised) or `job`
+    (requeued).
+    """
+    name: str
+    """Of the host, queue, reservation or job; HOST:INDEX of the GPU; of the limit its section, queue or user."""
+    file: str = ""
+    """Of a limit: the file that it is set in."""
+    setting: str = ""
+    """What of it is changed: the parameter of a limit; of a reservation `gpus` or `slots`, empty where it ends."""
+    old: str = ""
+    new: str = ""
+    """Empty: it is lifted."""
+
+
+class MovedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is requeued to make room."""
+
+    job_id: int
+    user: str
+    gpus: float = 0.0
+    """GPUs that it holds; a share of one counts as that part."""
+    lost_gpu_s: float = 0.0
+    """GPUs times the seconds that it has run: what it has to do again."""
+    lost_s: float = 0.0
+    """The seconds alone."""
+    hosts: tuple[str, ...] = ()
+    """Where it starts again at once; empty: it waits."""
+
+
+class AdminMeasure(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of the cluster with which the scheduler starts the job now; without any one of them it does not."""
+
+    changes: tuple[AdminChange, ...]
+    commands: tuple[str, ...]
+    """In the order in which they are given; those of a file are `gadmin reconfig`, after the file was edited."""
+    hosts: tuple[str, ...] = ()
+    """Where it starts then."""
+    jobs: tuple[MovedJob, ...] = ()
+    """Who pays for it."""
+
+
 class PlacedPart(msgspec.Struct, frozen=True, kw_only=True):
     """What a job would hold on one host."""
 
@@ -154,6 +199,10 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """That it asks for at the least."""
     submitted_at: float = 0.0
     """UTC seconds; 0 where it has not been submitted."""
+    measures: tuple[AdminMeasure, ...] = ()
+    """What an administrator could do so that it starts now, the cheapest first."""
+    measures_cut: bool = False
+    """Not everything was tried: there may be more."""
 
 
 class JobDryRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ from starlette.responses import Response
 
 from gsched.base.ids import show_job
 from gsched.cli.render.explaining.explanation_text import change_text, hosts_lines, start_text
+from gsched.cli.render.explaining.measure_text import measure_words, moved_text
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, reason_texts
-from gsched.model.views.explanation import StartSuggestion
+from gsched.model.views.explanation import AdminMeasure, StartSuggestion
 from gsched.web.pages.page_context import WebContext, show
 from gsched.web.shown.job_address import read_job
 
@@ -28,6 +29,8 @@ def why_page(context: WebContext, request: Request) -> Response:
         "reasons": reason_texts(found.reasons, ALL_HOSTS),
         "start": start_text(found, context.zone),
         "changes": [_shown(each) for each in found.suggestions],
+        "measures": [_measure(each) for each in found.measures],
+        "is_cut": found.measures_cut,
         "hosts": list(hosts_lines(found.hosts, context.zone)),
     }
     return show(context, request, "why.html", values)
@@ -38,4 +41,13 @@ def _shown(each: StartSuggestion) -> dict[str, str]:
         "words": ", ".join(change_text(change) for change in each.changes),
         "hosts": ", ".join(each.hosts),
         "command": each.command,
+    }
+
+
+def _measure(each: AdminMeasure) -> dict[str, Any]:
+    return {
+        "words": measure_words(each),
+        "hosts": ", ".join(each.hosts),
+        "commands": each.commands,
+        "jobs": [moved_text(job) for job in each.jobs],
     }

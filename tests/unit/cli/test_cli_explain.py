@@ -17,10 +17,13 @@ from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.catalogue import Account
 from gsched.model.views.explanation import (
+    AdminChange,
+    AdminMeasure,
     AwaitedEnd,
     JobDryRun,
     JobExplanation,
     LimitTake,
+    MovedJob,
     PlacedPart,
     RefusingHost,
     RefusingHosts,
@@ -161,6 +164,69 @@ def test_what_would_start_it(master: FakeMaster, call: Callable[..., FakeCall]) 
     assert len(json.loads(explanation_json(master.explanations[7]))["suggestions"]) == len(CHANGES)
 
 
+MEASURES = (
+    AdminMeasure(
+        changes=(AdminChange(what="host", name="gpu02"), AdminChange(what="queue", name="night")),
+        commands=("gadmin hopen gpu02", "gadmin qact night"),
+        hosts=("gpu02",),
+    ),
+    AdminMeasure(changes=(AdminChange(what="gpu", name="gpu01:3"),), commands=("gadmin gpuopen gpu01:3",)),
+    AdminMeasure(
+        changes=(AdminChange(what="reservation", name="ann#0", setting="gpus", old="4", new="1"),),
+        commands=("grsvmod -gpu 1 -m gpu01 ann#0",),
+    ),
+    AdminMeasure(changes=(AdminChange(what="reservation", name="ann#0"),), commands=("grsvdel ann#0",)),
+    AdminMeasure(
+        changes=(AdminChange(what="limit", name="few", file="lsb.resources", setting="NGPUS", old="8", new="10"),),
+        commands=("gadmin reconfig",),
+    ),
+    AdminMeasure(
+        changes=(AdminChange(what="limit", name="queue normal", file="lsb.queues", setting="QJOB_LIMIT", old="8"),),
+        commands=("gadmin reconfig",),
+    ),
+    AdminMeasure(
+        changes=(AdminChange(what="job", name="3"), AdminChange(what="job", name="9")),
+        commands=("grequeue 3 9",),
+        hosts=("gpu01",),
+        jobs=(
+            MovedJob(job_id=3, user="bob", gpus=2, lost_gpu_s=600, lost_s=300, hosts=("gpu02",)),
+            MovedJob(job_id=9, user="eve", gpus=0.5, lost_gpu_s=60, lost_s=120),
+        ),
+    ),
+)
+
+
+def test_what_an_administrator_could_do(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
+    master.explanations = {7: JobExplanation(job_id=7, measures=MEASURES, measures_cut=True)}
+    asked = call("gjobs", "-p4", "7")
+    assert asked.run() == 0
+    lines = asked.out.splitlines()
+    assert lines[lines.index("An administrator could:") + 1 :] == [
+        "  open host gpu02 and activate queue night (the job starts on gpu02): gadmin hopen gpu02; gadmin qact night",
+        "  open GPU gpu01:3: gadmin gpuopen gpu01:3",
+        "  leave reservation ann#0 1 of its 4 GPUs: grsvmod -gpu 1 -m gpu01 ann#0",
+        "  end reservation ann#0: grsvdel ann#0",
+        "  raise NGPUS of few in lsb.resources from 8 to 10: gadmin reconfig",
+        "  lift QJOB_LIMIT of queue normal in lsb.queues, which is 8: gadmin reconfig",
+        "  requeue jobs 3 and 9, at the cost of 11.0 GPU minutes (the job starts on gpu01): grequeue 3 9",
+        "    job 3 of bob has run 5.0 minutes on 2 GPUs; it starts again on gpu02",
+        "    job 9 of eve has run 2.0 minutes on 0.5 GPUs; it waits again",
+        "Not everything was tried: there may be other ways.",
+    ]
+    record = json.loads(explanation_json(master.explanations[7]))
+    assert record["measures"][-1]["lost_gpu_minutes"] == 11 and record["measures"][0]["lost_gpu_minutes"] == 0
+    assert [each["job_id"] for each in record["measures"][-1]["moved"]] == ["3", "9"]
+
+
+def test_that_not_all_was_tried_is_told_where_nothing_was_found(
+    master: FakeMaster, call: Callable[..., FakeCall]
+) -> None:
+    master.explanations = {7: JobExplanation(job_id=7, measures_cut=True)}
+    asked = call("gjobs", "-p4", "7")
+    assert asked.run() == 0
+    assert "What an administrator could do: not everything was tried: there may be other ways." in asked.out
+
+
 STARTS = JobDryRun(
     explanation=JobExplanation(job_id=0, queue="normal", starts_now=True),
     parts=(PlacedPart(host="gpu01", slots=2, gpus=(0, 3)), PlacedPart(host="gpu02", slots=1)),
@@ -257,7 +323,7 @@ def keys(value: object) -> set[str]:
 def test_each_field_of_the_json_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text("utf-8")
     told = StartSuggestion(changes=(StartChange(what="hosts"),), options="-mn", command="gmod -mn 7", hosts=("a",))
-    waiting = msgspec.structs.replace(FULL, suggestions=(told,))
+    waiting = msgspec.structs.replace(FULL, suggestions=(told,), measures=MEASURES)
     found = keys(json.loads(explanation_json(waiting))) | keys(json.loads(dry_run_json(STARTS)))
     assert len(found) > 40
     assert {key for key in found if f"`{key}`" not in page and f".{key}`" not in page} == set()

@@ -8,7 +8,10 @@ from served_pages import Pages
 from gsched.base.coded_text import coded
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.explanation import (
+    AdminChange,
+    AdminMeasure,
     JobExplanation,
+    MovedJob,
     RefusingHost,
     RefusingHosts,
     ResourceHolder,
@@ -39,6 +42,14 @@ EXPLAINED = JobExplanation(
             changes=(StartChange(what="slots", value="1"),), options="-n 1", command="gmod -n 1 7", hosts=("gpu01",)
         ),
     ),
+    measures=(
+        AdminMeasure(
+            changes=(AdminChange(what="job", name="3"),),
+            commands=("grequeue 3",),
+            jobs=(MovedJob(job_id=3, user="<b>", gpus=1, lost_s=60, lost_gpu_s=60),),
+        ),
+    ),
+    measures_cut=True,
 )
 
 
@@ -46,6 +57,8 @@ def test_it_tells_what_is_in_the_way_and_what_would_start_the_job(master: FakeMa
     master.explanations = {7: EXPLAINED}
     text = pages.get("/jobs/7/why").text
     assert "-n 1" in text and "<code>gmod -n 1 7</code>" in text and "job 3 of &lt;b&gt;" in text
+    assert "What an administrator could do" in text and "<code>grequeue 3</code>" in text
+    assert "job 3 of &lt;b&gt; has run 1.0 minutes" in text and "Not everything was tried" in text
     assert "Thu Jan  1 01:00:00 1970" in text and "<b>" not in text.split("<main", 1)[1]
     assert "data-live" not in text.split("<main", 1)[1], "each look costs the master plans of its own"
 
@@ -53,7 +66,7 @@ def test_it_tells_what_is_in_the_way_and_what_would_start_the_job(master: FakeMa
 def test_where_nothing_would_start_it_that_is_said(master: FakeMaster, pages: Pages) -> None:
     master.explanations = {7: JobExplanation(job_id=7, state="PEND", reasons=(REASON,))}
     text = pages.get("/jobs/7/why").text
-    assert "No smaller request was found" in text
+    assert "No smaller request was found" in text and "administrator could" not in text
 
 
 def test_the_page_of_a_job_that_waits_leads_there(master: FakeMaster, pages: Pages) -> None:

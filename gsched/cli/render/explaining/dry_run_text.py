@@ -60,7 +60,7 @@ def _limit(take: LimitTake) -> str:
 def dry_run_json(found: JobDryRun) -> str:
     """One object, with a newline behind it. docs/explain.md is its schema."""
     told = explanation_record(found.explanation)
-    del told["job"], told["state"]
+    del told["job"], told["state"], told["measures"], told["measures_cut"]
     record = {
         **told,
         "parts": [{"host": each.host, "slots": each.slots, "gpus": list(each.gpus)} for each in found.parts],

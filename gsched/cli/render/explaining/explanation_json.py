@@ -15,14 +15,18 @@ from gsched.base.coded_text import AnyText, CodedText, sentence
 from gsched.base.ids import show_job
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.explanation import (
+    AdminMeasure,
     AwaitedEnd,
     JobExplanation,
+    MovedJob,
     RefusingHost,
     RefusingHosts,
     ResourceHolder,
     StartSuggestion,
 )
 from gsched.policy.future.past_waits import WaitEstimate
+
+_MINUTE_S = 60.0
 
 
 def explanation_json(found: JobExplanation, usual: WaitEstimate | None = None) -> str:
@@ -51,6 +55,8 @@ def explanation_record(found: JobExplanation, usual: WaitEstimate | None = None)
             "such_jobs": 0 if usual is None else usual.jobs,
         },
         "suggestions": [suggestion_record(each) for each in found.suggestions],
+        "measures": [measure_record(each) for each in found.measures],
+        "measures_cut": found.measures_cut,
         "hosts": [_group(each) for each in found.hosts],
     }
 
@@ -72,6 +78,30 @@ def planned_record(planned: PlannedStart | None) -> dict[str, Any]:
         "at": None if planned is None else planned.at,
         "hosts": [] if planned is None else list(planned.hosts),
         "why": None if planned is None else text_record(planned.text),
+    }
+
+
+def measure_record(found: AdminMeasure) -> dict[str, Any]:
+    """What an administrator could do."""
+    return {
+        "changes": [
+            {name: value or None for name, value in msgspec.structs.asdict(each).items()} for each in found.changes
+        ],
+        "commands": list(found.commands),
+        "hosts": list(found.hosts),
+        "lost_gpu_minutes": sum(each.lost_gpu_s for each in found.jobs) / _MINUTE_S,
+        "moved": [_moved(each) for each in found.jobs],
+    }
+
+
+def _moved(job: MovedJob) -> dict[str, Any]:
+    return {
+        "job_id": show_job(job.job_id),
+        "user": job.user,
+        "gpus": job.gpus,
+        "lost_gpu_minutes": job.lost_gpu_s / _MINUTE_S,
+        "lost_minutes": job.lost_s / _MINUTE_S,
+        "starts_again_on": list(job.hosts),
     }
 
 

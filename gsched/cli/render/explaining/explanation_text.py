@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from gsched.base.coded_text import sentence
 from gsched.base.ids import show_job
+from gsched.cli.render.explaining.measure_text import measure_lines
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, planned_text, reason_text, reason_texts
 from gsched.cli.render.text.text_columns import printable
 from gsched.cli.render.text.time_texts import long_stamp
@@ -46,6 +47,7 @@ def explanation_lines(found: JobExplanation, zone: tzinfo, usual: WaitEstimate |
         half, most = (long_stamp(found.submitted_at + each, zone) for each in (usual.p50_s, usual.p90_s))
         yield f"Judging by {usual.jobs} such jobs that waited: by {half} one half starts, by {most} nine in ten"
     yield from suggestion_lines(found.suggestions)
+    yield from measure_lines(found.measures, is_cut=found.measures_cut)
     yield from hosts_lines(found.hosts, zone)
 
 
