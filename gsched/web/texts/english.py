@@ -300,7 +300,7 @@ ENGLISH: Mapping[str, str] = {
     "why.changes": "What would start it now",
     "why.changes_tried": "Each was tried with the scheduler a moment ago, the smallest change first.",
     "why.measures": "What an administrator could do",
-    "why.measures_tried": "Each was tried with the scheduler a moment ago; what costs no running job anything comes first.",
+    "why.measures_tried": "Each was tried with the scheduler a moment ago, what costs no running job anything first.",
     "why.measures_cut": "Not everything was tried: there may be other ways.",
     "why.no_changes": "No smaller request was found that would start now.",
     "why.hosts": "Hosts, and who is in the way there",
