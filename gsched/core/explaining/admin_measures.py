@@ -7,13 +7,15 @@ told. It changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from gsched.core.command_turns import UNLIMITED
 from gsched.core.explaining.change_search import MOST_TOLD, ChangeSearch, FoundChange, StartHosts
 from gsched.core.explaining.cluster_changes import ClusterStep, cluster_ways
+from gsched.core.explaining.limit_changes import limit_ways
+from gsched.core.explaining.start_suggestions import Check
 from gsched.core.explaining.start_trial import TrialContext, plan_changed, start_hosts
 from gsched.core.records.job import JobRecord
 from gsched.model.scheduling.snapshot import Snapshot
@@ -26,9 +28,6 @@ fewer on larger ones.
 FEW_HOSTS = 400
 FEW_KINDS = 200
 LEAST_TRIES = 12
-
-Check = Callable[[], object]
-"""Raises GschedError where the job does not wait any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,9 @@ def admin_measures(context: TrialContext, job: JobRecord, check: Check) -> Gener
             check()
         return (yield from _start_with(context, job, steps))
 
-    ways = cluster_ways(context.turn.decision, job.bucket())
+    decision, bucket = context.turn.decision, job.bucket()
+    seen = context.cycles.snapshot(decision.config, decision.now)
+    ways = [*cluster_ways(decision, bucket), *limit_ways(decision, seen, bucket)]
     if not ways:
         return FoundMeasures()
     search = ChangeSearch(ways, attempt, most_tries(context), is_growing=True)

@@ -7,7 +7,7 @@ of tries is bounded; what is not found within them is not told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, Protocol, TypeVar
@@ -31,6 +31,14 @@ Step = TypeVar("Step", bound=TriedStep)
 StepOf = TypeVar("StepOf", bound=TriedStep, covariant=True)
 
 
+class Steps(Protocol[StepOf]):
+    """From the least change to the most; a tuple, or made when they are looked at."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> StepOf: ...
+
+
 class TriedWay(Protocol[StepOf]):
     """One thing that could be otherwise. Of two ways of the same `what` never both are taken."""
 
@@ -38,9 +46,7 @@ class TriedWay(Protocol[StepOf]):
     def what(self) -> str: ...
 
     @property
-    def steps(self) -> Sequence[StepOf]:
-        """From the least change to the most."""
-        ...
+    def steps(self) -> Steps[StepOf]: ...
 
 
 Try = Callable[[tuple[Step, ...]], Tried]
@@ -70,7 +76,9 @@ class ChangeSearch(Generic[Step]):
     def __init__(
         self, ways: Iterable[TriedWay[Step]], attempt: Try[Step], most_tries: int, *, is_growing: bool = False
     ) -> None:
-        """`is_growing`: what does not start it with all ways together does not with some of them."""
+        """`is_growing`: what does not start it with all ways together does not with some of them; and since more of a
+        change may let others start first, the least step is tried before the last.
+        """
         self._ways = list(ways)
         self._attempt = attempt
         self._is_growing = is_growing
@@ -84,7 +92,7 @@ class ChangeSearch(Generic[Step]):
     def run(self) -> Generator[None, None, list[FoundChange[Step]]]:
         """The cheapest of what was found, the cheapest first."""
         try:
-            if self._is_growing and not (yield from self._hosts(self._of_each_kind(range(len(self._ways))))):
+            if self._is_growing and not (yield from self._may_start()):
                 return []
             alone: list[int] = []
             for way in range(len(self._ways)):
@@ -97,6 +105,14 @@ class ChangeSearch(Generic[Step]):
         except _OutOfTries:
             self.is_cut = True
         return sorted(self.found, key=lambda each: (each.loss, len(each.steps)))[:MOST_TOLD]
+
+    def _may_start(self) -> Generator[None, None, bool]:
+        """Whether it starts with all ways together, at their ends or at their beginnings."""
+        most = self._of_each_kind(range(len(self._ways)))
+        for chosen in (most, dict.fromkeys(most, 0)):
+            if (yield from self._hosts(chosen)) is not None:
+                return True
+        return False
 
     def _pairs(self, alone: list[int]) -> Generator[None, None, None]:
         """Two ways of which neither is enough alone."""
@@ -137,6 +153,8 @@ class ChangeSearch(Generic[Step]):
 
         More change is taken to be no worse: where it is, a least step may be missed, never a wrong one found.
         """
+        if self._is_growing and chosen[way] and (yield from self._hosts({**chosen, way: 0})) is not None:
+            return {**chosen, way: 0}
         if (yield from self._hosts(chosen)) is None:
             return None
         low, high = 0, chosen[way]

@@ -6,13 +6,14 @@ the job start is not known here: that is tried (`admin_measures`). It never chan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 
 from gsched.core.decision import Decision
 from gsched.core.dispatch.host_queue_views import closed_anyway
+from gsched.core.explaining.change_search import Steps
 from gsched.core.explaining.start_trial import AlterCluster
 from gsched.core.records.entities import StoredReservation
 from gsched.core.resources.closed_gpus import without_closed
@@ -41,12 +42,12 @@ class ClusterWay:
     """One thing that an administrator could do, more or less of it."""
 
     what: str
-    steps: Sequence[ClusterStep]
+    steps: Steps[ClusterStep]
 
 
 def cluster_ways(decision: Decision, bucket: Bucket) -> list[ClusterWay]:
     """All that could help a job of the bucket; at most MOST_OF_A_KIND of each kind."""
-    hosts = _usable_hosts(decision, bucket)
+    hosts = usable_hosts(decision, bucket)
     kinds = (_queue(decision, bucket.queue), _hosts(decision, hosts), _gpus(decision, hosts))
     found = list(chain.from_iterable(islice(kind, MOST_OF_A_KIND) for kind in kinds))
     made = [
@@ -55,7 +56,7 @@ def cluster_ways(decision: Decision, bucket: Bucket) -> list[ClusterWay]:
     return found + [way for each in made[:MOST_OF_A_KIND] for way in _reservation(each)]
 
 
-def _usable_hosts(decision: Decision, bucket: Bucket) -> set[str]:
+def usable_hosts(decision: Decision, bucket: Bucket) -> set[str]:
     """Hosts that the job may use as far as names go."""
     queue, asked = decision.config.queues.get(bucket.queue), bucket.requirement.asked_hosts
     found = set(decision.config.hosts)

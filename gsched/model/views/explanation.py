@@ -110,7 +110,6 @@ class AdminChange(msgspec.Struct, frozen=True, kw_only=True):
     """What of it is changed: the parameter of a limit; of a reservation `gpus` or `slots`, empty where it ends."""
     old: str = ""
     new: str = ""
-    """Empty: it is lifted."""
 
 
 class MovedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,24 +3,83 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 
 from core_world import World
+from msgspec.structs import replace as replaced
 
 from gsched.core.command import ControlGpus
-from gsched.model.views.explanation import AdminMeasure
+from gsched.model.config import ClusterConfig
+from gsched.model.queues.limit import Limit
+from gsched.model.queues.user import UserLimits
+from gsched.model.views.explanation import AdminChange, AdminMeasure
 
 Arguments = list[str]
 
 
 def applied(world: World, measure: AdminMeasure, commands: Sequence[str] | None = None) -> None:
-    """Give the commands (None: all), then plan as long as something starts."""
+    """Give the commands (None: all), then plan as long as something starts. Files are edited before `reconfig`."""
     for command in measure.commands if commands is None else commands:
         program, *words = shlex.split(command)
         if program == "gadmin":
             program, *words = words
+        if program == "reconfig":
+            world.reconfigure(reduce(_edited, (each for each in measure.changes if each.file), world.config))
+            continue
         _COMMANDS[program](world, words)
     world.settle()
+
+
+def less(measure: AdminMeasure) -> Iterator[AdminMeasure]:
+    """The same with one of its raised limits a step lower, each in turn."""
+    for place, change in enumerate(measure.changes):
+        if change.what == "limit" and change.file:
+            lower = replaced(change, new=str(int(change.new) - 1))
+            changes = (*measure.changes[:place], lower, *measure.changes[place + 1 :])
+            yield replaced(measure, changes=changes)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+_QUEUE_FIELDS = {
+    "QJOB_LIMIT": "job_limit",
+    "UJOB_LIMIT": "user_limit",
+    "HJOB_LIMIT": "host_limit",
+    "PJOB_LIMIT": "processor_limit",
+}
+
+
+def _edited(config: ClusterConfig, change: AdminChange) -> ClusterConfig:
+    """The configuration after somebody has written the new value into the file."""
+    new, name = int(change.new), change.name.rpartition(" ")[2]
+    if change.file == "lsb.resources":
+        limits = tuple(_with_setting(each, change) if each.name == name else each for each in config.limits)
+        return replaced(config, limits=limits)
+    if change.file == "lsb.queues":
+        queue = replaced(config.queues[name], **{_QUEUE_FIELDS[change.setting]: new})
+        return replaced(config, queues={**config.queues, name: queue})
+    if change.file == "lsb.users":
+        return replaced(config, users={**config.users, name: UserLimits(name=name, max_jobs=new)})
+    assert (change.file, change.setting) == ("lsb.hosts", "JL/U")
+    return replaced(config, hosts={**config.hosts, name: replaced(config.hosts[name], user_slots=new)})
+
+
+def _with_setting(limit: Limit, change: AdminChange) -> Limit:
+    if change.setting == "GPU_HOURS":
+        return replaced(limit, gpu_hours=float(change.new))
+    resource = change.setting.lower()
+    old, new = float(change.old), float(change.new)
+    amounts = tuple(replaced(each, amount=new) if each.amount == old else each for each in limit.amounts[resource])
+    return replaced(limit, amounts={**limit.amounts, resource: amounts})
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _gbgmod(world: World, words: Arguments) -> None:
+    option, limit, name = words
+    assert option == "-L" and world.groups("modify", name, user="root", job_limit=int(limit)) == [""]
 
 
 def _gpuopen(world: World, words: Arguments) -> None:
@@ -37,6 +96,7 @@ def _grsvmod(world: World, words: Arguments) -> None:
 _COMMANDS: dict[str, Callable[[World, Arguments], object]] = {
     "hopen": lambda world, words: world.hosts("open", *words),
     "qact": lambda world, words: world.queues("activate", *words),
+    "gbgmod": _gbgmod,
     "gpuopen": _gpuopen,
     "grsvdel": lambda world, words: world.reserve("remove", name=words[0]),
     "grsvmod": _grsvmod,

@@ -51,8 +51,6 @@ def _change(change: AdminChange) -> str:
         return f"leave reservation {name} {change.new} of its {change.old} {kind}"
     setting, file = printable(change.setting), printable(change.file)
     where = f" in {file}" if file else ""
-    if not change.new:
-        return f"lift {setting} of {name}{where}, which is {change.old}"
     return f"raise {setting} of {name}{where} from {change.old} to {change.new}"
 
 
