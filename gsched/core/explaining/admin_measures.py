@@ -15,6 +15,7 @@ from gsched.core.command_turns import UNLIMITED
 from gsched.core.explaining.change_search import MOST_TOLD, ChangeSearch, FoundChange, StartHosts
 from gsched.core.explaining.cluster_changes import ClusterStep, cluster_ways
 from gsched.core.explaining.limit_changes import limit_ways
+from gsched.core.explaining.moved_jobs import moved_jobs
 from gsched.core.explaining.start_suggestions import Check
 from gsched.core.explaining.start_trial import TrialContext, plan_changed, start_hosts
 from gsched.core.records.job import JobRecord
@@ -25,6 +26,8 @@ MOST_TRIES = 160
 """Plans that are made for one job, on clusters of so many hosts and with so many kinds of jobs that wait at the most;
 fewer on larger ones.
 """
+MOST_MOVES = 1_200
+"""The same for finding out which jobs to move."""
 FEW_HOSTS = 400
 FEW_KINDS = 200
 LEAST_TRIES = 12
@@ -51,24 +54,25 @@ def admin_measures(context: TrialContext, job: JobRecord, check: Check) -> Gener
     decision, bucket = context.turn.decision, job.bucket()
     seen = context.cycles.snapshot(decision.config, decision.now)
     ways = [*cluster_ways(decision, bucket), *limit_ways(decision, seen, bucket)]
-    if not ways:
-        return FoundMeasures()
-    search = ChangeSearch(ways, attempt, most_tries(context), is_growing=True)
-    found = yield from search.run()
+    search = ChangeSearch(ways, attempt, most_tries(context, MOST_TRIES), is_growing=True)
+    found = (yield from search.run()) if ways else []
     told: dict[tuple[str, ...], AdminMeasure] = {}
     for each in found:
         hosts = (yield from attempt(each.steps)) if in_turns else each.hosts
         if hosts is not None:
             measure = _measure(replace(each, hosts=hosts))
             told.setdefault(measure.commands, measure)
-    return FoundMeasures(tuple(told.values())[:MOST_TOLD], search.is_cut)
+    moves = yield from moved_jobs(context, job, check, most_tries(context, MOST_MOVES))
+    of_jobs = () if moves.measure is None else (moves.measure,)
+    measures = (*tuple(told.values())[: MOST_TOLD - len(of_jobs)], *of_jobs)
+    return FoundMeasures(measures, search.is_cut or moves.is_cut)
 
 
-def most_tries(context: TrialContext) -> int:
+def most_tries(context: TrialContext, most: int) -> int:
     """How many plans may be made for one answer."""
     hosts = max(1.0, len(context.turn.decision.config.hosts) / FEW_HOSTS)
     kinds = max(1.0, context.state.pending.kinds / FEW_KINDS)
-    return max(LEAST_TRIES, int(MOST_TRIES / hosts / kinds))
+    return max(LEAST_TRIES, int(most / hosts / kinds))
 
 
 def _start_with(

@@ -82,6 +82,16 @@ def _gbgmod(world: World, words: Arguments) -> None:
     assert option == "-L" and world.groups("modify", name, user="root", job_limit=int(limit)) == [""]
 
 
+def _grequeue(world: World, words: Arguments) -> None:
+    """The jobs end, and wait again."""
+    ids = [int(word) for word in words]
+    assert world.control("requeue", *ids, user="root") == [""] * len(ids)
+    for job_id in ids:
+        allocation = world.job(job_id).allocation
+        assert allocation is not None
+        world.ended(job_id, world.job(job_id).attempt, allocation.first_host, exit_code=None, signal=15)
+
+
 def _gpuopen(world: World, words: Arguments) -> None:
     world.do(ControlGpus("root", True, "open", tuple(words)))
 
@@ -98,6 +108,7 @@ _COMMANDS: dict[str, Callable[[World, Arguments], object]] = {
     "qact": lambda world, words: world.queues("activate", *words),
     "gbgmod": _gbgmod,
     "gpuopen": _gpuopen,
+    "grequeue": _grequeue,
     "grsvdel": lambda world, words: world.reserve("remove", name=words[0]),
     "grsvmod": _grsvmod,
 }
