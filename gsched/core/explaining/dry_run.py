@@ -22,7 +22,9 @@ from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.explanation import JobDryRun, JobExplanation, LimitTake, PlacedPart, StartSuggestion
 from gsched.policy.backfill.reserved_start import ReservedStart
 from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.limits.limit_sections import GPU_HOURS, seems_to_want_gpus
 
+_HOUR_S = 3600.0
 BEHIND = 1_000_000
 """The job's number is so much behind the last one: others may be submitted while one plans for it."""
 
@@ -103,7 +105,8 @@ def _limits(snapshot: Snapshot, job: JobRecord, parts: Sequence[HostAllocation])
     if bucket.queue not in snapshot.queues:
         return
     known = parts or (HostAllocation(host="", slots=bucket.requirement.slots),)
-    for claim in LimitUse(snapshot).claims(bucket, known, snapshot.minute_of_week):
+    use = LimitUse(snapshot)
+    for claim in use.claims(bucket, known, snapshot.minute_of_week):
         counter = claim.counter
         yield LimitTake(
             limit=counter.section.name if counter.section is not None else "",
@@ -116,3 +119,22 @@ def _limits(snapshot: Snapshot, job: JobRecord, parts: Sequence[HostAllocation])
             allowed=None if claim.allowed == float("inf") else claim.allowed,
             text=claim.text,
         )
+    if seems_to_want_gpus(bucket.requirement):
+        for limit, text, used in use.budgets(bucket):
+            yield LimitTake(
+                limit=limit.name,
+                kind="budget",
+                resource=GPU_HOURS,
+                takes=_gpu_hours(job, parts),
+                used=used,
+                allowed=limit.gpu_hours,
+                text=text,
+            )
+
+
+def _gpu_hours(job: JobRecord, parts: Sequence[HostAllocation]) -> float | None:
+    """What it uses by its run limit; None where it has none, or its GPUs are not known."""
+    limit = job.spec.run_limit_s
+    return (
+        None if limit is None or not parts else sum(gpu.share for part in parts for gpu in part.gpus) * limit / _HOUR_S
+    )

@@ -161,7 +161,8 @@ class LimitTake(msgspec.Struct, frozen=True, kw_only=True):
     resource: str = ""
     host: str = ""
     """The only host that counts; empty: several do."""
-    takes: float = 0.0
+    takes: float | None = 0.0
+    """None: not known, the GPU hours of a job without a run limit or a place."""
     used: float = 0.0
     allowed: float | None = None
     """None: it is not limited now."""

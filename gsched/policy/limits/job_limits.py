@@ -29,6 +29,7 @@ from functools import cached_property
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.queues.limit import Limit
 from gsched.model.scheduling.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.views.room_view import LimitView
 from gsched.policy.limits.limit_claims import (
@@ -221,6 +222,10 @@ class LimitUse:
             for text, counter, used, allowed in self._host_slot_limits(bucket, part.host) if part.host else ():
                 yield LimitClaim(counter, part.slots, used, allowed, text)
         yield from self._sections.claims(bucket, parts, minute)
+
+    def budgets(self, bucket: Bucket) -> Iterator[tuple[Limit, AnyText, float]]:
+        """See SectionUse."""
+        return self._sections.budgets(bucket)
 
     def bars(self, bucket: Bucket, host: str) -> bool:
         """Whether the host takes no job of the bucket, however little it holds."""

@@ -127,6 +127,16 @@ class SectionUse:
                             _reached(section.limit, resource),
                         )
 
+    def budgets(self, bucket: Bucket) -> Iterator[tuple[Limit, AnyText, float]]:
+        """The budgets that jobs of the bucket with GPUs count for: each with what is said of jobs that it keeps from
+        starting, and the GPU hours that are used of it.
+        """
+        who = (bucket.user, bucket.queue, bucket.project)
+        for limit in self._budgets:
+            if concerns(limit, *who):
+                used = self._snapshot.gpu_seconds.get(budget_key(limit, *who), 0.0) / _HOUR_S
+                yield limit, _reached(limit, GPU_HOURS), used
+
     def may_share(self, one: Bucket, other: Bucket) -> bool:
         """Whether a section concerns both."""
         concerning = self._of(other)
@@ -209,14 +219,12 @@ class SectionUse:
             wants_gpus = any(amount > 0 for resource, amount in wanted.items() if resource.startswith(GPUS))
         if not wants_gpus:
             return None
-        who = (bucket.user, bucket.queue, bucket.project)
-        for limit in self._budgets:
+        for limit, text, used in self.budgets(bucket):
             allowed = limit.gpu_hours or 0.0
-            used = self._snapshot.gpu_seconds.get(budget_key(limit, *who), 0.0) / _HOUR_S
-            if used >= allowed and concerns(limit, *who):
+            if used >= allowed:
                 scope = CLASS if limit.users is None and limit.projects is None else BUCKET
                 detail = coded("limit.section_used", *_numbers(limit, GPU_HOURS, allowed), used)
-                return LimitDenial(_reached(limit, GPU_HOURS), detail, scope)
+                return LimitDenial(text, detail, scope)
         return None
 
     def _of(self, bucket: Bucket) -> list[CountedSection]:

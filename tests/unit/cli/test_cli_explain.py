@@ -233,6 +233,7 @@ STARTS = JobDryRun(
     limits=(
         LimitTake(text="reached", limit="few", kind="section", resource="ngpus", takes=2, used=1, allowed=4),
         LimitTake(text="full", kind="queue", name="normal", resource="slots", takes=3, used=0),
+        LimitTake(text="spent", limit="hours", kind="budget", resource="gpu_hours", takes=None, used=1.5, allowed=9),
     ),
     warnings=("careful",),
 )
@@ -250,6 +251,7 @@ def test_a_dry_run_tells_where_it_starts_and_what_it_takes(master: FakeMaster, c
         "Takes of limits:",
         "  ngpus (limit few): 2, beside 1 in use; 4 allowed",
         "  slots of queue: 3, beside 0 in use; no limit now",
+        "  gpu_hours (limit hours): unknown without a run limit (-W) and a place, beside 1.5 in use; 9 allowed",
         "Job not submitted.",
     ]
     assert not master.submissions and master.forecast_spec is not None and master.forecast_spec.slots == 3

@@ -63,6 +63,21 @@ def test_when_it_starts_and_what_would_start_it_now() -> None:
     assert told.suggestions[0].command == "" and told.hosts
 
 
+def test_what_it_takes_of_a_budget_of_gpu_hours() -> None:
+    budget = Limit(name="month", gpu_hours=10.0, budget_window_s=86_400.0, users=Consumers(per=True))
+    others = Limit(name="others", gpu_hours=1.0, budget_window_s=86_400.0, users=Consumers(names=("bob",)))
+    world = World(make_config(limits=(budget, others)))
+    world.run(gpu_spec(1))
+    world.wait(3600.0)
+
+    def takes(wanted: JobSpec) -> list[tuple[str, float | None, float, float | None]]:
+        return [(each.limit, each.takes, each.used, each.allowed) for each in asked(world, wanted).limits]
+
+    assert takes(gpu_spec(3, run_limit_s=7200)) == [("month", 6.0, 1.0, 10.0)]
+    assert takes(gpu_spec(3)) == [("month", None, 1.0, 10.0)], "how long it runs is not known"
+    assert takes(spec()) == [], "it wants no GPU"
+
+
 def test_what_it_takes_of_limits() -> None:
     own = Limit(name="few", users=Consumers(names=("ann",)), amounts={"slots": (Amount(amount=4.0),)})
     queue = Queue(name="normal", priority=30, job_limit=6)

@@ -54,7 +54,8 @@ def _limit(take: LimitTake) -> str:
     name = f" (limit {printable(take.limit)})" if take.limit else f" of {take.kind}"
     where = f" on {printable(take.host)}" if take.host else ""
     most = "no limit now" if take.allowed is None else f"{take.allowed:.10g} allowed"
-    return f"{printable(take.resource)}{name}{where}: {take.takes:.10g}, beside {take.used:.10g} in use; {most}"
+    takes = "unknown without a run limit (-W) and a place" if take.takes is None else f"{take.takes:.10g}"
+    return f"{printable(take.resource)}{name}{where}: {takes}, beside {take.used:.10g} in use; {most}"
 
 
 def dry_run_json(found: JobDryRun) -> str:
