@@ -28,11 +28,10 @@ from gsched.app.steps.step_output import StepOutput
 from gsched.base.errors import GschedError
 from gsched.dialect.slurm.step_options import StepAsk
 from gsched.model.jobs.job_step import StepGranted
+from gsched.run.supervisor.run_limits import KILL_WAIT_S
 from gsched.wire.messages import step_messages
 from gsched.wire.messages.launch_protocol import NO_SHELL
 
-KILL_WAIT_S = 30.0
-"""Between SIGTERM and SIGKILL where a step is ended (KillWait of slurm.conf)."""
 INTERRUPT_S = 1.0
 """A second Ctrl-C within that is sent to the tasks."""
 

@@ -119,7 +119,7 @@ def _qrun(call: Call) -> int:
             f"illegal -H value: '{hosts[:60]}': names of hosts with + between; a job has what it asked for"
         )
     with connected(call) as session:
-        what = ControlAction(action="run", hosts=tuple(dict.fromkeys(filter(None, hosts.split("+")))))
+        what = ControlAction(action="run", hosts=tuple(filter(None, hosts.split("+"))))
         return do_to_all(call, session, words.rest, controlled(what))
 
 

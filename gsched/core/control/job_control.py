@@ -290,7 +290,8 @@ def _run(context: ControlContext[RunJobs], job: JobRecord) -> str:
         return cluster_denied(context.config)
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
-    hosts = context.command.hosts[: job.bucket().requirement.slots]  # on more it does not run
+    named = tuple(dict.fromkeys(context.command.hosts))
+    hosts = named[: job.bucket().requirement.slots]  # on more it does not run
     context.decision.record(JobForced(at=context.now, job_id=job.job_id, by=context.command.user, hosts=hosts))
     return ""
 

@@ -39,6 +39,15 @@ def test_a_job_is_started_whatever_the_policies_say() -> None:
     world.check_replay()
 
 
+def test_a_host_that_is_named_twice_takes_no_place_of_another() -> None:
+    world = World(make_config(hosts=("a", "b")))
+    (job_id,) = world.submit(spec(slots=2))
+    assert world.order("run", job_id, user="root", hosts=("a", "a", "b")) == [""]
+    world.settle()
+    allocation = world.job(job_id).allocation
+    assert allocation is not None and [part.host for part in allocation.hosts] == ["a", "b"]
+
+
 def test_gpus_must_be_free() -> None:
     world = World()
     (holder,) = world.run(gpu_spec(3))
