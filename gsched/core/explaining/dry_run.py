@@ -61,6 +61,7 @@ def dry_run(
             at=turn.now,
             reasons=reasons,
             waits_for=waits_for,
+            waits_until=spec.begin_at if waits_for == "time" else None,
             hosts=found.hosts,
             starts_now=starts_now,
             planned=found.start.planned,

@@ -16,18 +16,20 @@ from gsched.core.control.job_targets import find
 from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.admin_measures import FoundMeasures, admin_measures
-from gsched.core.explaining.expected_start import ExpectedStart, expected_start
-from gsched.core.explaining.hosts_in_way import MOST_HOSTS, refusing_hosts
+from gsched.core.explaining.expected_start import MOST_AWAITED, ExpectedStart, expected_start
+from gsched.core.explaining.hosts_in_way import MOST_HOSTS, expected_end, refusing_hosts
 from gsched.core.explaining.start_suggestions import suggestions
 from gsched.core.explaining.start_trial import Admitted, TrialContext
 from gsched.core.pending.dependent_jobs import Dependents
 from gsched.core.pending.pending_reasons import own_reasons, pending_reasons
+from gsched.core.records.dependency_condition import parents_of
 from gsched.core.records.job import JobRecord
 from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.jobs.job import PENDING
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.views.explanation import JobExplanation, RefusingHosts, StartSuggestion
+from gsched.model.views.explanation import AwaitedEnd, JobExplanation, RefusingHosts, StartSuggestion
+from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.demand_cache import Demands
 
 LOOKING = 20
@@ -76,6 +78,7 @@ def explain(
         check = partial(waiting_job, context.state, job_id)
         found_changes = yield from suggestions(trial, job, check)
         measures = yield from admin_measures(trial, job, check)
+    number = job.job_id if job.job_id in context.state.waits.delayed else array_of(job.job_id)
     return JobExplanation(
         job_id=job_id,
         user=job.spec.user,
@@ -84,18 +87,32 @@ def explain(
         at=turn.now,
         reasons=reasons,
         waits_for=waits_for,
+        waits_until=context.state.waits.delayed.get(number) if waits_for in ("time", "retry") else None,
         hosts=found.hosts,
         starts_now=found.start.starts_now,
         planned=found.start.planned,
         is_reserved=found.start.is_reserved,
         is_alone=found.start.is_alone,
-        awaits=found.start.awaits,
+        awaits=_awaited_by_condition(context, job, turn) if waits_for == "condition" else found.start.awaits,
         suggestions=found_changes,
         gpus=Demands(local_type_of(turn.decision.config)).least(job.bucket().requirement).get("ngpus", 0.0),
         submitted_at=job.submitted_at,
         measures=measures.measures,
         measures_cut=measures.is_cut,
     )
+
+
+def _awaited_by_condition(context: ExplainingContext, job: JobRecord, turn: Turn) -> tuple[AwaitedEnd, ...]:
+    """The expected ends, where known, of the started jobs that its dependency condition names, the last first."""
+    future = Future(context.cycles.snapshot(turn.decision.config, turn.now), turn.now)
+    started = (context.state.running.get(parent) for parent in sorted(parents_of(job.spec.conditions)))
+    found = []
+    for each in started:
+        end, is_limit = expected_end(each, future) if each is not None else (None, False)
+        if each is not None and end is not None:
+            host, user = each.allocation.first_host, each.bucket.user
+            found.append(AwaitedEnd(job_id=each.job_id, user=user, host=host, at=end, is_limit=is_limit))
+    return tuple(sorted(found, key=lambda end: -end.at)[:MOST_AWAITED])
 
 
 def planned_for(

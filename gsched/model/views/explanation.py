@@ -181,6 +181,8 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """As gjobs -p3 shows them, the dominant one first. Never empty for a job that waits."""
     waits_for: str = ""
     """What must come before it waits for a place: `hold`, `time`, `condition`, `retry` or `force`; empty: nothing."""
+    waits_until: float | None = None
+    """When the time comes that it waits for (`time`, `retry`), UTC seconds; None: it waits for something else."""
     hosts: tuple[RefusingHosts, ...] = ()
     """Hosts by reason: those that the job could use first, the commonest reason first."""
     starts_now: bool = False
@@ -192,7 +194,7 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     is_alone: bool = False
     """So many come before it that it was planned for as if it were the only one: it starts no earlier."""
     awaits: tuple[AwaitedEnd, ...] = ()
-    """Whose ends that start waits for, the last first."""
+    """Whose ends that start, or its dependency condition, waits for, the last first."""
     suggestions: tuple[StartSuggestion, ...] = ()
     """What would start it now, the cheapest first."""
     gpus: float = 0.0

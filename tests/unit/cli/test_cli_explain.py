@@ -93,6 +93,10 @@ def test_all_that_is_known_of_why_it_waits(master: FakeMaster, call: Callable[..
         ({"starts_now": True}, "now, with the next scheduling cycle"),
         ({"waits_for": "hold"}, "not while it is held; gresume lets it go on"),
         (
+            {"waits_for": "time", "waits_until": 3600.0},
+            "not before the time that it waits for, Thu Jan  1 01:00:00 1970",
+        ),
+        (
             {"planned": PlannedStart(text=coded("planned.unknown", coded("planned.no_run_limit", "812")))},
             "unknown: no run limit on job 812",
         ),

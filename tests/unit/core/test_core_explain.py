@@ -90,7 +90,17 @@ def test_what_comes_first_is_told() -> None:
     for job_id, what in ((held, "hold"), (later, "time"), (dependent, "condition")):
         found = asked(world, job_id)
         assert (found.waits_for, found.planned, found.hosts) == (what, None, ())
-        assert found.reasons
+        assert found.reasons and found.waits_until == (START + 60 if what == "time" else None)
+
+
+def test_the_ends_of_jobs_that_its_condition_names() -> None:
+    world = World()
+    first, second, third = world.run(spec(run_limit_s=600), spec(run_limit_s=60), spec())
+    (dependent,) = world.submit(spec(dependency=f"done({first}) && done({second}) && ended({third})"))
+    world.settle()
+    found = asked(world, dependent)
+    told = [(each.job_id, each.at - world.now, each.is_limit, each.is_started) for each in found.awaits]
+    assert told == [(first, 600.0, True, True), (second, 60.0, True, True)], "of the third nobody knows"
 
 
 def test_only_of_those_that_wait() -> None:

@@ -44,6 +44,7 @@ def explanation_record(found: JobExplanation, usual: WaitEstimate | None = None)
         "at": found.at,
         "reasons": [reason_record(each) for each in found.reasons],
         "waits_for": found.waits_for or None,
+        "waits_until": found.waits_until,
         "start": {
             "now": found.starts_now,
             **planned_record(found.planned),

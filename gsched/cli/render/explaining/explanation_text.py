@@ -109,7 +109,7 @@ def start_text(found: JobExplanation, zone: tzinfo, *, is_planned: bool = False)
     first has been told already.
     """
     if found.waits_for and not is_planned:
-        return _FIRST.get(found.waits_for, found.waits_for)
+        return ", ".join([_FIRST.get(found.waits_for, found.waits_for), *_until(found, zone)])
     if found.starts_now:
         return "now, with the next scheduling cycle"
     planned = found.planned
@@ -123,6 +123,13 @@ def start_text(found: JobExplanation, zone: tzinfo, *, is_planned: bool = False)
     if found.is_alone:
         return f"not before {', '.join(parts)}; other jobs come before it"
     return ", ".join(parts) + ("" if found.is_reserved else "; planned behind all jobs that come before it")
+
+
+def _until(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
+    """When what comes first is expected."""
+    if found.waits_until is not None:
+        yield long_stamp(found.waits_until, zone, year=True)
+    yield from (_awaited(each, zone) for each in found.awaits)
 
 
 def _no_time(planned: PlannedStart | None, *, is_alone: bool) -> str:
