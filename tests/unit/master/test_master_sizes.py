@@ -19,13 +19,14 @@ from gsched.wire.v1 import (
     catalogue_pb2,
     fleet_pb2,
     job_service_pb2,
+    job_table_pb2,
     past_pb2,
     scheduler_pb2,
     terminal_pb2,
     waiting_pb2,
 )
 
-MODULES = (scheduler_pb2, catalogue_pb2, fleet_pb2, job_service_pb2, past_pb2, terminal_pb2, waiting_pb2)
+MODULES = (scheduler_pb2, catalogue_pb2, fleet_pb2, job_service_pb2, job_table_pb2, past_pb2, terminal_pb2, waiting_pb2)
 SERVICES = {name: service for module in MODULES for name, service in module.DESCRIPTOR.services_by_name.items()}
 ASKED = sorted(method for method, rule in RULES.items() if rule.who is not Who.AGENT)
 OPEN = 5_000
