@@ -161,4 +161,4 @@ def test_nothing_delays_a_planned_job_in_mixed_worlds() -> None:
 
 @pytest.mark.nightly
 def test_nothing_delays_a_planned_job_in_thousands_of_mixed_worlds() -> None:
-    assert sum(meet(seed) for seed in range(WORLDS, WORLDS + NIGHTS)) > NIGHTS
+    assert sum(meet(seed) for seed in range(WORLDS, WORLDS + NIGHTS)) > NIGHTS // 2  # else hardly anything was tried
