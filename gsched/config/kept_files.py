@@ -6,11 +6,10 @@ nothing that they only name: secrets are in files of their own. It must never re
 
 from __future__ import annotations
 
-import zlib
-
 import msgspec
 
 from gsched.base.errors import Internal
+from gsched.base.packed_values import pack, unpack
 from gsched.config.configuration import Loaded, load_contents
 
 MOST_BYTES = 64 << 20
@@ -33,17 +32,13 @@ def packed(loaded: Loaded) -> bytes:
         files=sorted(loaded.contents.items()),
         minute=loaded.minute if config.time_conditions else None,
     )
-    return zlib.compress(msgspec.msgpack.encode(kept), 9)
+    return pack(kept)
 
 
 def unpacked(data: bytes, master_host: str) -> Loaded:
     """The configuration as `master_host` read it then. Raises Internal for bytes that `packed` has not made."""
     try:
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(data, MOST_BYTES)
-        if not unpacker.eof:
-            raise Internal("the kept files of a configuration are damaged")
-        kept = msgspec.msgpack.decode(text, type=_KeptFiles)
-    except (zlib.error, msgspec.MsgspecError) as error:
+        kept = unpack(data, _KeptFiles, MOST_BYTES)
+    except ValueError as error:
         raise Internal(f"the kept files of a configuration cannot be read: {error}") from None
     return load_contents(kept.folder, dict(kept.files), master_host, kept.minute or 0)

@@ -9,13 +9,13 @@ It lives in the engine's thread, after everything that somebody waits for. It mu
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from gsched.base.packed_values import pack, unpack
 from gsched.base.value_delta import Delta, delta_of
 from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.engine import Engine
@@ -35,6 +35,8 @@ GATHER_S = 60.0
 """How long records that do not hurry are gathered: together they take less room."""
 AT_ONCE = 50
 """Hosts that are recorded in one turn though nothing hurries."""
+MOST_BYTES = 1 << 30
+"""Of a row when it is unpacked."""
 
 HostEntry = tuple[str, float, int, Delta]
 """Host, when it was seen so (UTC seconds), the newest event by then, what has changed."""
@@ -145,21 +147,9 @@ class HostRecorder:
             self._entries = []
 
 
-def pack(entries: list[HostEntry]) -> bytes:
-    """Entries as a row holds them."""
-    return zlib.compress(msgspec.msgpack.encode(entries), 9)
-
-
-def unpack(data: bytes, most_bytes: int = 1 << 30) -> Iterator[HostEntry]:
-    """The entries of a row. Raises ValueError for bytes that `pack` has not made."""
-    try:
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(data, most_bytes)
-        if not unpacker.eof:
-            raise ValueError("it is cut off")
-        yield from msgspec.msgpack.decode(text, type=list[HostEntry])
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise ValueError(str(error)) from None
+def unpack_entries(data: bytes) -> list[HostEntry]:
+    """The entries of a row. Raises ValueError for bytes that were not packed here."""
+    return unpack(data, list[HostEntry], MOST_BYTES)
 
 
 def _urgent(host: HostConfig | None, config: ClusterConfig, seen: Observation) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from gsched.config.kept_files import unpacked
 from gsched.core.engine import Engine
 from gsched.core.resources.kept_observations import KeptObservation
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.host_recorder import unpack
+from gsched.master.host_recorder import unpack_entries
 from gsched.master.recovery import apply_all, state_of
 from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
@@ -117,7 +117,7 @@ class PastBoards:
         known: dict[str, Any] = {}
         try:
             for row in self._store.host_rows(at):
-                for host, when, _, delta in unpack(row):
+                for host, when, _, delta in unpack_entries(row):
                     if when <= at:
                         known[host] = patched(known.get(host, {}), delta)
             return {host: msgspec.convert(value, KeptObservation) for host, value in known.items()}

@@ -14,7 +14,7 @@ from gsched.core.engine import Engine
 from gsched.core.resources.kept_observations import KeptObservation, kept_observation
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import replay
-from gsched.master.host_recorder import BRISK_S, SAMPLE_S, HostRecorder, unpack
+from gsched.master.host_recorder import BRISK_S, SAMPLE_S, HostRecorder, unpack_entries
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.gpus.gpu_use import GpuUsage
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
@@ -81,7 +81,7 @@ class Records:
         for row in self.rows:
             if row.whole and row.at <= at:
                 known = {}
-            for host, when, _, delta in unpack(row.data):
+            for host, when, _, delta in unpack_entries(row.data):
                 if when <= at:
                     known[host] = patched(known.get(host, {}), delta)
         return {host: msgspec.convert(value, KeptObservation) for host, value in known.items()}
@@ -138,7 +138,7 @@ def test_what_others_keep_on_gpus_is_recorded_once_a_minute(records: Records) ->
     for second in range(1, 180):
         records.see(NOW + second, gpus=gpus(2, foreign_mib=100 * second))
     records.rows += records.recorder.take()
-    times = [when for row in records.rows for _, when, _, _ in unpack(row.data)]
+    times = [when for row in records.rows for _, when, _, _ in unpack_entries(row.data)]
     assert times == [NOW, NOW + BRISK_S, NOW + 2 * BRISK_S]
 
 
@@ -147,7 +147,7 @@ def test_a_record_of_everything_comes_now_and_then(records: Records) -> None:
     records.rows += records.recorder.take()
     first, *_, last = records.rows
     assert first.whole and last.whole
-    (entry,) = unpack(last.data)
+    (entry,) = unpack_entries(last.data)
     assert msgspec.convert(patched({}, entry[3]), KeptObservation).load == load(ut=0.1)
 
 
@@ -226,4 +226,4 @@ def test_what_is_no_delta_is_refused(delta: object) -> None:
 @pytest.mark.parametrize("data", [b"", b"x", cast("bytes", HostRecorder(0, NOW).take()[0].data)[:-3]])
 def test_a_damaged_row_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        list(unpack(data))
+        list(unpack_entries(data))

@@ -29,7 +29,7 @@ from gsched.core.engine import Engine
 from gsched.core.scheduling_cycles import Schedule
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
-from gsched.master.host_recorder import unpack
+from gsched.master.host_recorder import unpack_entries
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
@@ -176,7 +176,7 @@ def test_nothing_leaves_before_it_is_stored(master: Master) -> None:
 
 def entries(master: Master) -> list[str]:
     """Hosts of which records are stored, in order."""
-    return [entry[0] for _, rows in master.store.host_rows for row in rows for entry in unpack(row.data)]
+    return [entry[0] for _, rows in master.store.host_rows for row in rows for entry in unpack_entries(row.data)]
 
 
 def test_what_is_seen_of_a_host_is_stored_while_nobody_waits(master: Master) -> None:
@@ -184,7 +184,7 @@ def test_what_is_seen_of_a_host_is_stored_while_nobody_waits(master: Master) -> 
     master.until(lambda: entries(master) == ["a"])
     assert "hello" in master.answers
     first, *_ = [row for _, rows in master.store.host_rows for row in rows]
-    assert (first.whole, [*unpack(first.data)]) == (1, [])
+    assert (first.whole, [*unpack_entries(first.data)]) == (1, [])
 
 
 def test_records_of_hosts_that_do_not_fit_are_stored_later(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_records_of_hosts_that_do_not_fit_are_stored_later(master: Master, monke
     master.submit("later")
     master.until(lambda: "later" in master.answers)
     assert entries(master) == ["a"]
-    (batches,) = [count for count, rows in master.store.host_rows if any([*unpack(row.data)] for row in rows)]
+    (batches,) = [count for count, rows in master.store.host_rows if any([*unpack_entries(row.data)] for row in rows)]
     assert batches <= 1, "they went with what was stored next"
 
 
