@@ -11,18 +11,17 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gsched import __version__
 from gsched.base.errors import BadRequest, GschedError
 from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
 from gsched.master.past.gpu_sums import read_gpu_sums
 from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.master.past.past_boards import PastBoard, PastBoards
-from gsched.master.rpc.listings import check_filter, hosts_reply, queues_reply
+from gsched.master.rpc.listings import check_filter, cluster_view, hosts_reply, queues_reply
 from gsched.master.rpc.replies import job_replies
 from gsched.model.views.catalogue import Account, AccountFilter
 from gsched.model.views.gpu_sums import GpuSumsQuery
 from gsched.model.views.past_query import HistoryQuery, JobTimes
-from gsched.model.views.view import ClusterView, JobFilter
+from gsched.model.views.view import JobFilter
 from gsched.store.history_queries import History
 from gsched.wire.messages.convert import fill, from_proto, to_proto
 from gsched.wire.messages.protocol import HISTORY_LIMIT
@@ -113,16 +112,7 @@ def at_replies(past: PastBoard, request: Any) -> Iterator[Any]:
         return iter([past_pb2.AtReply(queues=queues_reply(past.board, request.queues.names, past.shares, past.at))])
     if question != "cluster":
         raise BadRequest("no question about the past")
-    config = past.board.config
-    view = ClusterView(
-        cluster=config.cluster,
-        master_host=config.master_host,
-        version=__version__,
-        default_queue=" ".join(config.params.default_queues),
-        external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
-        administrators=config.administrators,
-    )
-    return iter([past_pb2.AtReply(cluster=to_proto(view, model_pb2.ClusterView))])
+    return iter([past_pb2.AtReply(cluster=to_proto(cluster_view(past.board.config), model_pb2.ClusterView))])
 
 
 class _Accounts(catalogue_pb2_grpc.CatalogueServicer):

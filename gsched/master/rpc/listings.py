@@ -7,14 +7,16 @@ from typing import Any
 
 import msgspec
 
+from gsched import __version__
 from gsched.base.errors import BadRequest, NotFound
 from gsched.master.views.board import Board
 from gsched.master.views.host_choice import admitted
 from gsched.master.views.queue_views import queue_views
 from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
+from gsched.model.config import ClusterConfig
 from gsched.model.queues.window import minute_of_week
-from gsched.model.views.view import HostView, JobFilter, ShareView
+from gsched.model.views.view import ClusterView, HostView, JobFilter, ShareView
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import scheduler_pb2
 
@@ -75,3 +77,16 @@ def queues_reply(
         if not wanted or queue.name in wanted:
             fill(reply.queues.add(), queue)
     return reply
+
+
+def cluster_view(config: ClusterConfig, **more: Any) -> ClusterView:
+    """What a configuration tells of the cluster; `more`: fields of the moment."""
+    return ClusterView(
+        cluster=config.cluster,
+        master_host=config.master_host,
+        version=__version__,
+        default_queue=" ".join(config.params.default_queues),
+        external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
+        administrators=config.administrators,
+        **more,
+    )

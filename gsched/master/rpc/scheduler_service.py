@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
@@ -31,7 +30,7 @@ from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes, fixed, told_at_start
 from gsched.master.rpc.control_requests import job_command
 from gsched.master.rpc.engine_calls import EngineAnswer, ask, ask_in_parts
-from gsched.master.rpc.listings import check_filter, hosts_reply, queues_reply
+from gsched.master.rpc.listings import check_filter, cluster_view, hosts_reply, queues_reply
 from gsched.master.rpc.replies import filled, job_replies, part_reply
 from gsched.master.store_lineage import FirstNumber
 from gsched.master.views.board import Board
@@ -39,7 +38,6 @@ from gsched.model.event import GPU_CURVES, SubmissionAccepted
 from gsched.model.jobs.job import FINISHED, PENDING, JobSpec
 from gsched.model.jobs.notice_targets import check_targets, read_targets
 from gsched.model.views.view import (
-    ClusterView,
     EventRecord,
     JobFilter,
     JobTexts,
@@ -227,16 +225,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Cluster(self, request: Any, context: Any) -> Any:
         config = self._board.config
-        view = ClusterView(
-            cluster=config.cluster,
-            master_host=config.master_host,
-            version=__version__,
-            default_queue=" ".join(config.params.default_queues),
-            external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
+        view = cluster_view(
+            config,
             cycle_summary=self._board.summary,
             store_problem=self._services.problem,
             quarantined=self._board.quarantined,
-            administrators=config.administrators,
             parameters=effective_parameters(config, self._board.shared.gpu_hosts) if request.parameters else (),
             may_administer=self._auth.caller(context).is_admin,
         )
