@@ -35,7 +35,7 @@ from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.view import StartForecast
 from gsched.policy.backfill.reserved_start import ReservedStart, looked_at_by_nobody
-from gsched.policy.cycle import Planning
+from gsched.policy.cycle import Planning, schedule
 
 Schedule = Callable[[Snapshot, float, int, int], Planning]
 """(snapshot, UTC seconds, budget of steps, work of a turn); see gsched.policy.cycle."""
@@ -189,14 +189,7 @@ class SchedulingCycles:
         self._state.let_go_on(decision.now)
         while not self._has_read_requirements(decision, UNLIMITED):
             pass
-        planning = self._schedule(self.snapshot(decision.config, decision.now), decision.now, UNLIMITED, UNLIMITED)
-        with closing(planning):
-            while True:
-                try:
-                    next(planning)
-                except StopIteration as done:
-                    plan: Plan = done.value
-                    break
+        plan = schedule(self.snapshot(decision.config, decision.now), decision.now, UNLIMITED)
         found = dict(plan.reasons)
         self.reason_times = self.reason_times.after(decision.now, found, found)
         self.reasons, self.planned, self.summary = found, plan.planned, plan.summary

@@ -40,7 +40,7 @@ def dry_run(
     trial = TrialContext(context.state, context.cycles, command, turn, context.admitted)
     plan = yield from plan_with(trial, None, job)
     parts = _parts(plan, number)
-    starts_now = any(each.job_id == number for each in plan.placements)
+    starts_now = plan.starts(number)
     reasons: tuple[PendingReason, ...] = ()
     told: tuple[StartSuggestion, ...] = ()
     if starts_now:

@@ -76,18 +76,14 @@ def expected_start(
         others.add(job)
     snapshot = _with_room(replace(seen(), pending=others, planned={} if is_alone else told))
     found: Plan = yield from plan(snapshot, BUDGET)
-    if _starts(found, job) and not is_alone:
+    if found.starts(job.job_id) and not is_alone:
         found = yield from plan(replace(seen(), pending=others), BUDGET)  # as the next cycle plans it
-        return ExpectedStart(starts_now=_starts(found, job))
+        return ExpectedStart(starts_now=found.starts(job.job_id))
     expected = found.planned.get(job.job_id)
     if expected is None:
         return ExpectedStart(is_alone=is_alone)
     awaits = _awaits(seen(), now, job, expected, found.planned)
     return ExpectedStart(planned=_plain(expected), is_alone=is_alone, awaits=awaits)
-
-
-def _starts(plan: Plan, job: JobRecord) -> bool:
-    return any(each.job_id == job.job_id for each in plan.placements)
 
 
 def _is_told(known: PlannedStart) -> bool:

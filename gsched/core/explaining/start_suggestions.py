@@ -46,7 +46,7 @@ def suggestions(
         yield
         check()
     plan = yield from plan_with(context, None if is_new else job, job)
-    if plan.truncated or any(each.job_id == job.job_id for each in plan.placements):
+    if plan.truncated or plan.starts(job.job_id):
         return ()
     ways = ways_of(own, _queues(context, own), _gaps(context))
     found = yield from ChangeSearch(ways, attempt, _most_tries(context)).run()

@@ -361,6 +361,10 @@ class Plan:
     at once if nothing starts.
     """
 
+    def starts(self, job_id: int) -> bool:
+        """Whether the job is among those that are placed."""
+        return any(placement.job_id == job_id for placement in self.placements)
+
     @property
     def takes_gpus(self) -> bool:
         """Whether a placement holds any device."""
