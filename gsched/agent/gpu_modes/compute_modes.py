@@ -91,7 +91,7 @@ class ComputeModes:
                 self._records.forget(gpu.uuid)
         setting = self._records.gpus.get(gpu.uuid)
         standing = gpu.mode
-        if setting is not None and setting.given is gpu.mode is not setting.standing:
+        if setting is not None and _is_set(gpu, setting):
             standing = found["standing_mode"] = setting.standing
             if not (setting.attempts or gpu.problem or gpu.uuid in self._returning):
                 modes, why = (str(gpu.mode), str(standing)), self._failed.get(gpu.uuid, "")
@@ -166,7 +166,7 @@ class ComputeModes:
         for gpu in [seen[uuid] for uuid in due if uuid in seen]:
             setting = self._records.gpus[gpu.uuid]
             why = self._why_not_back(gpu, setting)
-            if not why and gpu.mode is setting.given is not setting.standing:
+            if not why and _is_set(gpu, setting):
                 changes.setdefault(setting.standing, []).append(gpu)
             else:
                 self._set_back_or_not(gpu, setting, why)
@@ -182,7 +182,7 @@ class ComputeModes:
 
     def _why_not_back(self, gpu: Gpu, setting: ModeSetting) -> AnyText:
         """Why its mode cannot be set back now; empty when it can, or need not."""
-        if gpu.mode is setting.given is not setting.standing:
+        if _is_set(gpu, setting):
             users = _users(gpu)
             if users and setting.standing in EXCLUSIVE_MODES:
                 return coded("gpu.used_by", users)
@@ -363,6 +363,11 @@ class ComputeModes:
 
 def _by_uuid(report: GpuReport | None) -> dict[str, Gpu]:
     return {gpu.uuid: gpu for gpu in report.gpus} if report is not None else {}
+
+
+def _is_set(gpu: Gpu, setting: ModeSetting) -> bool:
+    """Whether the GPU is in the mode of its jobs, and that is not the one to which it goes back."""
+    return gpu.mode is setting.given is not setting.standing
 
 
 def _needs(gpu: Gpu, held: HeldGpu) -> bool:
