@@ -147,12 +147,12 @@ def check(seed: int) -> int:
 
 
 def test_what_it_says_is_what_happens_when_it_is_submitted() -> None:
-    assert sum(map(check, range(40))) > 10
+    assert sum(map(check, range(20))) > 5
 
 
 @pytest.mark.nightly
 def test_the_same_on_thousands_of_clusters() -> None:
-    assert sum(map(check, range(5_000, 8_000))) > 1_000
+    assert sum(map(check, range(20, 3_000))) > 1_000
 
 
 def test_it_is_planned_in_turns_between_which_jobs_are_accepted() -> None:

@@ -200,9 +200,9 @@ def check_limits(seed: int) -> int:
 
 
 def test_each_raised_limit_starts_the_job_and_one_less_does_not() -> None:
-    assert sum(map(check_limits, range(40))) > 8
+    assert sum(map(check_limits, range(22))) > 5
 
 
 @pytest.mark.nightly
 def test_the_same_of_thousands() -> None:
-    assert sum(map(check_limits, range(1_000, 4_000))) > 400
+    assert sum(map(check_limits, range(22, 3_000))) > 400

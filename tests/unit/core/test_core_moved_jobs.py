@@ -144,12 +144,12 @@ def starts(seed: int, ids: tuple[int, ...], job_id: int) -> bool:
 
 
 def test_no_set_of_jobs_is_cheaper() -> None:
-    assert sum(map(check_against_brute_force, range(40))) > 8
+    assert sum(map(check_against_brute_force, range(1, 12))) > 4
 
 
 @pytest.mark.nightly
 def test_the_same_on_thousands_of_clusters() -> None:
-    assert sum(map(check_against_brute_force, range(1_000, 3_000))) > 200
+    assert sum(map(check_against_brute_force, range(2_000))) > 200
 
 
 # -- the search alone -------------------------------------------------------------------------------------------------

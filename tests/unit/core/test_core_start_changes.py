@@ -203,12 +203,12 @@ def check_no_option_is_too_much(seed: int, job_id: int, found: StartSuggestion) 
 
 
 def test_every_suggestion_starts_the_job_and_no_part_of_it_is_too_much() -> None:
-    assert sum(map(check_suggestions, (*FOUND, *range(10)))) > 10
+    assert sum(map(check_suggestions, (*FOUND, *range(4)))) > 10
 
 
 @pytest.mark.nightly
 def test_the_same_on_thousands_of_clusters() -> None:
-    assert sum(map(check_suggestions, range(1_000, 4_000))) > 3_000
+    assert sum(map(check_suggestions, range(4, 3_000))) > 3_000
 
 
 def test_in_turns_the_same_is_found_and_others_come_between() -> None:

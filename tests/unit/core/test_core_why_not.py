@@ -375,13 +375,13 @@ def check_world(seed: int) -> set[str]:
 
 
 def test_what_is_said_is_true_and_in_the_serving_order() -> None:
-    found = set().union(*map(check_world, range(12)))
+    found = set().union(*map(check_world, range(5)))
     assert found >= {"queue_priority", "fairshare", "submission", "job_priority", "backfill", "started_before", "hold"}
 
 
 @pytest.mark.nightly
 def test_the_same_on_a_thousand_clusters() -> None:
-    found = set().union(*map(check_world, range(1_000, 2_000)))
+    found = set().union(*map(check_world, range(5, 1_000)))
     assert found >= {"turn", "element", "needs_less", "limit", "hosts", "place"}
 
 

@@ -15,6 +15,7 @@ from gsched.model.queues.user import Share
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import START, World, simulated_config
 
+NIGHTS = 20
 SHARES = {"ann": 1, "bob": 2, "cat": 4}
 WANTED = pytest.approx([1 / 7, 2 / 7, 4 / 7], abs=0.03)
 FAIR = Queue(name="normal", fairshare=tuple(Share(user, shares) for user, shares in SHARES.items()))
@@ -75,6 +76,7 @@ def test_the_shares_of_one_host_are_those_of_the_docs(factors: str, params: Para
     assert shares == pytest.approx(shares_in_the_docs(factors), abs=0.005)
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, NIGHTS))])
 @pytest.mark.parametrize(
     ("hosts", "gpus", "count", "runs_s", "span_s"),
     [
@@ -85,11 +87,10 @@ def test_the_shares_of_one_host_are_those_of_the_docs(factors: str, params: Para
     ],
 )
 def test_gpu_time_is_shared_as_the_shares_say(
-    hosts: int, gpus: tuple[int, ...], count: int, runs_s: tuple[float, float], span_s: float
+    seed: int, hosts: int, gpus: tuple[int, ...], count: int, runs_s: tuple[float, float], span_s: float
 ) -> None:
-    for seed in (1, 2):
-        shares = gpu_time_shares(small_cluster(hosts), waiting_jobs(seed, count, gpus, *runs_s), span_s)
-        assert shares == WANTED, f"seed {seed}"
+    shares = gpu_time_shares(small_cluster(hosts), waiting_jobs(seed, count, gpus, *runs_s), span_s)
+    assert shares == WANTED
 
 
 def test_lsfs_own_factors_are_had_by_stating_them() -> None:

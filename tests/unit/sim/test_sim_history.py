@@ -17,6 +17,8 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import World
 from gsched.store.eventlog import EventLog
 
+DAY, NIGHTS = 2, 200
+
 
 def recorded(
     folder: Path, hosts: Sequence[SimulatedHost], jobs: Sequence[TraceJob], monkeypatch: pytest.MonkeyPatch
@@ -47,7 +49,9 @@ def asked(recipe: Recipe, seed: int) -> list[TraceJob]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(DAY), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(DAY, NIGHTS))]
+)
 def test_same_engine_on_its_own_history_decides_the_same(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from gsched.sim.what_if import user_changes, winners_and_losers
 from gsched.sim.workload import Workload, read_workload
 from gsched.sim.world import World
 
+DAY, NIGHTS = 4, 500
 BEFORE = Scenario("before", tuple(hosts_of_words("1x0:1", "h")))
 
 
@@ -58,8 +59,8 @@ def test_what_cannot_be_played_is_told_as_of_one() -> None:
         changed(BEFORE, (), ("two",))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_reasons_that_nobody_reads_decide_nothing(seed: int) -> None:
+def play_with_and_without_reasons(seed: int) -> None:
+    """Asserts that the same jobs start at the same times and places."""
     recipe = Recipe(
         jobs=40, most_gpus=2, most_mem_mib=9000, spread=0.2, unlimited=0.2, queues=("normal", "short", "night")
     )
@@ -71,8 +72,19 @@ def test_reasons_that_nobody_reads_decide_nothing(seed: int) -> None:
     worlds = [World(config, machines=hosts, audit_every=7, unread_reasons=unread) for unread in (False, True)]
     asked = [TraceJob(**{**_fields(each), "gpu_req": f"num={each.gpus}" if each.gpus else ""}) for each in jobs]
     first, second = (world.run(asked) for world in worlds)
-    assert [fate.starts for fate in first.values()] == [fate.starts for fate in second.values()]
-    assert any(fate.starts for fate in first.values())
+    assert [fate.starts for fate in first.values()] == [fate.starts for fate in second.values()], f"seed {seed}"
+    assert any(fate.starts for fate in first.values()), f"seed {seed}"
+
+
+def test_reasons_that_nobody_reads_decide_nothing() -> None:
+    for seed in range(DAY):
+        play_with_and_without_reasons(seed)
+
+
+@pytest.mark.nightly
+def test_they_do_not_on_hundreds_of_traces() -> None:
+    for seed in range(DAY, NIGHTS):
+        play_with_and_without_reasons(seed)
 
 
 def _fields(job: TraceJob) -> dict[str, object]:
