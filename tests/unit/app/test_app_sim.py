@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from gsched.app import entry
+from gsched.app.commands.simulation import simulation_words
+from gsched.sim import scenarios
+from gsched.sim.scenarios import play
+from gsched.sim.simulation import SimulationTables
 
 JOBS = "arrives_s,runs_s,gpus,user\n0,100,2,ann\n0,100,1,bob\n"
 GSCHED = (sys.executable, "-m", "gsched.app.entry")
 
 
 def sim(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command and the simulations that it starts, all in this process: to import all that takes one a second."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name in [name for name in os.environ if name.startswith("GSCHED")]:
+            patch.delenv(name)
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["gsched", "sim", *words])
+        patch.setattr(scenarios, "_in_a_process", lambda task, _: played(task))
+        try:
+            entry.gsched()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def played(task: bytes) -> SimulationTables:
+    """What a process for one of several simulations answers."""
+    scenario, workload, skip_refused = pickle.loads(task)
+    return play(scenario, workload, skip_refused=skip_refused)
+
+
+def typed(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The same in processes of their own, as a person has it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GSCHED")}
     command = [*GSCHED, "sim", *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -41,7 +74,7 @@ def test_text_csv_and_json_say_the_same(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "out").iterdir()) == [
         *("jobs.csv", "queues.csv", "series.csv", "users.csv")
     ]
-    told = json.loads(sim("1x2:4", "jobs.csv", "--json", folder=folder).stdout)
+    told = json.loads(typed("1x2:4", "jobs.csv", "--json", folder=folder).stdout)
     assert told["schema"] == 1
     assert told["summary"]["gpu_use"] == 0.75
     assert [row["start_s"] for row in told["jobs"]] == [0.0, 100.0]
@@ -82,6 +115,7 @@ def test_change_is_shown_beside_what_there_was(folder: Path) -> None:
     told = json.loads(sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--json", folder=folder).stdout)
     assert told["before"]["summary"]["gpus"] == 2 and told["after"]["summary"]["gpus"] == 3
     assert told["users"][0] | {"user": "bob", "wait_change_s": -100.0} == told["users"][0]
+    assert typed("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", folder=folder).stdout == done.stdout
     alone = sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--alone", folder=folder)
     assert "GPUs                           3\n" in alone.stdout
 
@@ -98,11 +132,12 @@ def test_sweep_has_a_row_for_each_value(folder: Path) -> None:
 
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_charts_are_drawn_and_the_same_each_time(folder: Path, form: str) -> None:
+    """The second time in another process, where sets have another order."""
     words = ("1x2:4", "jobs.csv", "--chart-format", form)
     begins = {"png": b"\x89PNG", "svg": b"<?xml"}[form]
     drawn = []
-    for out in ("one", "two"):
-        done = sim(*words, "--charts", out, folder=folder)
+    for run, out in ((sim, "one"), (typed, "two")):
+        done = run(*words, "--charts", out, folder=folder)
         assert (done.returncode, done.stderr) == (0, "")
         drawn.append({path.name: path.read_bytes() for path in (folder / out).iterdir()})
     assert set(drawn[0]) == {f"gpus.{form}", f"waiting.{form}", f"waits.{form}"}
@@ -112,16 +147,11 @@ def test_charts_are_drawn_and_the_same_each_time(folder: Path, form: str) -> Non
     assert (swept.returncode, [path.name for path in (folder / "three").iterdir()]) == (0, [f"sweep.{form}"])
 
 
-def test_charts_without_matplotlib_are_one_line(folder: Path) -> None:
-    hidden = folder / "hidden"
-    hidden.mkdir()
-    (hidden / "sitecustomize.py").write_text(
-        "import importlib.util as util\nfind = util.find_spec\n"
-        "util.find_spec = lambda name, *rest: None if name == 'matplotlib' else find(name, *rest)\n"
+def test_charts_without_matplotlib_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        simulation_words, "find_spec", lambda name, *rest: None if name == "matplotlib" else find_spec(name, *rest)
     )
-    environment = {**os.environ, "PYTHONPATH": str(hidden)}
-    command = [*GSCHED, "sim", "1x2", "jobs.csv", "--charts", "out"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = sim("1x2", "jobs.csv", "--charts", "out", folder=folder)
     assert (done.returncode, done.stdout) == (255, "")
     assert done.stderr == "gsched: --charts needs matplotlib: pip install 'gsched[sim]'\n"
 
