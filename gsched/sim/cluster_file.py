@@ -74,24 +74,26 @@ def read_cluster(words: str) -> list[SimulatedHost]:
     if not os.path.exists(words) and _LIKE_WORDS.match(words):
         return hosts_of_words(words, "h")
     text = read_text(words)
-    if "cpu_milli" in header_of(text):
-        hosts = [_openb_node(row) for row in rows_of(words, text, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))]
+    header = header_of(text)
+    if "cpu_milli" in header:
+        rows, hosts_of = rows_of(words, text, ("sn", "cpu_milli", "memory_mib", "gpu", "model")), _openb_node
     else:
-        known = set(_COLUMNS)
-        unknown = [name for name in header_of(text) if name not in known]
+        unknown = [name for name in header if name not in _COLUMNS]
         if unknown:
             raise BadRequest(f"{words}:1: there is no column {unknown[0]}; known are {', '.join(_COLUMNS)}")
-        hosts = [host for row in rows_of(words, text, ("host",)) for host in _hosts_of(row)]
+        rows, hosts_of = rows_of(words, text, ("host",)), _hosts_of
+    hosts: dict[str, SimulatedHost] = {}
+    lines: dict[str, int] = {}
+    for row in rows:
+        for host in hosts_of(row):
+            if host.name in hosts:
+                raise row.fault(f"host {host.name} is in line {lines[host.name]} already")
+            hosts[host.name], lines[host.name] = host, row.line
+        if len(hosts) > MOST_HOSTS:
+            raise row.fault(f"{len(hosts)} hosts, {MOST_HOSTS} are the most")
     if not hosts:
         raise BadRequest(f"{words}: no hosts")
-    if len(hosts) > MOST_HOSTS:
-        raise BadRequest(f"{words}: {len(hosts)} hosts, {MOST_HOSTS} are the most")
-    if len({host.name for host in hosts}) != len(hosts):
-        twice = next(
-            host.name for place, host in enumerate(hosts) if host.name in {each.name for each in hosts[:place]}
-        )
-        raise BadRequest(f"{words}: host {twice} is there twice")
-    return hosts
+    return list(hosts.values())
 
 
 def hosts_of_words(words: str, prefix: str) -> list[SimulatedHost]:
@@ -148,10 +150,10 @@ def _hosts_of(row: TextRow) -> Iterator[SimulatedHost]:
         )
 
 
-def _openb_node(row: TextRow) -> SimulatedHost:
+def _openb_node(row: TextRow) -> Iterator[SimulatedHost]:
     """A node of the OpenB trace. Source: the README of cluster-trace-gpu-v2023 of alibaba/clusterdata."""
     model = row.text("model")
-    return SimulatedHost(
+    yield SimulatedHost(
         name=row.text("sn"),
         slots=max(1, row.whole("cpu_milli") // 1000),
         mem_mib=row.number("memory_mib"),

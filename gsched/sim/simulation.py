@@ -15,9 +15,9 @@ from gsched.base.ids import show_job
 from gsched.model.config import ClusterConfig
 from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.cluster_use import ClusterUse, cluster_use
-from gsched.sim.deviation import deviation
+from gsched.sim.history.deviation import deviation
+from gsched.sim.history.recorded_history import RecordedJob
 from gsched.sim.job_table import Table, evenness, group_table, job_table, wait_figures
-from gsched.sim.recorded_history import RecordedJob
 from gsched.sim.trace import TraceJob
 from gsched.sim.workload import Workload
 from gsched.sim.world import START, Fate, World
@@ -59,7 +59,7 @@ def run_simulation(
     """Play the workload to its end. Raises BadRequest with file and line for a job that the cluster refuses, unless
     these are to be skipped.
     """
-    jobs, notes = _in_known_queues(workload, config)
+    jobs, notes = in_known_queues(workload, config)
     start = START if workload.begins_at is None else workload.begins_at
     refusals = _Refusals(workload, skip_refused)
     refusals.look_ahead(World(config, machines=hosts, start=start), jobs)
@@ -121,7 +121,7 @@ def _where(workload: Workload, job: TraceJob) -> str:
     return f"{workload.path}:{job.line}" if job.line else workload.path
 
 
-def _in_known_queues(workload: Workload, config: ClusterConfig) -> tuple[list[TraceJob], list[str]]:
+def in_known_queues(workload: Workload, config: ClusterConfig) -> tuple[list[TraceJob], list[str]]:
     """The jobs, those of queues that there are not in the default queue; and what is to be said of it."""
     default = config.params.default_queues[0] if config.params.default_queues else ""
     if default not in config.queues:

@@ -130,6 +130,47 @@ def test_sweep_has_a_row_for_each_value(folder: Path) -> None:
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (255, "", 1)
 
 
+def test_tables_of_an_earlier_run_do_not_stay(folder: Path) -> None:
+    out, sweep = folder / "out", ("--sweep", "lsb.queues:normal.UJOB_LIMIT=0,1")
+    plain = {"jobs.csv", "queues.csv", "series.csv", "users.csv"}
+    both = {f"{which}-{name}" for which in ("before", "after") for name in plain} | {"changes.csv"}
+    (out).mkdir()
+    (out / "sweep.csv").write_text("mine\n")
+    for words, written in (((), plain), (("--add-hosts", "1x1:4"), both), (sweep, {"sweep.csv"}), ((), plain)):
+        done = sim("1x2:4", "jobs.csv", *words, "--csv", "out", folder=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert {path.name for path in out.iterdir()} - {"sweep.csv"} == written - {"sweep.csv"}
+        is_kept = (out / "sweep.csv").exists() and (out / "sweep.csv").read_text() == "mine\n"
+        assert is_kept or "sweep.csv" in written or words == ()
+    assert not (out / "sweep.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("lsb.queues:night.PRIORITY=60", "no job of the workload goes to the queue night"),
+        ("CLEAN_PERIOD=60", "nothing that is simulated depends on it"),
+        ("lsf.conf:LSB_MAILTO=!U@example.org", "nothing that is simulated depends on it"),
+        ("GPU_PLACEMENT=pack", "that is so already"),
+        ("MAX_JOB_ARRAY_SIZE=70", "nothing comes out otherwise with this workload"),
+    ],
+)
+def test_setting_that_cannot_matter_is_said(folder: Path, setting: str, said: str) -> None:
+    done = sim("1x2:4", "jobs.csv", "--set", setting, folder=folder)
+    assert (done.returncode, done.stderr) == (0, f"note: --set {setting}: {said}\n")
+
+
+def test_sweep_that_cannot_matter_is_said(folder: Path) -> None:
+    for swept, said in (("lsb.queues:night.PRIORITY=20,60", True), ("lsb.queues:normal.UJOB_LIMIT=0,1", False)):
+        done = sim("1x2:4", "jobs.csv", "--sweep", swept, folder=folder)
+        assert done.returncode == 0 and bool(done.stderr) == said, done.stderr
+
+
+def test_setting_that_matters_is_not_remarked_on(folder: Path) -> None:
+    done = sim("1x2:4", "jobs.csv", "--set", "lsb.queues:normal.UJOB_LIMIT=0", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_charts_are_drawn_and_the_same_each_time(folder: Path, form: str) -> None:
     """The second time in another process, where sets have another order."""

@@ -10,7 +10,7 @@ import pytest
 from gsched.base.errors import BadRequest, NotFound
 from gsched.model.event import AnyEvent, JobDispatched, JobSubmitted
 from gsched.sim.cluster_file import SimulatedHost, hosts_of_words
-from gsched.sim.recorded_history import read_history
+from gsched.sim.history.recorded_history import read_history
 from gsched.sim.sim_config import simulation_config
 from gsched.sim.simulation import run_simulation
 from gsched.sim.trace import Recipe, TraceJob, random_trace

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gsched.app.commands.simulation.table_files import csv_text, json_text, rows_of_table, write_files
+from gsched.app.commands.simulation.table_files import json_text, rows_of_table, write_files, write_tables
 from gsched.cli.render.cluster.simulation_report import render_comparison, render_simulation, render_sweep
 from gsched.sim.job_table import Table
 from gsched.sim.simulation import SimulationTables
@@ -43,7 +43,7 @@ def print_one(output: SimulationOutput, found: SimulationTables) -> None:
 def print_comparison(output: SimulationOutput, before: SimulationTables, after: SimulationTables) -> None:
     """Before and after a change, and who wins and loses."""
     changes = user_changes(before, after)
-    _write(output, {"before": before, "after": after}, {"changes.csv": csv_text(changes)})
+    _write(output, {"before": before, "after": after}, {"changes": changes})
     _say_notes([*before.notes, *(note for note in after.notes if note not in before.notes)])
     if output.as_json:
         each = {
@@ -65,7 +65,7 @@ def print_sweep(output: SimulationOutput, title: str, names: Sequence[str], foun
         draw = import_module("gsched.app.commands.simulation.simulation_charts")  # loads matplotlib
         charts[f"sweep.{output.form}"] = draw.sweep_chart(names, summaries, title, output.form)
     if output.csv_folder is not None:
-        write_files(output.csv_folder, {"sweep.csv": csv_text(table)})
+        write_tables(output.csv_folder, {"sweep": table})
     if output.chart_folder is not None:
         write_files(output.chart_folder, charts)
     _say_notes(list(dict.fromkeys(note for each in found for note in each.notes)))
@@ -75,19 +75,19 @@ def print_sweep(output: SimulationOutput, title: str, names: Sequence[str], foun
         click.echo(render_sweep(title.partition("=")[0], names, summaries), nl=False)
 
 
-def _write(output: SimulationOutput, found: Mapping[str, SimulationTables], more: dict[str, str | bytes]) -> None:
+def _write(output: SimulationOutput, found: Mapping[str, SimulationTables], more: Mapping[str, Table]) -> None:
     """The files of these simulations: names begin with theirs."""
     charts: dict[str, bytes] = {}
     if output.chart_folder is not None:
         draw = import_module("gsched.app.commands.simulation.simulation_charts")  # loads matplotlib
         charts = draw.charts_of(found, output.form)
     if output.csv_folder is not None:
-        texts = {
-            f"{name}-{table}.csv" if name else f"{table}.csv": csv_text(columns)
+        tables = {
+            f"{name}-{table}" if name else table: columns
             for name, each in found.items()
             for table, columns in _tables(each).items()
         }
-        write_files(output.csv_folder, {**texts, **more})
+        write_tables(output.csv_folder, {**tables, **more})
     if output.chart_folder is not None:
         write_files(output.chart_folder, charts)
 

@@ -15,8 +15,9 @@ from gsched.app.commands.simulation.simulation_output import SimulationOutput, p
 from gsched.base.errors import BadRequest
 from gsched.config.changed_files import parse_setting
 from gsched.sim.cluster_file import read_cluster
-from gsched.sim.recorded_history import read_history
+from gsched.sim.history.recorded_history import read_history
 from gsched.sim.scenarios import Scenario, changed, play, play_all
+from gsched.sim.setting_effects import idle_settings, notes_on
 from gsched.sim.workload import Workload, read_workload
 
 MOST_SWEPT = 100
@@ -90,6 +91,7 @@ def sim(  # noqa: PLR0913 - the options of a command
     values = [] if sweep is None else swept(after, sweep)
     jobs = work_of(workload, history, seed, [host.gpus for host in hosts])
     output = SimulationOutput(as_json, csv_folder, chart_folder, form)
+    idle = said_of_settings((values[0], values[-1]) if values else (after,), jobs)
     with ProgressLine(always=progress) as line:
         if values:
             found = play_all(values, jobs, skip_refused=skip_refused, finished=line.show_finished)
@@ -97,12 +99,26 @@ def sim(  # noqa: PLR0913 - the options of a command
             found = [play(after, jobs, skip_refused=skip_refused, progress=line.show)]
         else:
             found = play_all([before, after], jobs, skip_refused=skip_refused, finished=line.show_finished)
+    if len(found) == 2 and not (values or added or idle):
+        idle = notes_on(after.settings, *found)
+    found[-1].notes += idle
     if values:
         print_sweep(output, sweep or "", [scenario.name for scenario in values], found)
     elif len(found) == 1:
         print_one(output, found[0])
     else:
         print_comparison(output, *found)
+
+
+def said_of_settings(scenarios: Sequence[Scenario], jobs: Workload) -> list[str]:
+    """A line for each setting that can matter in none of these, whatever its value is in the others."""
+    each = [idle_settings(scenario, jobs) for scenario in scenarios]
+    elsewhere = [{(setting.file, setting.section, setting.key, why) for setting, why in idle} for idle in each[1:]]
+    return [
+        f"--set {setting.text}: {why}"
+        for setting, why in each[0]
+        if all((setting.file, setting.section, setting.key, why) in other for other in elsewhere)
+    ]
 
 
 def work_of(workload: str | None, history: str | None, seed: int, gpus: Sequence[int]) -> Workload:

@@ -15,6 +15,18 @@ from gsched.sim.job_table import Table
 
 SCHEMA = 1
 """Of the JSON; a field is only ever added."""
+_OF_ONE = {
+    "jobs": b"job,user,queue,",
+    "users": b"user,jobs,ended,",
+    "queues": b"queue,jobs,ended,",
+    "series": b"time_s,gpus_held,slots_held,",
+}
+_HEADERS = {
+    **{f"{which}{name}": header for which in ("", "before-", "after-") for name, header in _OF_ONE.items()},
+    "changes": b"user,jobs,wait_before_s,",
+    "sweep": b"value,hosts,gpus,",
+}
+"""All tables that are ever written, and how each begins."""
 
 
 def csv_text(table: Table) -> str:
@@ -34,6 +46,28 @@ def json_text(content: Mapping[str, Any]) -> str:
 def rows_of_table(table: Table) -> list[dict[str, Any]]:
     """An object for each row."""
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def write_tables(folder: str, tables: Mapping[str, Table]) -> None:
+    """Write the tables into the folder, each as NAME.csv, and take away those of an earlier run that this one does not
+    have. What somebody else wrote under such a name remains. Raises BadRequest.
+    """
+    write_files(folder, {f"{name}.csv": csv_text(table) for name, table in tables.items()})
+    for name, header in _HEADERS.items():
+        if name not in tables:
+            _remove_table(os.path.join(folder, f"{name}.csv"), header)
+
+
+def _remove_table(path: str, header: bytes) -> None:
+    try:
+        with open(path, "rb") as file:
+            is_ours = file.read(len(header)) == header
+        if is_ours:
+            os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadRequest(f"{path}: cannot be taken away, and is of an earlier run: {error.strerror}") from None
 
 
 def write_files(folder: str, contents: Mapping[str, str | bytes]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gsched.model.ledgers.allocation import Allocation
-from gsched.sim.recorded_history import RecordedJob
+from gsched.sim.history.recorded_history import RecordedJob
 from gsched.sim.world import Fate
 
 SAME_S = 1.0
