@@ -152,6 +152,7 @@ faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
 	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
 	@$(PYTEST) -m nightly
+	@$(PYTEST) tests/unit -m 'hypothesis and not nightly' --property-rounds 50
 	@$(BIN)/python tests/anywhere.py --all
 
 # On a machine that does nothing else: each figure is one of time.

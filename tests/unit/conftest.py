@@ -7,9 +7,23 @@ import gc
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The parent is what hypothesis takes by itself, which in CI is another one.
-settings.register_profile("gsched", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gsched")
+from tests.support.property_examples import examples, set_rounds
+
+EXAMPLES = 35
+"""Of a property that says nothing of them."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    set_rounds(config.getoption("--property-rounds"))
+    # The parent is what hypothesis takes by itself, which in CI is another one.
+    settings.register_profile(
+        "gsched",
+        settings(),
+        max_examples=examples(EXAMPLES),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("gsched")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gsched.agent.gpu.gpu_condition import GpuRecord, HealthRules, still_of
 from gsched.model.hosts.host import MOST_XIDS, ComputeMode, Gpu, GpuXid
+from tests.support.property_examples import examples
 
 RULES = HealthRules(clean_probes=2, max_temperature_c=90)
 SOUND: dict[str, Any] = {"mode": ComputeMode.DEFAULT}
@@ -22,7 +23,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(LOOKS)), st.booleans(), st.sampled_from(["", "1.1", "2.1"])), max_size=40)
 )

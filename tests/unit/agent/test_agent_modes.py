@@ -26,6 +26,7 @@ from gsched.model.ledgers.devices import MODE_OF_CLAIM
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.probe.simulated.inventory import change, read_inventory, simulated_gpu, write_inventory
 from tests.support.manual_clock import ManualClock
+from tests.support.property_examples import examples
 
 DEFAULT, PROCESS = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS
 PROHIBITED, THREAD = ComputeMode.PROHIBITED, ComputeMode.EXCLUSIVE_THREAD
@@ -470,7 +471,7 @@ _deeds = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(mode=st.sampled_from([DEFAULT, PROCESS]), deeds=st.lists(_deeds, min_size=4, max_size=20))
 def test_whatever_happens_the_administrators_modes_come_back(mode: ComputeMode, deeds: list[tuple[Any, ...]]) -> None:
     async def story() -> None:

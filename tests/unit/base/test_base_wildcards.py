@@ -9,11 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.wildcards import wildcards
+from tests.support.property_examples import examples
 
 LETTERS = st.text("ab*?[", max_size=9)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(170), deadline=None)
 @given(LETTERS, st.text("ab[", max_size=12))
 @example("*", "")
 @example("a*a", "a")

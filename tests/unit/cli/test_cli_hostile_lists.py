@@ -14,6 +14,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.dialect.slurm.dependencies import condition_of
 from gsched.model.views.view import HostView, QueueView
+from tests.support.property_examples import examples
 
 NewCall = Callable[..., FakeCall]
 COMMANDS = (
@@ -98,7 +99,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(command=st.sampled_from(COMMANDS), text=st.lists(_PIECES, min_size=1, max_size=30).map("".join))
 def test_any_list_is_taken_or_refused(call: NewCall, command: tuple[str, ...], text: str) -> None:
     given_to(call, command, text)

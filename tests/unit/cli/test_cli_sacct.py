@@ -19,6 +19,7 @@ from gsched.model.jobs.job import AttemptResult, Usage
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.views.catalogue import Account
 from gsched.model.views.view import JobView
+from tests.support.property_examples import examples
 
 NewCall = Callable[..., FakeCall]
 SINCE = ("-S", "2017-07-01", "-E", "2017-08-01", "-a")
@@ -207,7 +208,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=WORDS, form=st.text(max_size=8))
 @pytest.mark.usefixtures("told")
 def test_anything_typed_is_answered_or_refused(call: NewCall, words: list[str], form: str) -> None:

@@ -21,6 +21,7 @@ from gsched.model.views.room_view import ReservationView
 from gsched.model.views.view import Control, GpuView, HostView, JobTexts, QueueView
 from gsched.wire.calls.client import Client
 from gsched.wire.v1 import scheduler_pb2
+from tests.support.property_examples import examples
 
 NewCall = Callable[..., FakeCall]
 
@@ -355,7 +356,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=WORDS)
 @pytest.mark.usefixtures("told")
 def test_anything_typed_is_answered_or_refused(call: NewCall, words: list[str]) -> None:

@@ -12,6 +12,7 @@ from test_cli_gjobs import pending, running
 
 from gsched.model.jobs.job import Usage
 from gsched.model.views.view import OutputChunk, QueueView, ShareView
+from tests.support.property_examples import examples
 
 NewCall = Callable[..., FakeCall]
 
@@ -137,7 +138,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=WORDS)
 @pytest.mark.usefixtures("told")
 def test_anything_typed_is_answered_or_refused(call: NewCall, words: list[str]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gsched.config.configuration import check_texts
 from gsched.config.template import _LSB_RESOURCES, NewConfiguration, private_texts
 from gsched.model.config import Locations
+from tests.support.property_examples import examples
 
 _USERS = ("ann", "bob", "eve")
 _HOSTS = ("h1", "h2", "h3")
@@ -133,7 +134,7 @@ def _limit_lines(each: tuple[dict[str, str], set[str], dict[str, str]]) -> dict[
     return {(f"PER_{kind[:-1]}" if kind in per else kind): text for kind, text in consumers.items()} | amounts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(_QUEUE, st.lists(_LIMIT, max_size=3), _PARAMS)
 def test_files_that_follow_the_rules_load(queue, limits, params):
     texts = {
@@ -179,7 +180,7 @@ _OPENINGS = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.dictionaries(st.sampled_from(_FILES), st.tuples(st.booleans(), _TEXT), min_size=1))
 def test_no_text_brings_a_traceback(changes):
     texts = {name: (_OPENINGS[name] if opened else "") + text for name, (opened, text) in changes.items()}
@@ -196,7 +197,7 @@ _VALUE = _TEXT.map(
 _KEYS = "HOSTS USERS FAIRSHARE PREEMPTION RUN_WINDOW TASKLIMIT MEMLIMIT REQUEUE_EXIT_VALUES STOP_COND mem"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(sorted(_KEYS.split())), _VALUE)
 def test_what_is_wrong_with_a_value_is_said_at_its_line_and_name(key, value):
     text = f"Begin Queue\nQUEUE_NAME = normal\n{key} = {value}\nEnd Queue\n"

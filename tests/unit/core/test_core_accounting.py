@@ -14,6 +14,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.queues.limit import Consumers, Limit
 from gsched.model.scheduling.snapshot import FairshareUse
+from tests.support.property_examples import examples
 
 HOUR, DAY = 3600.0, 86400.0
 T = 1_700_000_000.0
@@ -173,7 +174,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(steps=steps, stop=st.integers(0, 40))
 def test_a_replay_and_a_plain_count_agree(steps: list[Any], stop: int) -> None:
     accounts, kept, at = UsageAccounts(), UsageAccounts(), T

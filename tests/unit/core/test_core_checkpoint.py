@@ -12,6 +12,7 @@ from gsched.core.state import checkpoint
 from gsched.core.state.checkpoint import Writing
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.views.view import JobFilter
+from tests.support.property_examples import examples
 
 STEPS = st.lists(st.sampled_from(["submit", "array", "kill", "stop", "modify", "end", "wait", "step"]), max_size=25)
 
@@ -38,7 +39,7 @@ def happen(world: World, what: str) -> None:
     world.settle()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(STEPS, STEPS)
 def test_what_happens_while_it_is_written_is_in_it(before: list[str], meanwhile: list[str]) -> None:
     world = World()

@@ -14,6 +14,7 @@ from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.views.view import StartForecast
 from gsched.policy.cycle import Planning
+from tests.support.property_examples import examples
 
 
 def asked(world: World, wanted: JobSpec) -> StartForecast:
@@ -157,7 +158,7 @@ def test_what_it_asks_about_gpus_is_not_kept() -> None:
 JOBS = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([None, 60, 600]), st.booleans()), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(JOBS, st.integers(1, 4))
 def test_asking_changes_nothing_of_what_follows(jobs: list[tuple[int, int | None, bool]], count: int) -> None:
     queues = (Queue(name="normal", priority=30), Queue(name="night", priority=20))

@@ -25,10 +25,15 @@ from gsched.model.event import (
     SubmissionAccepted,
 )
 from gsched.model.hosts.host import ComputeMode
+from tests.support.property_examples import examples
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(13),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 
 

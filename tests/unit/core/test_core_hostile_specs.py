@@ -19,6 +19,7 @@ from gsched.core.submission.spec_sizes import MOST_WORDS, SHORT
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.job_plot import JobPlot
 from gsched.model.jobs.notice import NoticeWish
+from tests.support.property_examples import examples
 
 HINTS = typing.get_type_hints(JobSpec)
 SET_BY_MASTER = {"user", "combined_req", "combined_gpu_req", "conditions", "environment", "script", "spooled_input"} | {
@@ -69,7 +70,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     return {name: draw(values_of(HINTS[name])) for name in chosen}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(specs(), min_size=1, max_size=4), st.sampled_from(["submit", "modify"]))
 def test_any_submission_is_a_job_or_refused_with_a_line(fields: list[dict[str, Any]], how: str) -> None:
     world = World(make_config("ab"))

@@ -17,6 +17,7 @@ from gsched.core.pending import dependency_check
 from gsched.core.records import job_names
 from gsched.core.records.dependency_condition import MOST_CONDITIONS, RESOLVED_LENGTH, conditions_in, parse_resolved
 from gsched.core.records.job_names import JobNames
+from tests.support.property_examples import examples
 
 NAMES = st.text("ab-", min_size=1, max_size=4)
 
@@ -26,7 +27,7 @@ def matching(table: dict[int, tuple[str, str]], user: str | None, pattern: str) 
     return sorted(n for n, (who, name) in table.items() if user in (None, who) and fnmatchcase(name, pattern))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("xy"), NAMES), max_size=40), st.integers(0, 1 << 32))
 def test_the_index_finds_what_a_look_at_every_job_finds(jobs: list[tuple[str, str]], seed: int) -> None:
     rng, names, table = random.Random(seed), JobNames(), {}

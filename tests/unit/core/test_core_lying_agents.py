@@ -21,6 +21,7 @@ from gsched.model.hosts.host import ComputeMode, Gpu, GpuProcess, GpuReport, Gpu
 from gsched.model.hosts.topology import Topology
 from gsched.model.jobs.job import AttemptResult, JobState, Usage
 from gsched.model.ledgers.allocation import HeldGpu, HostAllocation
+from tests.support.property_examples import examples
 
 
 def two_hosts() -> tuple[World, int]:
@@ -217,7 +218,7 @@ class Deceived(World):
         return decision
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.lists(said(), max_size=12))
 def test_nothing_that_an_agent_says_breaks_the_engine(messages: list[Any]) -> None:
     """World audits after each step; the events alone give the same state."""

@@ -16,6 +16,7 @@ from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.submission.device_fit import Offered, never_met, wishes_of
 from gsched.model.event import JobNoted
 from gsched.model.hosts.host import GpuReport, MigDevice
+from tests.support.property_examples import examples
 
 
 def laid(*profiles: str) -> GpuReport:
@@ -115,7 +116,7 @@ _LAID = st.sampled_from([(), ("3g.40gb", "3g.40gb"), ("3g.40gb", "1g.10gb"), ("1
 _ASKED = st.sampled_from(["mig=1", "mig=3:j_exclusive=yes", "num=2:mig=1", "num=2:j_exclusive=yes", "num=1", "mig=7"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 @given(st.lists(_LAID | _ASKED | st.integers(0, 9) | st.just("again"), max_size=25))
 def test_whatever_is_relaid_the_ledger_holds_and_a_replay_says_the_same(
     steps: list[tuple[str, ...] | str | int],

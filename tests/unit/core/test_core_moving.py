@@ -15,6 +15,7 @@ from gsched.core.records.job import JobRecord
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.queues.queue import Queue
+from tests.support.property_examples import examples
 
 
 def full(**changes: object) -> World:
@@ -196,7 +197,7 @@ def by_looking_at_all(
     return QueuePlace(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from("xy"), st.integers(1, 9), st.booleans()), max_size=14),
     st.booleans(),

@@ -16,6 +16,7 @@ from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Snapshot
 from gsched.policy.order.serving_order import ServingOrder
+from tests.support.property_examples import examples
 
 QUEUES = {
     "low": Queue(name="low", priority=1),
@@ -68,7 +69,7 @@ def served(pending: Any, drops: dict[int, str]) -> Iterator[int]:
             order.drop_class(bucket.queue, bucket.requirement)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(
     st.lists(jobs() | st.integers(0, 30), max_size=40),
     st.dictionaries(st.integers(0, 30), st.sampled_from(["bucket", "another", "class"]), max_size=3),

@@ -20,6 +20,7 @@ from gsched.model.hosts.resource import Resource
 from gsched.model.hosts.shared_resource import SharedInstance
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.views.view import SharedView
+from tests.support.property_examples import examples
 
 LICENCES = OTHERS | {"flex": Resource(name="flex", interval_s=30, consumable=True, source="f:1")}
 
@@ -360,7 +361,7 @@ def take_step(world: World, step: tuple[Any, ...]) -> None:
     world.settle()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_no_more_is_ever_held_of_a_licence_than_there_is(steps: list[tuple[Any, ...]]) -> None:
     world = World(shared_config())

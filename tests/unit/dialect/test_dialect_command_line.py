@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.dialect.command_line import drops_environment, ends_in_background, join_words
+from tests.support.property_examples import examples
 
 
 def through_sh(words: list[str]) -> list[str]:
@@ -22,13 +23,13 @@ def through_sh(words: list[str]) -> list[str]:
 QUOTES = st.text(alphabet="ab \"'\\$`()\n\t가*;&|<>#~!", min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(QUOTES.map(lambda text: f"a {text}"), min_size=1, max_size=6))
 def test_words_with_blanks_stay_single_words(words: list[str]) -> None:
     assert through_sh(words) == words
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 @given(st.lists(st.text(alphabet="ab\"'\\()=-/.:,@%+가", min_size=0, max_size=10), min_size=1, max_size=6))
 def test_words_with_quotes_stay_single_words(words: list[str]) -> None:
     assert through_sh(words) == words

@@ -15,6 +15,7 @@ from gsched.base.coded_text import AnyText, CodedText
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event, kind_of
 from gsched.model.jobs.job import JobSpec
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from tests.support.property_examples import examples
 
 KINDS = AnyEvent.__args__
 
@@ -49,7 +50,7 @@ def instances(kind: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(data=st.data())
 def test_what_is_encoded_is_decoded(kind: type[AnyEvent], data: st.DataObject) -> None:
     event = data.draw(instances(kind))

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from gsched.model.ledgers.allocation import Allocation, AmountSchedule, AmountStep, HostAllocation, courses_together
 from gsched.model.ledgers.host_ledger import AttemptKey, HostLedger
 from gsched.model.ledgers.ledger import Ledger, miscounts
+from tests.support.property_examples import examples
 
 Rows = tuple[tuple[float, float], ...]
 
@@ -106,7 +107,7 @@ class Taken:
     allocation: Allocation
 
 
-@settings(max_examples=60, stateful_step_count=30, deadline=None)
+@settings(max_examples=examples(20), stateful_step_count=30, deadline=None)
 class Falling(RuleBasedStateMachine):
     """Takes, gives, forks and any time, also one that goes back."""
 

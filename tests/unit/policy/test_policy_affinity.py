@@ -26,6 +26,7 @@ from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
+from tests.support.property_examples import examples
 
 SHORT = sentence(cpu_affinity.NOT_ENOUGH)
 
@@ -216,7 +217,7 @@ SIZES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(SIZES, st.lists(st.tuples(TEXTS, st.integers(1, 4), st.booleans()), max_size=12))
 def test_no_unit_has_two_owners_and_each_task_gets_what_it_asks_for(sizes: dict[str, int], jobs: list[Any]) -> None:
     ledger = host_ledger(**sizes)

@@ -32,6 +32,7 @@ from gsched.policy.match.room_conditions import refusal_of
 from gsched.policy.requirement.demand import Demand
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
+from tests.support.property_examples import examples
 
 SELECTS = ("", "type == any", "mem>400", "ut<0.5 && mem>100", "slots>2", "ngpus>1", "hname==h1", "big", "!defined(lic)")
 RUSAGES = ("", "mem=300", "lic=2", "mem=100/task", "mem=100/job", "ngpus_excl_p=1", "ngpus_excl_p=2", "ngpus=1",
@@ -182,7 +183,7 @@ def is_exact(demand: Demand) -> bool:
     return len(demand.choices[0].terms[0].need(demand.slots).devices) < 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(clusters(), buckets())
 def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
@@ -202,7 +203,7 @@ def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -
             assert refusal_of(part, cluster.ledger.host(part.host)) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(clusters(), buckets())
 def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
@@ -222,7 +223,7 @@ def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket
         assert all(reason.detail in details for reason in told if reason.hosts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(clusters(), st.lists(buckets(), min_size=1, max_size=4), st.data())
 def test_columns_that_are_kept_say_what_new_ones_say(
     cluster: Cluster, kinds: list[Bucket], data: st.DataObject
@@ -252,7 +253,7 @@ def test_columns_that_are_kept_say_what_new_ones_say(
                 cluster.ledger.give(ended.key, ended.allocation)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(clusters(), st.lists(buckets(), max_size=4), st.randoms(use_true_random=False))
 def test_the_order_in_which_hosts_were_added_does_not_matter(cluster: Cluster, kinds: list[Bucket], rng: Any) -> None:
     for bucket in kinds:

@@ -21,6 +21,7 @@ from gsched.policy.match.host_fit import TaskFits
 from gsched.policy.match.host_now import FitRules
 from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.several_hosts.compound import MOST_TRIED, CompoundPart, HostTry, Tries, TriesOfCycle, deal
+from tests.support.property_examples import examples
 
 _HARD = (186, 1083, 1319, 1526, 1529, 1546, 1560, 1594, 1616, 1824, 1855, 2042, 2188, 2292, 2642, 2645, 2907)
 """Seeds of worlds where no order of turns finds the place that there is."""
@@ -231,7 +232,7 @@ def test_no_more_is_tried_than_the_bound() -> None:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_cycle_finds_a_place_wherever_brute_force_does(seed: int) -> None:
     check(seed)
 

@@ -15,6 +15,7 @@ from gsched.model.scheduling.snapshot import Bucket, Plan
 from gsched.policy.cycle import schedule
 from gsched.policy.place import fast_path
 from gsched.policy.place.placement import Placer
+from tests.support.property_examples import examples
 
 TEXTS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2,mem=150]", "rusage[mem=300]", "rusage[ngpus=1]",
          "select[ngpus>1] rusage[ngpus=1]", "select[mem>400] rusage[mem=200]", "order[mem] rusage[mem=100]",
@@ -90,7 +91,7 @@ def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
         return short, cluster.plan(), taken
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(clusters(), st.lists(st.tuples(kinds(), st.integers(1, 6)), min_size=1, max_size=5))
 def test_each_job_gets_what_it_would_get_by_itself(cluster: Cluster, asked: list[tuple[Bucket, int]]) -> None:
     known: dict[Any, Any] = {}

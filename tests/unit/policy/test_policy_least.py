@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.policy.match.least_row import Least
+from tests.support.property_examples import examples
 
 KEYS = st.sampled_from([float("-inf"), -1.5, 0.0, 1.0, 2.0, 3.0, float("inf")])
 
@@ -18,7 +19,7 @@ def by_looking(keys: np.ndarray) -> int | None:  # type: ignore[type-arg]
     return None if keys[row] == np.inf else row
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(300, 1500), st.integers(1, 400))
 def test_so_it_is_over_many_rows_that_are_used_up(seed: int, size: int, values: int) -> None:
     rng = random.Random(seed)

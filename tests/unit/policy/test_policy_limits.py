@@ -22,6 +22,7 @@ from gsched.policy.limits.job_limits import LimitUse
 from gsched.policy.limits.limit_counts import LimitCounts, budget_key
 from gsched.policy.limits.limit_members import groups_above, limit_of
 from gsched.policy.limits.limit_sections import LimitDenial
+from tests.support.property_examples import examples
 
 ALL, EACH = Consumers(), Consumers(per=True)
 NAMES = ("h1", "h2", "h3")
@@ -423,7 +424,7 @@ def exceeded(jobs: list[tuple[Bucket, Allocation]]) -> list[str]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(st.lists(wanted, max_size=25), st.integers(0, 25))
 def test_no_sequence_of_starts_exceeds_a_limit(each: list[tuple[Any, list[HostAllocation]]], before: int) -> None:
     """The first jobs have been started in earlier cycles, the others in this one."""
@@ -466,7 +467,7 @@ def _next_cycle(started: list[tuple[Bucket, Allocation]]) -> LimitUse:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(wanted, max_size=15), st.data())
 def test_counts_that_are_kept_equal_counts_made_anew(each: list[Any], data: st.DataObject) -> None:
     jobs = running(

@@ -14,6 +14,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import Share
 from gsched.model.scheduling.snapshot import Bucket, FairshareUse, Rank, RequirementClass, Snapshot
 from gsched.policy.order.serving_order import ReasonKey, ServingOrder
+from tests.support.property_examples import examples
 
 Job = tuple[int, Bucket, float]
 """Job id, bucket, order."""
@@ -233,7 +234,7 @@ QUEUES = (
 actions = st.sampled_from(["place", "place", "place", "drop", "class", "queue", "nothing"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(
     each=st.lists(buckets, max_size=30),
     what=st.lists(actions, min_size=30, max_size=30),
@@ -269,7 +270,7 @@ def test_every_job_is_served_or_owed_a_reason(
         assert job_id in seen or owed & {of, (of.queue, of.requirement)}, (job_id, of)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(each=st.lists(buckets, max_size=30), use=st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e5)))
 def test_without_drops_everybody_is_served_once_and_each_bucket_in_order(
     each: list[Bucket], use: dict[str, float]
@@ -285,7 +286,7 @@ def test_without_drops_everybody_is_served_once_and_each_bucket_in_order(
     assert priorities == sorted(priorities, reverse=True)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 @given(each=st.lists(buckets, max_size=30), seed=st.randoms(use_true_random=False))
 def test_the_order_in_which_jobs_were_entered_does_not_matter(each: list[Bucket], seed: Any) -> None:
     jobs = list(enumerate(each, start=1))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gsched.policy.devices.gpu_packing import Mix, PackedTask, Packer, ScarceRoom, Shape
 from gsched.policy.devices.node_states import WHOLE, Node
+from tests.support.property_examples import examples
 
 CPU = Shape(cpu=8000, memory=1024)
 HALF = Shape(cpu=2000, memory=1024, gpus=1, share=500)
@@ -89,7 +90,7 @@ class PackedNodes:
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(nodes_of_two_models, st.lists(shapes, min_size=1, max_size=25))
 def test_a_task_is_placed_exactly_where_it_fits_and_always_when_it_fits(nodes: list[Node], tasks: list[Shape]) -> None:
     packer, host_ledger = packer_of(*nodes, mix=Mix.of(tasks)), PackedNodes(nodes)
@@ -103,7 +104,7 @@ def test_a_task_is_placed_exactly_where_it_fits_and_always_when_it_fits(nodes: l
             packer.take(task, placement)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 @given(nodes_of_two_models, st.lists(shapes, min_size=1, max_size=25))
 def test_equal_inputs_give_equal_outputs(nodes: list[Node], tasks: list[Shape]) -> None:
     backwards = {task: float(tasks.count(task)) for task in reversed(tasks)}
@@ -111,7 +112,7 @@ def test_equal_inputs_give_equal_outputs(nodes: list[Node], tasks: list[Shape]) 
     assert [place(first, task) for task in tasks] == [place(second, task) for task in tasks]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 @given(nodes_of_two_models, st.lists(shapes, min_size=2, max_size=25))
 def test_what_is_remembered_equals_a_fresh_look(nodes: list[Node], tasks: list[Shape]) -> None:
     mix = Mix.of(tasks)

@@ -22,6 +22,7 @@ from gsched.policy.requirement.demand_reader import demand_of
 from gsched.policy.requirement.reasons import Reason
 from gsched.policy.several_hosts.balanced_units import even_shares
 from gsched.policy.several_hosts.task_spread import Offer, assemble, dealt_round
+from tests.support.property_examples import examples
 
 
 def test_one_host_that_takes_all_is_preferred_then_few_hosts_and_full_ones() -> None:
@@ -379,7 +380,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(clusters(), st.sampled_from(TEXTS), st.integers(1, 6), st.integers(0, 3))
 def test_placing_finds_a_place_just_when_a_trial_does(cluster: Cluster, text: str, slots: int, more: int) -> None:
     bucket: Bucket = kind(text, slots=max(slots, 2) if "+" in text else slots, max_slots=slots + more if more else 0)

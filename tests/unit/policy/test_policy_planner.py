@@ -16,6 +16,7 @@ from gsched.model.scheduling.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.start_planner import Planner
 from gsched.policy.future.bookings import Booking
 from gsched.policy.future.future_ledgers import Future
+from tests.support.property_examples import examples
 
 HOSTS = 5
 ENDS = st.one_of(st.none(), st.integers(-100, 12))
@@ -60,7 +61,7 @@ def plain(planner: Planner, future: Future, job_id: int, bucket: Bucket, ask: As
 
 
 @given(STARTS, STARTS, WISHES, st.booleans(), st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_search_finds_the_earliest_start(
     runs: list[tuple[int, int, int, int | None]],
     placed: list[tuple[int, int, int, int | None]],

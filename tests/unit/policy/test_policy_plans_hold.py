@@ -14,6 +14,7 @@ from planning_cluster import Ask, Cluster, Preemption, ask_of, kind
 
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket
+from tests.support.property_examples import examples
 
 FEW, ROUNDS, NIGHTS = 10, 120, 10_000
 
@@ -136,7 +137,7 @@ def test_two_queues_of_equal_priority_keep_their_promises() -> None:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 def test_every_job_that_fits_starts_in_the_end(seed: int) -> None:
     cluster, jobs = trace(seed, ("q", "r"))
     world = World(cluster)
@@ -154,7 +155,7 @@ def preemptive(seed: int) -> Cluster:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_preempted_jobs_run_their_time_between_preemptions(seed: int) -> None:
     chance = random.Random(seed)
     cluster = preemptive(seed)

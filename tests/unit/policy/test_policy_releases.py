@@ -15,6 +15,7 @@ from gsched.model.scheduling.columns import HostColumns
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.least_needs import Need
 from gsched.policy.future.releases import Releases
+from tests.support.property_examples import examples
 
 HOSTS = 12
 STARTS = st.lists(
@@ -46,7 +47,7 @@ def bounds(table: Releases, need: Need) -> list[float]:
 
 
 @given(STARTS, STARTS, st.integers(1, 5), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_kept_table_is_as_a_new_one(first: list, second: list, slots: int, gpus: int) -> None:  # type: ignore[type-arg]
     cluster = Cluster(HOSTS, 4, 2)
     columns = HostColumns(cluster.hosts, cluster.ledger)
@@ -68,7 +69,7 @@ def test_kept_table_is_as_a_new_one(first: list, second: list, slots: int, gpus:
 
 
 @given(STARTS, st.integers(1, 5), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_no_bound_is_later_than_the_truth(starts: list, slots: int, gpus: int) -> None:  # type: ignore[type-arg]
     cluster = Cluster(HOSTS, 4, 2)
     fill(cluster, starts)
@@ -91,7 +92,7 @@ def test_no_bound_is_later_than_the_truth(starts: list, slots: int, gpus: int) -
         st.tuples(st.integers(0, HOSTS - 1), st.integers(1, 2), st.sampled_from([5.0, 20.0, math.inf])), max_size=8
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_ledgers_need_not_be_written_for_what_was_placed_to_count(
     starts: list,  # type: ignore[type-arg]
     placed: list[tuple[int, int, float]],

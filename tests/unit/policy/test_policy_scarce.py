@@ -13,6 +13,7 @@ from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import JobKind, Plan, RequirementClass
 from gsched.policy.cycle import schedule
 from gsched.policy.devices.scarce_placement import kind_of_class
+from tests.support.property_examples import examples
 
 SMALL = JobKind(1, 0.0, 1, 1.0, "gpu_shared")
 
@@ -156,7 +157,7 @@ class Steps:
 
 
 @given(_HOSTS, _MIX, _TRACE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_nothing_is_placed_that_does_not_fit_and_equal_cycles_place_equally(hosts, mix, trace) -> None:
     kept, again = Steps(hosts, mix), Steps(hosts, mix)
     for asked in trace:
@@ -164,7 +165,7 @@ def test_nothing_is_placed_that_does_not_fit_and_equal_cycles_place_equally(host
 
 
 @given(_HOSTS, _MIX, st.lists(_ASKED, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_first_job_that_fits_somewhere_is_placed_whatever_is_expected(hosts, mix, asked) -> None:
     for each in asked:
         with_mix = Steps(hosts, mix).step([each])
@@ -172,7 +173,7 @@ def test_a_first_job_that_fits_somewhere_is_placed_whatever_is_expected(hosts, m
 
 
 @given(_HOSTS, _TRACE)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 def test_where_nothing_is_expected_that_hosts_could_take_it_is_best_fit(hosts, trace) -> None:
     scarce, packed = Steps(hosts, ((gpus(5), 7.0),)), Steps(hosts, ())
     for asked in trace:

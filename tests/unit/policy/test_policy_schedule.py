@@ -27,6 +27,7 @@ from gsched.model.hosts.host import ComputeMode, Gpu
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import Bucket, Running
+from tests.support.property_examples import examples
 
 GPU = "rusage[{}={}]"
 
@@ -465,7 +466,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(clusters())
 def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster) -> None:
     plan = cluster.plan()

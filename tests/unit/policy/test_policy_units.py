@@ -17,6 +17,7 @@ from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket, Plan, R
 from gsched.policy.cycle import schedule
 from gsched.policy.match.host_fit import misfit
 from gsched.policy.place.forced_placement import placed_by_force
+from tests.support.property_examples import examples
 
 UNITS = {
     "rack": {"r1": ("a", "b"), "r2": ("c", "d")},
@@ -250,7 +251,7 @@ def play(seed: int) -> None:
     assert not schedule(cluster.snapshot(), now + 1.0, 10_000).placements, "an idle cluster had not started them"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 10**9))
 def test_units_are_nobody_elses_and_plans_are_met_on_random_traces(seed: int) -> None:
     play(seed)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.saturation_oracles import Place, Work, easy, least_makespan, most_gpu_seconds
+from tests.support.property_examples import examples
 from tests.support.serving_order.serving_history import PastCluster, PastJob, PastQueue, Run
 from tests.support.serving_order.serving_oracle import judge
 from tests.support.serving_order.serving_verdict import Verdict
@@ -50,7 +51,7 @@ def judged(works: list[Work], places: list[Place], thought: list[float] | None =
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 def test_easy_backfilling_is_in_order_and_leaves_nothing_idle(seed: int) -> None:
     works = random_work(seed)
     verdict = judged(works, easy(works, HOSTS, GPUS))
@@ -58,7 +59,7 @@ def test_easy_backfilling_is_in_order_and_leaves_nothing_idle(seed: int) -> None
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 def test_the_same_where_run_limits_are_too_long_or_unknown(seed: int) -> None:
     works, chance = random_work(seed), random.Random(seed)
     thought = [work.lasts * chance.choice((1, 2, 5, math.inf)) for work in works]
@@ -80,7 +81,7 @@ def test_smallest_first_is_found_out_on_most_histories() -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_nothing_delivers_more_than_the_bound(seed: int) -> None:
     works = random_work(seed)
     places = easy(works, HOSTS, GPUS)

@@ -12,6 +12,7 @@ from gsched.resreq.ast import Alternative, Alternatives, Compound, Requirement, 
 from gsched.resreq.parsing.names import check_names, names_in
 from gsched.resreq.parsing.printer import print_any
 from gsched.resreq.parsing.syntax import BAD_NAME, BAD_SYNTAX, MAX_BRACES, parse, parse_any, parse_combined_any
+from tests.support.property_examples import examples
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -194,7 +195,7 @@ _phrases = ["affinity[", "core(2", "exclusive=(", ":duration=(", ":decay=1", "ng
 _pieces = st.sampled_from([*"{}[]()+*@|:,='!-0 ", *_words, *_phrases])
 
 
-@settings(calm, max_examples=300)
+@settings(calm, max_examples=examples(100))
 @given(st.text(max_size=60) | st.lists(_pieces, max_size=25).map("".join))
 def test_any_text_is_read_or_refused_at_a_place_in_it(text: str) -> None:
     try:

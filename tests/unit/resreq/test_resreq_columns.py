@@ -15,6 +15,7 @@ from gsched.resreq.judging.columns import TextColumn, compile_mask, compile_numb
 from gsched.resreq.judging.evaluate import Value, compile_number, compile_select
 from gsched.resreq.judging.select import compile_forms
 from gsched.resreq.parsing.syntax import parse
+from tests.support.property_examples import examples
 
 NUMBERS, BOOLEANS, TEXTS = ("n", "m", "r1m"), ("big",), ("fab", "other", "type", "hname")
 
@@ -83,7 +84,7 @@ _expressions = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(70), suppress_health_check=list(HealthCheck))
 @given(_expressions, _hosts, st.sampled_from([None, "LINUX"]), st.booleans())
 def test_the_mask_is_each_hosts_verdict(
     text: str, hosts: list[dict[str, Value]], local_type: str | None, is_coded: bool

@@ -24,6 +24,7 @@ from gsched.resreq.ast import (
     StringValue,
 )
 from gsched.resreq.parsing.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
+from tests.support.property_examples import examples
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -135,7 +136,7 @@ _words = [
 _pieces = st.sampled_from(list("![](){}<>=+-*/:,@&|'\" \né\x00\ud800")) | st.sampled_from(_words)
 
 
-@settings(calm, max_examples=300)
+@settings(calm, max_examples=examples(100))
 @given(st.text(max_size=80) | st.lists(_pieces, max_size=25).map("".join))
 def test_any_text_is_read_or_refused_at_a_place_in_it(text: str) -> None:
     try:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from run_host import SEARCHED
 
 from gsched.run.shell_line import in_place, plain_words
+from tests.support.property_examples import examples
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_function_that_bash_would_find_stays_a_function():
     assert in_place("module load cuda", {"BASH_FUNC_module%%": "() { :; }"}) == "module load cuda"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.lists(st.sampled_from(["ls", "/bin/echo", "a", " ", ";", "&", "'", '"', "\\", "2>&1", "\n", "|", "#", "exit 3"]))
 )

@@ -22,6 +22,7 @@ from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 from gsched.store.tables.schema import event
+from tests.support.property_examples import examples
 
 times = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.integers(1, 2**53)
@@ -57,7 +58,7 @@ def shared_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EventLog]:
     opened.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(batches=st.lists(st.lists(events, max_size=6), max_size=4))
 def test_replay_yields_what_was_appended(shared_log: EventLog, batches: list[list[AnyEvent]]) -> None:
     before = shared_log.last_seq

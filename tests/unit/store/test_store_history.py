@@ -21,6 +21,7 @@ from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
+from tests.support.property_examples import examples
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EventLog, 
     log.close()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(17), deadline=None)
 @given(name=st.text(st.sampled_from("aA_%/\\*b"), min_size=1, max_size=5))
 def test_a_name_without_stars_finds_itself_alone(names: tuple[EventLog, Iterator[int]], name: str) -> None:
     log, numbers = names

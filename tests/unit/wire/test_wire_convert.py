@@ -20,6 +20,7 @@ from gsched.model.ledgers import allocation
 from gsched.model.views import view
 from gsched.wire.messages.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2
+from tests.support.property_examples import examples
 
 MIRRORED = {
     name: value
@@ -89,7 +90,7 @@ def test_fields_are_equal_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MIRRORED)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_what_is_sent_arrives(name: str, data: st.DataObject) -> None:
     message = getattr(model_pb2, name)
