@@ -10,8 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
-PROTOS := $(shell find proto bin -type f)
-SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
+PROTOS := $(shell find proto bin launcher -type f -not -name '*.pyc')
+SOURCES := $(shell find gsched proto bin launcher hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
 CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks
@@ -61,7 +61,7 @@ $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@rm -f $(DEV_STAMP) && touch $@
 
 # Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.
-$(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py gsched/command_table.py $(PROTOS)
+$(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py gsched/command_table.py gsched/app/launch.py gsched/app/launch_streams.py $(PROTOS)
 	@echo "Installing gsched with its development tools into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
 	@rm -f $(STAMP) && touch $@

@@ -1,4 +1,6 @@
-"""Build hook: generates the gRPC stubs from proto/ and the command scripts, for wheels and editable installs alike.
+"""Build hook: generates the gRPC stubs from proto/ and the commands, for wheels and editable installs alike.
+
+A command is a program, launcher/launcher.c, where there is a C compiler, and the script bin/launcher elsewhere.
 
 It must never need anything that is not in [build-system].requires, and never write outside gsched/wire/v1 and build/.
 """
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -44,21 +48,46 @@ def generate_stubs(root: Path) -> None:
         raise RuntimeError("protoc could not generate the stubs from proto/")
 
 
-def write_scripts(root: Path) -> dict[str, str]:
-    """One launcher script for each row of gsched/command_table.py, and gsched-pam, which root runs and has one of its
-    own; returns hatch's shared_scripts mapping.
+def native_launcher(root: Path, build: SimpleNamespace) -> Path | None:
+    """The compiled launcher; None where the commands are left to the interpreter, with the reason on standard error."""
+    if os.environ.get(build.NO_NATIVE) == "1":
+        return None
+    try:
+        path: Path = build.compile_launcher(root / "build" / "launcher")
+    except build.CannotCompile as problem:
+        print(f"gsched's commands are started by Python, which takes longer: {problem}", file=sys.stderr)
+        return None
+    return path
+
+
+def write_scripts(root: Path) -> tuple[dict[str, str], bool]:
+    """A file for each row of gsched/command_table.py, and gsched-pam, which root runs and has one of its own.
+
+    Returns hatch's shared_scripts mapping, and whether these files are programs for this kind of machine.
     """
-    launcher = (root / "bin" / "launcher").read_text(encoding="utf8")
+    build = SimpleNamespace(**runpy.run_path(str(root / "launcher" / "build_launcher.py")))
+    names = [name for name, *_ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]]
+    native = native_launcher(root, build)
+    if native:
+        names.append(build.ANY_NAME)
     folder = root / "build" / "scripts"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     mapping = {}
-    for name, *_ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]:
+    for name in names:
         path = folder / name
-        path.write_text(launcher, encoding="utf8")
+        shutil.copyfile(native or root / "bin" / "launcher", path)
         path.chmod(0o755)
         mapping[str(path)] = name
     mapping[str(root / "bin" / "gsched-pam")] = "gsched-pam"
-    return mapping
+    return mapping, native is not None
+
+
+def platform_tag() -> str:
+    """Of a wheel with programs for this kind of machine and any Python 3."""
+    from packaging.tags import platform_tags  # hatchling needs it, too
+
+    return f"py3-none-{next(tag for tag in platform_tags() if tag.startswith('linux_'))}"
 
 
 class Hook(BuildHookInterface[Any]):
@@ -67,5 +96,9 @@ class Hook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
         generate_stubs(root)
-        build_data["shared_scripts"].update(write_scripts(root))
+        scripts, is_native = write_scripts(root)
+        build_data["shared_scripts"].update(scripts)
+        # The package itself is the same everywhere, and lies where packages without programs do.
         build_data["pure_python"] = True
+        if is_native:
+            build_data["tag"] = platform_tag()

@@ -23,6 +23,7 @@ ATTENDS = "attends"
 """It stays with what it has started, on its caller's own streams: never through the door."""
 IS_ELIM = "is an elim"
 """A program of gsched.probe that an agent starts and that runs for ever: never through the door."""
+WITHOUT_DOOR = (STARTS_TASKS, ATTENDS, IS_ELIM)
 
 COMMANDS = (
     ("gsub", "bsub", SUBMITS, "submission"),

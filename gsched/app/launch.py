@@ -16,20 +16,30 @@ import posix
 import sys
 
 from gsched import command_table
-from gsched.app.launch_streams import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
+from gsched.app.launch_streams import (
+    BegunSubmission,
+    OutputFault,
+    end_of_pipe,
+    say,
+    surroundings,
+    take_up,
+    to_bytes,
+    write,
+)
 
 TYPE_CHECKING = False  # as typing says it, which is not imported here
 if TYPE_CHECKING:
     from gsched.app.signal_wait import SignalWait
 
 # The values of gsched.door.protocol, which is not imported here; a test compares them.
+# launcher/launcher.c has them from here.
 GREETING = b"gsched-door 1"
 REQUEST, GO, DATA, END, FAILED, CANCEL = b"R", b"G", b"D", b"Z", b"F", b"C"
 HELLO, OUT, ERR, READ_FILE, READ_STDIN, EXIT, REFUSED = b"H", b"o", b"e", b"f", b"i", b"x", b"r"
 MAX_FRAME = 1 << 20
 MAX_REQUEST = 4 << 20
 INPUT_LIMIT = 16 << 20
-EIO, EFBIG = 5, 27
+EIO, EINVAL, EFBIG = 5, 22, 27
 
 HELLO_TIMEOUT_S = 3.0
 PIECE = 1 << 16
@@ -40,6 +50,9 @@ STEPS = "--srun"
 # The words behind it, of glaunch, are those of srun: jobs that srun has submitted begin that way.
 
 NICENESS = 10  # of what lays out a large answer in this process
+
+OFF = "off"
+"""The door has been asked already."""
 
 
 class Stop(BaseException):
@@ -92,9 +105,11 @@ class DoorConnection:
         self._is_started = True
 
     def next_frame(self) -> tuple[bytes, bytes]:
-        """The door's next frame. Raises EOFError when it has closed the connection, OSError."""
+        """The door's next frame. Raises EOFError when it has closed the connection or cannot mean this, OSError."""
         buffer = self._buffer
         while len(buffer) < 5 or len(buffer) < 5 + int.from_bytes(buffer[1:5], "big"):
+            if len(buffer) >= 5 and int.from_bytes(buffer[1:5], "big") > MAX_FRAME:
+                raise EOFError
             data = self._receive()
             if not data:
                 raise EOFError
@@ -133,7 +148,7 @@ class DoorConnection:
             elif kind == ERR:
                 self._show(2, payload)
             elif kind == EXIT:
-                return int(payload) & 0xFF
+                return exit_code(payload)
             elif kind == READ_FILE:
                 self._send_file(payload)
             elif kind == READ_STDIN:
@@ -181,9 +196,9 @@ class DoorConnection:
         self._is_reading = True
         try:
             descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOCTTY)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:  # ValueError: NUL in the path
             self._is_reading = False
-            self._send(FAILED, str(problem.errno).encode())
+            self._send(FAILED, b"%d" % (getattr(problem, "errno", 0) or EINVAL))
             return
         mode = b"%o" % (posix.fstat(descriptor).st_mode & 0o7777)
         self._send_input(descriptor, mode)
@@ -214,6 +229,14 @@ class DoorConnection:
                 self._send(END, mode)
                 return
             self._send(DATA, data)
+
+
+def exit_code(payload: bytes) -> int:
+    """The exit code that the door gives. Raises EOFError when it is none: the door is of no more use."""
+    try:
+        return int(payload) & 0xFF
+    except ValueError:
+        raise EOFError from None
 
 
 def home() -> bytes:
@@ -250,7 +273,7 @@ def socket_path() -> tuple[bytes, bool]:
 def connect() -> _socket.socket:
     """A connection to the door. Raises NoDoor when it is not to be trusted, OSError when there is none."""
     path, is_roots = socket_path()
-    if not path or len(path) > 107:  # an empty one would be taken for an unnamed socket
+    if not path or len(path) > 107 or b"\0" in path:  # an empty one would be taken for an unnamed socket
         raise NoDoor("its socket's path is unusable")
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     # Non-blocking, so that a door that is full up is seen at once.
@@ -310,6 +333,8 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
         mode = command_table.run_mode(name)
         reads = mode in (command_table.READS, command_table.READS_HISTORY)
         if mode == command_table.WAITS or (reads and not relay.has_spoken):
+            if not relay.may_go_on:
+                raise Stop(128 + _signal.SIGINT) from None
             raise NoDoor("it closed the connection") from None
         if token and relay.may_go_on:
             raise DoorBrokenOff(relay) from None
@@ -339,7 +364,7 @@ def give_input_back(typed: list[bytes]) -> None:
     posix.close(descriptor)
 
 
-def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | None = None) -> int:
+def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | BegunSubmission | None = None) -> int:
     """Run the command here, with all that the interpreter leaves out under -S. `relay`: it goes on from there."""
     if relay is not None and relay.has_read:
         give_input_back(relay.typed)
@@ -356,25 +381,31 @@ def in_process(argv: list[str], token: bytes = b"", relay: DoorConnection | None
     return run_local(argv, token.decode(), shown)
 
 
-def main(argv: list[str]) -> int:
-    """Run the command that argv[0] names and return its exit code."""
+def start_tasks(argv: list[str], mode: str) -> int | None:
+    """Exit code of a command that stays with what it starts; None: in this process it is run as the others are."""
+    if mode == command_table.ATTENDS or argv[1:2] == [STEPS]:
+        from gsched.app.steps import srun  # few commands
+
+        return srun.main(argv)
+    from gsched.app import glaunch  # one command of all
+
+    return glaunch.main(argv)
+
+
+def main(argv: list[str], door: str = "") -> int:
+    """Run the command that argv[0] names and return its exit code. `door`: see `start`."""
     name = argv[0]
     mode = command_table.run_mode(name)
     token = posix.urandom(16).hex().encode() if mode == command_table.SUBMITS else b""
-    relay = None
-    if mode == command_table.ATTENDS or (mode == command_table.STARTS_TASKS and argv[1:2] == [STEPS]):
-        from gsched.app.steps import srun  # few commands
-
-        code = srun.main(argv)
+    relay: DoorConnection | BegunSubmission | None = None
+    if door.isdigit():
+        relay = take_up(int(door), OUT + ERR + READ_STDIN)
+        token = relay.token
+    elif mode in (command_table.ATTENDS, command_table.STARTS_TASKS):
+        code = start_tasks(argv, mode)
         if code is not None:
             return code
-    elif mode == command_table.STARTS_TASKS:
-        from gsched.app import glaunch  # one command of all
-
-        code = glaunch.main(argv)
-        if code is not None:
-            return code
-    elif mode != command_table.IS_ELIM and posix.environ.get(b"GSCHED_DOOR") != b"off":
+    elif mode != command_table.IS_ELIM and door != OFF and posix.environ.get(b"GSCHED_DOOR") != b"off":
         try:
             return through_door(name, [to_bytes(argument) for argument in argv], token)
         except DoorBrokenOff as broken:
@@ -392,16 +423,17 @@ def main(argv: list[str]) -> int:
         return 130
 
 
-def start(path: str, arguments: list[str], locale: str) -> None:
+def start(path: str, arguments: list[str], locale: str, door: str = "") -> None:
     """Entry point of the command scripts: ends the process.
 
     `locale` is LC_CTYPE as the caller set it: the interpreter sets the variable for itself when it finds the C locale
-    (PEP 538), and a job must not inherit that.
+    (PEP 538), and a job must not inherit that. `door` is what the native launcher has done already: nothing where it is
+    empty; OFF when it has asked the door, which did nothing; the descriptor of a submission that the door has begun.
     """
     occupy_standard_streams()
     if not locale and posix.environ.pop(b"LC_CTYPE", None) is not None:
         posix.unsetenv(b"LC_CTYPE")
-    code = main([path[path.rfind("/") + 1 :], *arguments])
+    code = main([path[path.rfind("/") + 1 :], *arguments], door)
     if "threading" not in sys.modules:
         posix._exit(code)  # nothing is left to be tidied up, and tidying takes as long as the rest
     sys.exit(code)

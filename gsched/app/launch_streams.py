@@ -1,5 +1,7 @@
 """What the launcher and `glaunch` have in common: bytes of arguments, standard streams, what surrounds a request.
 
+Also what is left of a submission that another launcher has begun.
+
 It imports nothing but C modules of the interpreter, and never reads or writes what is not its caller's.
 """
 
@@ -8,6 +10,8 @@ import posix
 import sys
 
 TOKEN_VARIABLE = b"GSCHED_SUBMISSION="
+TOKEN_DIGITS = 32
+HEADER = 5  # bytes of a frame before its payload
 
 
 class OutputFault(Exception):
@@ -60,3 +64,38 @@ def end_of_pipe() -> int:
     _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
     posix.kill(posix.getpid(), _signal.SIGPIPE)
     return 141  # the signal is blocked
+
+
+class BegunSubmission:
+    """A submission that the native launcher (launcher/launcher.c) has begun through the door, and that goes on here.
+
+    `shown`, `typed` and `has_read` are those of gsched.app.launch.DoorConnection.
+    """
+
+    def __init__(self, blob: bytes, kinds: bytes) -> None:
+        """`kinds`: of the frames for standard output, for standard error, and with what was read."""
+        self.token = blob[:TOKEN_DIGITS]
+        self.shown: tuple[list[bytes], list[bytes]] = ([], [])
+        self.typed: list[bytes] = []
+        self.has_read = False
+        start = TOKEN_DIGITS
+        while start < len(blob):
+            end = start + HEADER + int.from_bytes(blob[start + 1 : start + HEADER], "big")
+            payload, stream = blob[start + HEADER : end], kinds.index(blob[start])
+            if stream < 2:
+                self.shown[stream].append(payload)
+            else:
+                self.typed.append(payload)
+                self.has_read = True
+            start = end
+
+
+def take_up(descriptor: int, kinds: bytes) -> BegunSubmission:
+    """What the native launcher has left in a file without a name, which nobody else can have written; the descriptor is
+    closed. Raises OSError.
+    """
+    pieces = []
+    while data := posix.read(descriptor, 1 << 16):
+        pieces.append(data)
+    posix.close(descriptor)
+    return BegunSubmission(b"".join(pieces), kinds)

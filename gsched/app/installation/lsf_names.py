@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gsched.app.installation.name_scripts import COMMAND, HEAD, folder_of_cluster, put_files, script_values
+from gsched.app.installation.name_scripts import HEAD, folder_of_cluster, put_files, script_values, start_of
 from gsched.base.envdir import read_setting
 from gsched.cli.registry import ALIASES, LOCAL_ONLY
 from gsched.config.configuration import load
@@ -32,7 +32,7 @@ _WANTED = (
 """What programs read in lsf.conf, with its value (the folder where that is empty) and what is wrong without it."""
 
 _ADMINISTRATION = """\
-exec "$python" {flags} -X utf8 -c '
+exec "$gsched_python" {flags} -X utf8 -c '
 import sys
 _, folder, *sys.argv = sys.argv
 sys.path.insert(0, folder)
@@ -86,7 +86,9 @@ def write_lsf_names(folder: str, conf: str | None, environment: Mapping[str, str
 def _texts(target: Path, envdir: str) -> dict[str, str]:
     """Contents of all files by name."""
     values = script_values(envdir, "lsf")
-    texts = {name: (HEAD + COMMAND).format(name=name, **values) for name in sorted({*ALIASES, *LOCAL_ONLY})}
+    texts = {
+        name: HEAD.format(name=name, **values) + start_of(name, values) for name in sorted({*ALIASES, *LOCAL_ONLY})
+    }
     for name, function in ADMINISTRATION.items():
         texts[name] = (HEAD + _ADMINISTRATION).format(name=name, function=function, **values)
     texts[PROFILE] = _PROFILE.format(

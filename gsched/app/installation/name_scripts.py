@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import gsched
+from gsched import command_table
 from gsched.base.envdir import conf_dir
 from gsched.base.errors import BadRequest, Conflict
 
@@ -22,17 +23,24 @@ HEAD = """\
 # {name}: a command of gsched, {mark}; the same command writes it anew.
 if [[ -z ${{GSCHED_ENVDIR-}}${{LSF_ENVDIR-}} ]]; then export LSF_ENVDIR={conf}; fi
 if [[ -n ${{GSCHED_ENVDIR-}} && -n ${{LSF_ENVDIR-}} ]]; then GSCHED_ENVDIR=$LSF_ENVDIR; fi
-python={python}
-if [[ ! -x $python ]]; then
-  echo "{name}: there is no $python any more; {again} writes these commands for another installation" >&2
+gsched_python={python}
+if [[ ! -x $gsched_python ]]; then
+  echo "{name}: there is no $gsched_python any more; {again} writes these commands for another installation" >&2
   exit 255
 fi
 # The interpreter does not start with a directory for its standard input; so it gets one that cannot be read.
 [[ -d /dev/stdin ]] && exec 0>/dev/null
 """
+# What asks the door does not need the interpreter where gsched was installed with a C compiler.
+NATIVE_NAME = "gsched-command"
+"""The native launcher, which takes the name as its first argument; as launcher/build_launcher.py has it."""
+NATIVE = """\
+gsched_native=${{gsched_python%/*}}/{native}
+[[ -x $gsched_native ]] && exec "$gsched_native" {name} "$@"
+"""
 # As bin/launcher starts the commands: without `site`, and with LC_CTYPE as the caller set it.
 COMMAND = """\
-exec "$python" {flags} -S -X utf8 -c '
+exec "$gsched_python" {flags} -S -X utf8 -c '
 import sys
 folder, locale, name, *rest = sys.argv[1:]
 sys.path.insert(0, folder)
@@ -63,11 +71,18 @@ def script_values(envdir: str, system: str) -> dict[str, str]:
         "again": again,
         "conf": shlex.quote(envdir),
         "python": shlex.quote(os.path.abspath(sys.executable)),
+        "native": NATIVE_NAME,
         "flags": _flags(place),
         "folder": shlex.quote(str(place)),
         # Within double quotes within single quotes.
         "gone": f'gsched is not installed for " + sys.executable + " any more; {again} writes these commands anew',
     }
+
+
+def start_of(name: str, values: Mapping[str, str]) -> str:
+    """The part of a script that starts the command of this name."""
+    through_door = command_table.run_mode(name) not in command_table.WITHOUT_DOOR
+    return ((NATIVE if through_door else "") + COMMAND).format(name=name, **values)
 
 
 def folder_of_cluster(conf: str | None, environment: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gsched.app.installation.name_scripts import COMMAND, HEAD, folder_of_cluster, put_files, script_values
+from gsched.app.installation.name_scripts import HEAD, folder_of_cluster, put_files, script_values, start_of
 from gsched.cli.registry import PBS_COMMANDS, SLURM_COMMANDS
 from gsched.config.configuration import load
 
@@ -89,9 +89,9 @@ def write_system_names(
     envdir = folder_of_cluster(conf, environment)
     cluster = load(envdir).required().cluster
     values = script_values(envdir, system.word)
-    texts = {name: (HEAD + COMMAND).format(name=name, **values) for name in sorted(system.commands)}
+    texts = {name: HEAD.format(name=name, **values) + start_of(name, values) for name in sorted(system.commands)}
     if system is PBS_NAMES:
-        head, start = HEAD.format(name="pbsdsh", **values), COMMAND.format(name="glaunch", **values)
+        head, start = HEAD.format(name="pbsdsh", **values), start_of("glaunch", values)
         texts["pbsdsh"] = head + _PBSDSH + start
     path = shlex.quote(str(target / system.profile))
     texts[system.profile] = _PROFILE.format(

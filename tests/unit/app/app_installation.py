@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 import subprocess
+import sys
+import tempfile
 import time
 import venv
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,6 +23,36 @@ LINKED = (
     *("noop", "show", "cat", "mode", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
     *("gsub", "gjobs", "gkill", "ghist"),
 )
+
+# The native launcher's, beside bin/launcher
+PYTHON, NATIVE = "python", "native"
+KINDS = (PYTHON, pytest.param(NATIVE, marks=pytest.mark.needs_gcc))
+SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def build_launcher() -> ModuleType:
+    """launcher/build_launcher.py, which the build of a wheel runs."""
+    spec = importlib.util.spec_from_file_location("build_launcher", ROOT / "launcher" / "build_launcher.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_launcher(file: Path, kind: str, flags: Sequence[str] = ()) -> None:
+    """One of the commands, as the build writes it with and without a C compiler; `flags`: of another kind of build.
+
+    Raises CannotCompile.
+    """
+    if kind == PYTHON:
+        shutil.copyfile(ROOT / "bin" / "launcher", file)
+    else:
+        build = build_launcher()
+        with tempfile.TemporaryDirectory(prefix="native") as folder:
+            shutil.copyfile(build.compile_launcher(Path(folder), flags or (*build.RELEASE, "-Werror")), file)
+    file.chmod(0o755)
+
 
 # Test commands are put into the registry of every process of this installation that has `site`, door or not.
 CUSTOMIZE = f"""
@@ -41,7 +77,8 @@ serve(sys.argv[1], configuration=Path(sys.argv[2]))
 class Installation:
     """gsched as pip would install it: scripts and interpreter in bin/, the package in site-packages."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str = PYTHON) -> None:
+        self.kind = kind
         self.bin = folder / "venv" / "bin"
         self.python = self.bin / "python"
         venv.create(folder / "venv", symlinks=True)
@@ -50,10 +87,9 @@ class Installation:
         # Not as sitecustomize.py: Debian's own comes before it.
         (packages / "commands_of_the_test.py").write_text(CUSTOMIZE)
         (packages / "commands_of_the_test.pth").write_text("import commands_of_the_test\n")
-        script = (ROOT / "bin" / "launcher").read_text()
-        for name in LINKED:
-            (self.bin / name).write_text(script)
-            (self.bin / name).chmod(0o755)
+        write_launcher(self.bin / LINKED[0], kind)
+        for name in LINKED[1:]:
+            shutil.copy(self.bin / LINKED[0], self.bin / name)
         self.configuration = folder / "conf"
         self.configuration.mkdir()
         self.nothing = folder / "empty"

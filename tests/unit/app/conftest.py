@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app_installation import PATIENCE_S, Installation
+from app_installation import KINDS, PATIENCE_S, Installation
 
 
-@pytest.fixture(scope="module")
-def installed() -> Iterator[Installation]:
+@pytest.fixture(scope="module", params=KINDS)
+def installed(request: pytest.FixtureRequest) -> Iterator[Installation]:
     with tempfile.TemporaryDirectory(prefix="inst") as folder:
-        yield Installation(Path(folder))
+        yield Installation(Path(folder), request.param)
 
 
 @pytest.fixture(scope="module")

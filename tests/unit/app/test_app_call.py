@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import runpy
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -223,18 +220,6 @@ sys.exit(run_local(["gsub"]))
 def test_a_signal_that_comes_as_a_call_begins_to_wait_ends_it(number: int, code: int) -> None:
     words = [sys.executable, "-c", BEGINS_TO_WAIT, str(int(number))]
     assert subprocess.run(words, timeout=60, check=False).returncode == code
-
-
-def test_the_build_writes_a_script_for_each_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin = SimpleNamespace(BuildHookInterface=list)  # hatchling is there only while a wheel is built
-    monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", plugin)
-    build = runpy.run_path(str(ROOT / "hatch_build.py"))
-    for name in ("bin/launcher", "bin/gsched-pam", "gsched/command_table.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    written = build["write_scripts"](tmp_path)
-    assert sorted(written.values()) == sorted(["gsched-pam", *(name for name, *_ in command_table.COMMANDS)])
-    assert all(os.access(path, os.X_OK) for path in written)
 
 
 def test_each_row_of_the_command_table_names_a_command_that_there_is() -> None:

@@ -15,7 +15,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from app_installation import BOTH, PATIENCE_S, ROOT, Installation, finish, seen
+from app_installation import BOTH, KINDS, PATIENCE_S, PYTHON, Installation, finish, seen, write_launcher
 
 from gsched.app import launch
 
@@ -23,6 +23,8 @@ from gsched.app import launch
 @BOTH
 def test_the_command_sees_its_callers_surroundings(house: Installation, tmp_path: Path, door: bool) -> None:
     odd = {"BASH_FUNC_module%%": "() { echo hi; }", "A.B": "1", "LATIN": "\udce9", "EMPTY": "", "LANG": "C"}
+    # As a launcher might call something of its own.
+    odd |= dict.fromkeys(("code", "file", "here", "me", "python"), "mine")
     here = seen(house.run("show", "a b", "\udcff", "", door=door, cwd=tmp_path, **odd))
     assert here["argv"] == ["show", "a b", "\udcff", ""]
     assert here["cwd"] == str(tmp_path)
@@ -172,7 +174,8 @@ def test_a_removed_working_directory_is_no_obstacle(house: Installation, tmp_pat
 def test_a_script_is_found_through_a_link_and_by_name(house: Installation, tmp_path: Path) -> None:
     (tmp_path / "show").symlink_to(house.bin / "show")
     (tmp_path / "python").write_text("another interpreter altogether")
-    for argv in (["./show", "x"], ["/bin/bash", "show", "x"], [str(tmp_path / "show"), "x"]):
+    by_bash = [["/bin/bash", "show", "x"]] if house.kind == PYTHON else []
+    for argv in (["./show", "x"], *by_bash, [str(tmp_path / "show"), "x"], ["/usr/bin/env", "show", "x"]):
         env = {**house.env(), "PATH": f"{tmp_path}:/usr/bin:/bin"}
         done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
         assert seen(done)["argv"] == ["show", "x"]
@@ -181,15 +184,15 @@ def test_a_script_is_found_through_a_link_and_by_name(house: Installation, tmp_p
 def test_a_script_without_the_package_says_so(house: Installation, tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(sys.base_prefix + "/bin/python3")
     script = tmp_path / "gsub"
-    script.write_text((ROOT / "bin" / "launcher").read_text())
-    script.chmod(0o755)
-    done = subprocess.run([script], env=house.env(), capture_output=True, timeout=PATIENCE_S, check=False)
+    write_launcher(script, house.kind)
+    done = subprocess.run([script], env=house.env(door=False), capture_output=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.endswith(f"gsched is not installed for {tmp_path}/python\n".encode())
     assert done.stderr.count(b"\n") == 1
 
 
-def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path, kind: str) -> None:
     """As where gsched was installed with a Python below a home that is closed to others."""
     closed = folder / "home"
     (closed / "bin").mkdir(parents=True)
@@ -199,8 +202,7 @@ def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> Non
     here.chmod(0o755)  # whatever the umask
     (here / "python").symlink_to(closed / "bin" / "python3.11")
     script = here / "gjobs"
-    script.write_text((ROOT / "bin" / "launcher").read_text())
-    script.chmod(0o755)
+    write_launcher(script, kind)
     folder.chmod(0o755)
     closed.chmod(0o000)
     somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}

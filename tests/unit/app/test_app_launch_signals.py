@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from app_installation import BOTH, PATIENCE_S, ROOT, Installation, finish
+from app_installation import BOTH, KINDS, PATIENCE_S, Installation, finish, write_launcher
 
 
 @BOTH
@@ -73,7 +73,8 @@ def test_what_nohup_ignores_stays_ignored(house: Installation, door: bool) -> No
     assert finish(process) == (b"", b"", 130)
 
 
-def test_ctrl_c_while_the_script_begins_leaves_no_traceback(folder: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_while_the_script_begins_leaves_no_traceback(folder: Path, kind: str) -> None:
     """The package's very first line finds that Ctrl-C was pressed."""
     package = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "gsched" / "app"
     package.mkdir(parents=True)
@@ -85,9 +86,9 @@ def test_ctrl_c_while_the_script_begins_leaves_no_traceback(folder: Path) -> Non
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(sys.executable)
     script = folder / "bin" / "gjobs"
-    script.write_text((ROOT / "bin" / "launcher").read_text())
-    script.chmod(0o755)
-    done = subprocess.run([script], env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=PATIENCE_S, check=False)
+    write_launcher(script, kind)
+    nowhere = {"PATH": "/usr/bin:/bin", "GSCHED_ENVDIR": str(folder)}
+    done = subprocess.run([script], env=nowhere, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 

@@ -137,8 +137,8 @@ def test_an_older_configuration_gets_the_layout_and_advice(tmp_path: Path, conf:
 def test_an_installation_that_is_gone_is_named(tmp_path: Path, conf: Path) -> None:
     put(tmp_path / "bin", conf)
     text = (tmp_path / "bin" / "bjobs").read_text()
-    python = next(line for line in text.splitlines() if line.startswith("python="))
-    (tmp_path / "bin" / "bjobs").write_text(text.replace(python, "python=/gone/python"))
+    python = next(line for line in text.splitlines() if line.startswith("gsched_python="))
+    (tmp_path / "bin" / "bjobs").write_text(text.replace(python, "gsched_python=/gone/python"))
     told = run(tmp_path / "bin" / "bjobs")
     assert told.returncode == 255 and told.stderr.startswith("bjobs: there is no /gone/python any more")
 
@@ -149,7 +149,7 @@ def test_an_interpreter_without_gsched_is_named(tmp_path: Path, conf: Path) -> N
     for name in ("bjobs", "badmin"):
         path = tmp_path / "bin" / name
         text = path.read_text().replace(str(Path(gsched.__file__).parent.parent), "/gone/site-packages")
-        path.write_text(re.sub("(?m)^python=.*", f"python={tmp_path}/venv/bin/python", text))
+        path.write_text(re.sub("(?m)^gsched_python=.*", f"gsched_python={tmp_path}/venv/bin/python", text))
         told = run(path)
         assert told.returncode == 255 and "Traceback" not in told.stderr
         assert told.stderr.startswith(f"{name}: gsched is not installed for {tmp_path}/venv/bin/python any more")
