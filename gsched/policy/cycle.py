@@ -17,6 +17,7 @@ from gsched.base.errors import RequirementError
 from gsched.model.jobs.reason import PendingReason
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
+from gsched.policy.backfill.reservation_table import coming_first
 from gsched.policy.backfill.reservations import Reservations
 from gsched.policy.backfill.trial_fit import TrialFit
 from gsched.policy.cycle_turns import AT_ONE_GO, EXPLAINING, FAST_AT_ONCE, FAST_SERVING, SERVING, SORTING, CycleTurns
@@ -99,7 +100,7 @@ class _Cycle:
         is_planned_before = self._reservations.is_planned_before
         closed = [name for name in self._limits.closed_queues() if not is_planned_before(name)]
         live = yield from self._live()
-        order = ServingOrder(self._snapshot, live, closed)
+        order = ServingOrder(self._snapshot, live, closed, reserved=coming_first(self._snapshot))
         try:
             truncated = not (yield from self._place(order))
             passed_over = () if self._turns.has_ended_early else (*order.passed_over(), *self._only_planned)

@@ -21,6 +21,7 @@ COMPARISON_TEXTS: dict[str, str] = {
     # The order in which jobs are served: {0} is served before {1}.
     "why_not.queue_priority": "queue {2} of job {0} has PRIORITY {3}, queue {4} of job {1} has PRIORITY {5}",
     "why_not.fairshare": "fairshare: {2} of job {0} has dynamic priority {3:.6g}, {4} of job {1} has {5:.6g}",
+    "why_not.reserved": "something is reserved for job {0}, which with fairshare keeps its place until it starts",
     "why_not.job_priority": "priority (-sp, and JOB_PRIORITY_OVER_TIME) of job {0} is {2:.10g}, of job {1} {3:.10g}",
     "why_not.submission": "job {0} was submitted before job {1}",
     "why_not.moved": "job {0} stands before job {1} because one of them was moved (gtop, gbot, or a requeue)",

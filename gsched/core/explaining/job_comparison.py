@@ -28,6 +28,7 @@ from gsched.model.jobs.job import PENDING
 from gsched.model.scheduling.snapshot import Running, Snapshot
 from gsched.model.views.job_comparison import ComparedJob, JobComparison
 from gsched.model.views.view import ShareView
+from gsched.policy.backfill.reservation_table import coming_first
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.order.order_rules import OrderedJob, OrderVerdict, who_is_first
 from gsched.policy.order.serving_order import queue_priority
@@ -79,7 +80,9 @@ def _compared(
     others = own_reasons(state, context.dependents, other.job_id) if running is None else ()
     order = None
     if not waits_for and not others:
-        order = who_is_first(_with_waiting(state, snapshot, other, now), _ordered(job), _ordered(other))
+        seen_for_both = _with_waiting(state, snapshot, other, now)
+        reserved = coming_first(snapshot) if running is None else ()  # what was reserved when it started is not known
+        order = who_is_first(seen_for_both, _ordered(job), _ordered(other), reserved)
     planned = context.cycles.planned.get(job.job_id)
     found = deciding_rule(
         ComparedPair(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gsched.model.scheduling.column_part import Flags
-from gsched.model.scheduling.snapshot import Bucket
+from gsched.model.scheduling.snapshot import Bucket, Snapshot
 from gsched.policy.backfill.asks_fit import AsksFit
 from gsched.policy.backfill.reserved_start import ReservedStart, start_of
 from gsched.policy.future.future_ledgers import Future
@@ -144,9 +144,7 @@ class ReservationTable:
 
     def _take_turns(self, one: Bucket, other: Bucket) -> bool:
         """Whether jobs of the two, which are of one queue, are served in turn, and not in the order of one user."""
-        queue = self._future.snapshot.queues.get(one.queue)
-        is_fair = queue is not None and queue.fairshare is not None
-        return is_fair and (one.user, one.user_group) != (other.user, other.user_group)
+        return _is_fair(self._future.snapshot, one) and (one.user, one.user_group) != (other.user, other.user_group)
 
     def latest_of(self, queue: str, own: ReservedStart | None) -> float | None:
         """Until when others may put off what is planned first for the queue: as long as was said of the job, else of
@@ -183,6 +181,33 @@ class ReservationTable:
             self._future.unbook(settled.job_id)
             self.reserved_starts.pop(settled.job_id, None)
             bookings = self._future.booked(host)
+
+
+def coming_first(snapshot: Snapshot) -> list[tuple[int, Bucket]]:
+    """Jobs of queues with fairshare that the cycle before reserved something for, by how long they have had it: they
+    come before others of their queue, whoever's turn it is.
+
+    On each host it is one of a queue at the most: else many reservations, made while only one user had jobs, would
+    stand before the turns of all others.
+    """
+    found = [
+        (each.since, job_id, each)
+        for job_id, each in snapshot.planned.items()
+        if isinstance(each, ReservedStart) and each.allocation is not None and _is_fair(snapshot, each.bucket)
+    ]
+    first: list[tuple[int, Bucket]] = []
+    hosts: dict[str, set[str]] = {}
+    for _, job_id, each in sorted(found, key=lambda one: one[:2]):
+        taken, own = hosts.setdefault(each.bucket.queue, set()), set(each.hosts)
+        if taken.isdisjoint(own):
+            taken |= own
+            first.append((job_id, each.bucket))
+    return first
+
+
+def _is_fair(snapshot: Snapshot, bucket: Bucket) -> bool:
+    queue = snapshot.queues.get(bucket.queue)
+    return queue is not None and queue.fairshare is not None
 
 
 def _place(planned: tuple[int, ReservedStart]) -> tuple[bool, float, int]:

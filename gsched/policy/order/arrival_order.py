@@ -66,6 +66,11 @@ class ClassInQueue:
             return priority, order, index, job_id, ITERATED, following, bucket, self
         return None
 
+    def first_of(self, bucket: Bucket) -> ArrivalEntry | None:
+        """The first job of one of its buckets, whatever was served; None when no job of it waits."""
+        line = self._buckets.get(bucket)
+        return None if line is None or bucket.queue != self.queue else self.open(bucket, line)
+
     def head(self, dropped: Container[Bucket] = ()) -> ArrivalEntry | None:
         """The first job of all, but for those of dropped buckets."""
         first = self._first

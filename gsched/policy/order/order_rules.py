@@ -6,7 +6,7 @@ nodes of its share trees, ranks); nothing here sorts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from gsched.base.ids import array_of
 from gsched.model.scheduling.snapshot import Bucket, JobLine, Rank, RequirementClass, Snapshot
 from gsched.model.views.view import ShareView
 from gsched.policy.order.fairshare import ShareNode, ShareTree
+from gsched.policy.order.reserved_first import ReservedJob
 from gsched.policy.order.serving_order import ServingOrder, queue_priority
 
 QUEUE_PRIORITY: Final = "queue_priority"
@@ -23,6 +24,7 @@ SUBMISSION: Final = "submission"
 MOVED: Final = "moved"
 ELEMENT: Final = "element"
 TURN: Final = "turn"
+RESERVED: Final = "reserved"
 MOST_SERVED = 1_000
 """Jobs that are served before the two are come to, at the most; of more, the two alone are looked at."""
 _Pending = Mapping[RequirementClass, Mapping[Bucket, JobLine]]
@@ -47,17 +49,35 @@ class OrderVerdict:
     """Of the first and the second: where their ways in the share tree of their queue part; None: they do not."""
 
 
-def who_is_first(snapshot: Snapshot, one: OrderedJob, other: OrderedJob) -> OrderVerdict:
+def who_is_first(
+    snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob] = ()
+) -> OrderVerdict:
     """Of two different jobs the one that a cycle comes to first, as long as none has been placed. They are looked at
-    with the others that wait where it can depend on these: with fairshare, groups take turns.
+    with the others that wait where it can depend on these: with fairshare, groups take turns. `reserved`: as of
+    ServingOrder.
     """
-    order = ServingOrder(replace(snapshot, pending=_contenders(snapshot, one, other)))
+    alone = replace(snapshot, pending=_contenders(snapshot, one, other))
+    verdict = _first_of(alone, one, other, ())
+    if not reserved:
+        return verdict
+    first = _first_of(alone, one, other, reserved).first
+    return verdict if first == verdict.first else OrderVerdict(first, verdict.first, RESERVED, _turned(verdict.shares))
+
+
+def _first_of(
+    snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob]
+) -> OrderVerdict:
+    order = ServingOrder(snapshot, reserved=reserved)
     try:
         first = next(job_id for job_id, _ in order if job_id in (one.job_id, other.job_id))
         ahead, behind = (one, other) if first == one.job_id else (other, one)
         return _verdict(snapshot, order.trees, ahead, behind)
     finally:
         order.close()
+
+
+def _turned(shares: tuple[ShareView, ShareView] | None) -> tuple[ShareView, ShareView] | None:
+    return None if shares is None else (shares[1], shares[0])
 
 
 def _contenders(snapshot: Snapshot, one: OrderedJob, other: OrderedJob) -> _Pending:

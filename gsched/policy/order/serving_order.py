@@ -11,6 +11,7 @@ buckets of classes that can be placed at all, never with the jobs that wait.
         order.drop_queue(queue)               no more jobs of this queue
     order.passed_over()                   keys (as in Plan.reasons) that a reason is owed for
 
+`reserved`: jobs that something is reserved for; only those of queues with fairshare count.
 `live`: the requirement classes that could be placed on some host; None: all. `closed`: queues that start nothing
 (gsched.policy.limits.job_limits.LimitUse.closed_queues). Jobs of other classes and of those queues are never touched.
 
@@ -19,13 +20,14 @@ The order, with every tie-break:
 - Queues of equal priority are one queue: those without fairshare are merged by rank; one with fairshare offers the
   first job of the user whose turn it is; of all these offers the smallest (rank, job id) is served.
 - Without fairshare: the smallest (rank, job id).
-- With fairshare: from the top of the share tree down, the group or user of the largest dynamic priority among those
-  who have a job to serve; among equals the one whose next job has the smallest (rank, job id). Then his jobs by rank.
+- With fairshare: jobs that something is reserved for, in the order in which they are named; then, from the top of the
+  share tree down, the group or user of the largest dynamic priority among those who have a job to serve; among equals the one
+  whose next job has the smallest (rank, job id). Then his jobs by rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain
 
 from gsched.model.ledgers.allocation import Allocation
@@ -34,6 +36,7 @@ from gsched.model.scheduling.snapshot import Bucket, JobLine, RequirementClass, 
 from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, ClassInQueue
 from gsched.policy.order.fairshare import ShareTree, tree_of
 from gsched.policy.order.fairshare_turns import ShareTurns
+from gsched.policy.order.reserved_first import ReservedFirst, ReservedJob
 
 ReasonKey = Bucket | tuple[str, RequirementClass]
 """A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
@@ -53,11 +56,15 @@ class ServingOrder:
         live: Container[RequirementClass] | None = None,
         closed: Collection[str] = (),
         trees: Mapping[str, ShareTree] | None = None,
+        reserved: Iterable[ReservedJob] = (),
     ) -> None:
         """`trees`: share trees of queues to go on with."""
         self._snapshot = snapshot
         self._kinds: dict[str, dict[RequirementClass, ClassInQueue]] = {}
         self._trees: dict[str, ShareTree] = dict(trees or {})
+        self._reserved: dict[str, list[ReservedJob]] = {}
+        for job in reserved:
+            self._reserved.setdefault(job[1].queue, []).append(job)
         self._untouched: list[RequirementClass] = []
         self._owed: dict[ReasonKey, None] = {}
         self._dropped: set[Bucket] = set()
@@ -152,14 +159,12 @@ class ServingOrder:
 
     def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
         """The jobs of queues of one priority."""
-        turns: list[Arrivals | ShareTurns] = []
+        turns: list[Arrivals | ShareTurns | ReservedFirst] = []
         arriving: list[ClassInQueue] = []
         for name in names:
             queue = self._snapshot.queues.get(name)
             if queue is not None and queue.fairshare is not None:
-                tree = self._trees.get(name) or tree_of(self._snapshot, queue)
-                self._trees[name] = tree
-                turns.append(ShareTurns(tree, self._kinds[name], self._dropped))
+                turns.append(self._take_turns(queue))
             else:
                 arriving += self._kinds[name].values()
                 self._arriving.add(name)
@@ -180,3 +185,11 @@ class ServingOrder:
             chosen.advance(dropped=self._is_current_dropped)
         self._current = None
         self._over.update(names)
+
+    def _take_turns(self, queue: Queue) -> ShareTurns | ReservedFirst:
+        """The jobs of a queue with fairshare."""
+        tree = self._trees.get(queue.name) or tree_of(self._snapshot, queue)
+        self._trees[queue.name] = tree
+        kinds = self._kinds[queue.name]
+        turns, reserved = ShareTurns(tree, kinds, self._dropped), self._reserved.get(queue.name)
+        return ReservedFirst(turns, kinds, reserved, self._dropped) if reserved else turns

@@ -20,6 +20,7 @@ from gsched.model.jobs.job import JobState
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.queues.user import Share
 from gsched.model.views.job_comparison import JobComparison
+from gsched.policy.backfill.reservation_table import coming_first
 from gsched.policy.match.host_refusals import host_refusals
 from gsched.policy.order.serving_order import ServingOrder
 from gsched.policy.requirement.reasons import Reason
@@ -105,6 +106,24 @@ def test_fairshare_with_what_each_has_used() -> None:
     assert (found.job.share.name, found.other.share.name) == ("ann", "bob")
     assert found.job.share.started == 1 and found.job.share.gpu_s > 0 == found.other.share.gpu_s
     assert isinstance(found.text, CodedText) and found.text.values[2:6:2] == ("/bob", "/ann")
+
+
+def test_a_reservation_keeps_its_place_when_another_users_turn_comes() -> None:
+    world = World(make_config(queues=(fair_queue(), Queue(name="filler", priority=99))))
+    world.run(gpu_spec(3, queue="filler", run_limit_s=600), user="fay")
+    world.run(gpu_spec(1, queue="fair", run_limit_s=600), user="ann")
+    (ann,) = world.submit(gpu_spec(2, queue="fair"), user="ann")
+    world.settle()
+    (bob,) = world.submit(gpu_spec(1, queue="fair"), user="bob")
+    (later,) = world.submit(gpu_spec(1, queue="fair"), user="ann")
+    world.settle()
+    found = why_not(world, bob, ann)
+    assert (found.rule, found.first, found.text) == (
+        "reserved",
+        ann,
+        CodedText("why_not.reserved", (str(ann), str(bob))),
+    )
+    assert (why_not(world, later, bob).rule, why_not(world, later, bob).first) == ("fairshare", bob)
 
 
 def test_one_that_does_not_wait_for_a_place() -> None:
@@ -323,6 +342,7 @@ def is_true(world: World, found: JobComparison) -> bool:
         "queue_priority": lambda: ahead.queue_priority > behind.queue_priority,
         "job_priority": lambda: ahead.priority > behind.priority and ahead.queue_priority == behind.queue_priority,
         "fairshare": lambda: ahead.queue == behind.queue and ahead.share.priority > behind.share.priority,  # type: ignore[union-attr]
+        "reserved": lambda: ahead.queue == "fair" or ahead.queue == "other",
         "submission": lambda: array_of(ahead.job_id) < array_of(behind.job_id),
         "element": lambda: index_of(ahead.job_id) < index_of(behind.job_id),
         "hosts": lambda: all(reason is not None and not reason.candidate for reason in refusals(world, found)),
@@ -359,7 +379,8 @@ def check_world(seed: int) -> set[str]:
     world = random_world(seed)
     engine = world.engine
     before = engine.state.dump()
-    served = [job_id for job_id, _ in ServingOrder(engine.snapshot(world.now))]
+    snapshot = engine.snapshot(world.now)
+    served = [job_id for job_id, _ in ServingOrder(snapshot, reserved=coming_first(snapshot))]
     rules = set()
     pairs = list(combinations(served, 2))
     for one, other in random.Random(seed).sample(pairs, min(len(pairs), 12)):
