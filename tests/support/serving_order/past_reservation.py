@@ -21,6 +21,8 @@ class Reservation:
     """The same, if nobody waits for those who may come after the job."""
     is_sure: bool = True
     """Not only one of those who may have it, as it was somebody's turn or not."""
+    is_firm: bool = False
+    """Something is reserved for it, or for one that comes before it."""
     one_by_one: list[Reservation] = field(default_factory=list)
     """What it could be if hosts are chosen for those before it, in one way or another, and then for it."""
     first: float = math.inf
@@ -61,6 +63,14 @@ class Remembered:
     """The latest start."""
     is_latest_sure: bool = True
     queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlaces:
+    """Numbers of jobs of fairshare queues that have a reservation, and keep it whoever's turn it is."""
+
+    perhaps: frozenset[int] = frozenset()
+    surely: frozenset[int] = frozenset()
 
 
 NOTHING_BEFORE = Remembered(frozenset(), frozenset(), is_sure=True)

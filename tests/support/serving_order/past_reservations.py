@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.support.serving_order.host_room import HostRoom
 from tests.support.serving_order.past_job_limits import PastJobLimits
-from tests.support.serving_order.past_reservation import NOTHING_BEFORE, Remembered, Reservation
+from tests.support.serving_order.past_reservation import NOTHING_BEFORE, KeptPlaces, Remembered, Reservation
 from tests.support.serving_order.reservation_ways import MOST_WAYS, ReservationWays
 from tests.support.serving_order.serving_history import Moment, PastJob, Room
 from tests.support.serving_order.serving_turns import ServingTurns
@@ -25,12 +25,13 @@ Placed = tuple[Reservation, list[int]]
 class PastReservations:
     """At one moment."""
 
-    def __init__(self, moment: Moment, before: Mapping[int, Remembered]) -> None:
-        """`before`: by number, jobs that had a reservation before the moment."""
+    def __init__(self, moment: Moment, before: Mapping[int, Remembered], kept: KeptPlaces) -> None:
+        """`before`: by number, jobs that had a reservation before the moment. `kept`: by whom."""
         self._moment = moment
         self._cluster = moment.cluster
         self._reserved_before = before
-        self.order = ServingTurns(moment)
+        self._kept = kept
+        self.order = ServingTurns(moment, kept)
         self.room = HostRoom(moment)
         self.ways = ReservationWays(moment, self.room)
         self.limits = PastJobLimits(moment)
@@ -49,7 +50,7 @@ class PastReservations:
             other.number in self._reserved_before
             and other.user == job.user
             and is_alike(other, job)
-            and self.order.precedes(job, other)
+            and self.order.is_older(job, other)
             for other in self.order.waiting
         )
 
@@ -79,6 +80,7 @@ class PastReservations:
             is_fair = self._cluster.queues[job.queue].shares is not None
             most = self._cluster.queues[job.queue].reserved
             may_have_it = seen[job.queue, job.user] < most if is_fair else left[job.queue] > 0
+            may_have_it |= job.number in self._kept.perhaps
             if may_have_it and self.room.fits(job, self.room.total, math.inf) and self._may_be_planned(job):
                 is_let_in = self._is_surely_let_in(job, made)
                 left[job.queue] -= is_let_in
@@ -88,7 +90,7 @@ class PastReservations:
                 is_sure = not is_fair and is_let_in and next(doubts, None) is None
                 found = self._earliest(job, later, sure)
                 is_sure = is_sure and self._is_let_in_for_sure(found, later, sure)
-                found = replace(found, is_sure=is_sure)
+                found = replace(found, is_sure=is_sure, is_firm=is_let_in)
                 told = [found.start]
                 self._add_one_by_one(found, found, later, sure)
                 if any(each.held for each in sure):
@@ -270,6 +272,19 @@ class PastReservations:
             told = each.first, each.latest, each.is_latest_sure
             found[each.job.number] = Remembered(later, maybe, is_sure, *told, each.job.queue)
         return found
+
+    def kept_places(self) -> KeptPlaces:
+        """Who keeps a reservation after the moment: who had it before, else one who is the first without any doubt."""
+        made = [each for each in self.made(after=True) if self._cluster.queues[each.job.queue].shares is not None]
+        perhaps = {each.job.number for each in made if each.job.number in self._kept.perhaps}
+        for each in made:
+            job = each.job
+            before = [one.job for one in made if one.is_firm and one.job.queue == job.queue]
+            if sum(self.order.precedes(one, job) for one in before) < self._cluster.queues[job.queue].reserved:
+                perhaps.add(job.number)
+        is_plain = len(self._cluster.queues) == 1 and not self._cluster.kept  # nothing comes before those of the queue
+        surely = {each.job.number for each in made if each.is_firm and perhaps == {each.job.number}} if is_plain else ()
+        return KeptPlaces(frozenset(perhaps), frozenset(surely))
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[Reservation]) -> Reservation:
         """When the job fits beside those that have a reservation; at infinity when nobody knows."""

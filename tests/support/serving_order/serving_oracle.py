@@ -1,7 +1,7 @@
 """Whether jobs were served in order and no GPU was left idle for nothing: a judge of what happened, from these words.
 
     Jobs of a queue are served in order: larger -sp first, then in order of submission (in a fairshare queue by the turn
-    of their users). A job is not started while an older one of the same queue, which could have started then on what is
+    of their users, but who has a reservation comes first until it starts). A job is not started while an older one of the same queue, which could have started then on what is
     free (its own limits and requirement included), waits. A job that cannot start may be passed by later ones only if
     they delay no job that has a reservation: with `easy` the first waiting job of the queue, with `conservative` the
     first N. A GPU is not left idle while a job waits that fits on it and delays none of those.
@@ -44,7 +44,7 @@ from dataclasses import replace
 import numpy as np
 
 from tests.support.serving_order.host_room import Mask
-from tests.support.serving_order.past_reservation import Remembered, Reservation
+from tests.support.serving_order.past_reservation import KeptPlaces, Remembered, Reservation
 from tests.support.serving_order.past_reservations import PastReservations
 from tests.support.serving_order.serving_history import Moment, PastCluster, PastJob, Room, moments
 from tests.support.serving_order.serving_verdict import IdleGpus, Inversion, Verdict
@@ -55,19 +55,21 @@ def judge(cluster: PastCluster, jobs: Iterable[PastJob], *, until: float = math.
     inversions: list[Inversion] = []
     idle: list[IdleGpus] = []
     before: dict[int, Remembered] = {}
+    kept = KeptPlaces()
     for moment in moments(cluster, list(jobs)):
         if moment.now > until:
             break
         if not moment.waiting:
             before.clear()
+            kept = KeptPlaces()
             continue
-        ruling = _Ruling(moment, before)
+        ruling = _Ruling(moment, before, kept)
         if moment.started:
             inversions += ruling.inversions()
         if min(moment.until, until) - moment.now > grace_s:
             found = ruling.idle(min(moment.until, until))
             idle += [found] if found else []
-        before = ruling.reservations.to_remember()
+        before, kept = ruling.reservations.to_remember(), ruling.reservations.kept_places()
     return Verdict(tuple(inversions), tuple(idle))
 
 
@@ -89,10 +91,10 @@ class _RefusedNeeds:
 class _Ruling:
     """On one moment."""
 
-    def __init__(self, moment: Moment, before: Mapping[int, Remembered]) -> None:
-        """`before`: by number, jobs that had a reservation before the moment."""
+    def __init__(self, moment: Moment, before: Mapping[int, Remembered], kept: KeptPlaces) -> None:
+        """`before`: by number, jobs that had a reservation before the moment. `kept`: those of fairshare queues."""
         self._moment = moment
-        self.reservations = PastReservations(moment, before)
+        self.reservations = PastReservations(moment, before, kept)
         self._order, self._room = self.reservations.order, self.reservations.room
         self._ways, self._limits = self.reservations.ways, self.reservations.limits
 

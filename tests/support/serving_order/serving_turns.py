@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from tests.support.serving_order.past_reservation import KeptPlaces
 from tests.support.serving_order.serving_history import Moment, PastJob
 
 HOUR_S = 3600.0
@@ -14,8 +15,10 @@ SAME_TURN = 1e-9
 class ServingTurns:
     """At one moment."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: Moment, kept: KeptPlaces) -> None:
+        """`kept`: by those that had a reservation before the moment."""
         self._moment = moment
+        self._kept = kept
         self._cluster = moment.cluster
         self._turns: dict[tuple[str, str, bool], float] = {}
         self.is_fair = any(queue.shares is not None for queue in self._cluster.queues.values())
@@ -36,10 +39,17 @@ class ServingTurns:
         if first.priority != second.priority:
             return first.priority > second.priority
         if first.shares is not None or second.shares is not None:
-            if one.queue != other.queue:
+            if one.queue != other.queue or other.number in self._kept.perhaps:
                 return False
+            if one.number in self._kept.surely:
+                return True
             if one.user != other.user:
                 return self._turn(one, before=False) > self._turn(other, before=True) * (1 + SAME_TURN)
+        return self.is_older(one, other)
+
+    @staticmethod
+    def is_older(one: PastJob, other: PastJob) -> bool:
+        """Whether the one comes first, were both of one user."""
         return (-one.priority, one.submitted, one.number) < (-other.priority, other.submitted, other.number)
 
     def _turn(self, job: PastJob, *, before: bool) -> float:

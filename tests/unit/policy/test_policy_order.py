@@ -217,6 +217,38 @@ def test_a_fairshare_queue_ends_when_all_its_classes_are_dropped() -> None:
     assert order.passed_over() == [("normal", kind())]
 
 
+def test_with_fairshare_who_has_a_reservation_comes_before_whose_turn_it_is() -> None:
+    jobs = [(1, bucket("ann")), (2, bucket("ann")), (3, bucket("bob")), (4, bucket("bob", "b")), (5, bucket("cat"))]
+    shot = snapshot(jobs, fair())
+    assert served(ServingOrder(shot, reserved=[(4, bucket("bob", "b"))])) == [4, 1, 5, 2, 3]
+    both = [(5, bucket("cat")), (4, bucket("bob", "b"))]
+    assert served(ServingOrder(shot, reserved=both)) == [5, 4, 1, 2, 3]
+
+
+def test_of_equal_jobs_the_first_comes_in_place_of_one_that_has_a_reservation() -> None:
+    jobs = [(1, bucket("ann")), (2, bucket("bob")), (3, bucket("bob")), (4, bucket("bob"))]
+    assert served(ServingOrder(snapshot(jobs, fair()), reserved=[(4, bucket("bob"))])) == [2, 1, 3, 4]
+
+
+def test_a_reservation_of_one_that_is_gone_or_changed_and_without_fairshare_counts_for_nothing() -> None:
+    jobs = [(1, bucket("ann")), (2, bucket("bob")), (3, bucket("bob", "b"))]
+    gone = [(9, bucket("bob")), (3, bucket("bob")), (2, bucket("bob", "c")), (2, bucket("bob", queue="none"))]
+    assert served(ServingOrder(snapshot(jobs, fair()), reserved=gone)) == [1, 2, 3]
+    assert served(ServingOrder(snapshot(jobs), reserved=[(3, bucket("bob", "b"))])) == [1, 2, 3]
+
+
+def test_a_bucket_dropped_with_its_reserved_job_is_served_no_more() -> None:
+    jobs = [(1, bucket("ann")), (2, bucket("bob")), (3, bucket("bob")), (4, bucket("bob", "b"))]
+    order = ServingOrder(snapshot(jobs, fair()), reserved=[(2, bucket("bob"))])
+    seen = []
+    for job_id, each in order:
+        seen.append(job_id)
+        if job_id == 2:
+            order.drop(each)
+    assert seen == [2, 1, 4]
+    assert order.passed_over() == [bucket("bob")]
+
+
 # -- properties ---------------------------------------------------------------------------------------------------
 
 buckets = st.builds(
@@ -240,13 +272,15 @@ actions = st.sampled_from(["place", "place", "place", "drop", "class", "queue", 
     what=st.lists(actions, min_size=30, max_size=30),
     live=st.sets(st.sampled_from("xyz")),
     closed=st.sets(st.sampled_from(["normal", "fair", "low"]), max_size=1),
+    reserved=st.lists(st.integers(0, 29), max_size=6, unique=True),
 )
 def test_every_job_is_served_or_owed_a_reason(
-    each: list[Bucket], what: list[str], live: set[str], closed: set[str]
+    each: list[Bucket], what: list[str], live: set[str], closed: set[str], reserved: list[int]
 ) -> None:
     jobs = list(enumerate(each, start=1))
     shot = snapshot(jobs, *QUEUES, user_groups={"team": ("a", "b")})
-    order = ServingOrder(shot, live={kind(text) for text in live}, closed=closed)
+    kept = [jobs[place] for place in reserved if place < len(jobs)]
+    order = ServingOrder(shot, live={kind(text) for text in live}, closed=closed, reserved=kept)
     gone: set[ReasonKey] = set()
     seen: set[int] = set()
     for (job_id, of), action in zip(order, what, strict=False):
@@ -271,13 +305,18 @@ def test_every_job_is_served_or_owed_a_reason(
 
 
 @settings(max_examples=examples(30), deadline=None)
-@given(each=st.lists(buckets, max_size=30), use=st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e5)))
+@given(
+    each=st.lists(buckets, max_size=30),
+    use=st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e5)),
+    reserved=st.lists(st.integers(1, 30), max_size=6, unique=True),
+)
 def test_without_drops_everybody_is_served_once_and_each_bucket_in_order(
-    each: list[Bucket], use: dict[str, float]
+    each: list[Bucket], use: dict[str, float], reserved: list[int]
 ) -> None:
     jobs = dict(enumerate(each, start=1))
     shares = {"fair": {user: FairshareUse(cpu_s=cpu_s) for user, cpu_s in use.items()}}
-    ids = served(ServingOrder(snapshot(jobs.items(), *QUEUES, user_groups={"team": ("a", "b")}, shares=shares)))
+    shot = snapshot(jobs.items(), *QUEUES, user_groups={"team": ("a", "b")}, shares=shares)
+    ids = served(ServingOrder(shot, reserved=[(each, jobs[each]) for each in reserved if each in jobs]))
     assert sorted(ids) == sorted(jobs)
     for of in set(each):
         mine = [job_id for job_id in ids if jobs[job_id] == of]

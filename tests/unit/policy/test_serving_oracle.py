@@ -305,7 +305,7 @@ def test_gpus_free_on_too_few_hosts_are_not_idle() -> None:
 def test_turn_of_the_user_who_has_less() -> None:
     queues = queue(shares={"ann": 1, "bob": 1})
     running = [ran(n, 0.0, 100.0, user="ann") for n in (1, 2, 3)]
-    wrong = [*running, ran(4, 5.0, 50.0, user="ann", submitted=4.0), ran(5, 50.0, 60.0, user="bob", submitted=5.0)]
+    wrong = [*running, ran(4, 5.0, 50.0, user="ann", submitted=5.0), ran(5, 50.0, 60.0, user="bob", submitted=5.0)]
     assert found(judge(PastCluster(hosts=ONE_HOST, queues=queues), wrong)) == [(4, 5, False)]
     right = [*running, ran(4, 50.0, 60.0, user="ann", submitted=5.0), ran(5, 5.0, 50.0, user="bob", submitted=5.0)]
     assert_clean(judge(PastCluster(hosts=ONE_HOST, queues=queues), right))
@@ -322,14 +322,14 @@ def test_shares_and_run_time_give_the_turn() -> None:
     assert_clean(judge(cluster, jobs))
 
 
-@pytest.mark.parametrize(("owner", "is_idle"), [("ann", False), ("cat", True)])
+@pytest.mark.parametrize("owner", ["ann", "cat"])
 @pytest.mark.parametrize("killed_at", [math.inf, 35.0])
-def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_beside_it(
-    owner: str, is_idle: bool, killed_at: float
+def test_a_reservation_is_kept_when_another_turn_comes_with_those_who_started_beside_it(
+    owner: str, killed_at: float
 ) -> None:
-    """Two GPUs are reserved for Cat's job 5, beside whose place jobs 7 and 8 start. At 30 it is Ann's turn: the place
-    is that of her job 6, which waits for job 1 alone, and job 9 may leave it too little, also once job 5 is gone.
-    Another one of Cat's own that comes before job 5 waits for jobs 7 and 8 as well, and nothing is against job 9.
+    """Two GPUs are reserved for Cat's job 5, beside whose place jobs 7 and 8 start. At 30 it is Ann's turn: job 5 keeps
+    the place, and waits for job 1 alone, and job 9 may leave it too little. When it is gone, Ann's equal job 6 may have
+    it as it was; another one of Cat's own waits for jobs 7 and 8 as well, and nothing is against job 9.
     """
     cat, ann = {"user": "cat"}, {"user": "ann"}
     jobs = [
@@ -346,7 +346,18 @@ def test_a_reservation_goes_to_and_fro_between_users_with_those_who_started_besi
     cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 3}))
     verdict = judge(cluster, jobs, until=40.0)
     assert not verdict.inversions
-    assert {each.job for each in verdict.idle} == ({9} if is_idle else set())
+    assert [(each.at, each.job) for each in verdict.idle] == ([(35.0, 9)] if (owner, killed_at) == ("cat", 35.0) else [])
+
+
+@pytest.mark.parametrize("first", ["cat", "ann"])
+def test_who_has_the_reservation_comes_before_whose_turn_it_is(first: str) -> None:
+    """All GPUs are reserved for Cat's job 2 when Ann comes, of whom none runs, and one of the two has them at 20."""
+    running = [ran(1, 0.0, 20.0, gpus=4, user="cat")]
+    starts = {"cat": (20.0, 30.0), "ann": (30.0, 20.0)}[first]
+    cat = ran(2, starts[0], starts[0] + 10.0, gpus=4, user="cat", submitted=1.0)
+    ann = ran(3, starts[1], starts[1] + 10.0, gpus=4, user="ann", submitted=5.0)
+    cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 1}))
+    assert found(judge(cluster, [*running, cat, ann])) == ([] if first == "cat" else [(3, 2, False)])
 
 
 def test_within_a_user_the_order_of_submission_holds_under_fairshare() -> None:
