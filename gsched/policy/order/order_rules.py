@@ -64,9 +64,7 @@ def who_is_first(
     return verdict if first == verdict.first else OrderVerdict(first, verdict.first, RESERVED, _turned(verdict.shares))
 
 
-def _first_of(
-    snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob]
-) -> OrderVerdict:
+def _first_of(snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob]) -> OrderVerdict:
     order = ServingOrder(snapshot, reserved=reserved)
     try:
         first = next(job_id for job_id, _ in order if job_id in (one.job_id, other.job_id))

@@ -56,9 +56,7 @@ class ReservedFirst:
         self._head = next(self._first, None)
 
 
-def _entries(
-    kinds: Mapping[RequirementClass, ClassInQueue], reserved: Iterable[ReservedJob]
-) -> Iterator[ArrivalEntry]:
+def _entries(kinds: Mapping[RequirementClass, ClassInQueue], reserved: Iterable[ReservedJob]) -> Iterator[ArrivalEntry]:
     """One for each that still waits: of equal jobs of one user those that come first."""
     lines: dict[Bucket, tuple[frozenset[int], Iterator[ArrivalEntry]]] = {}
     for job_id, bucket in reserved:

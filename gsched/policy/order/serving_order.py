@@ -21,8 +21,8 @@ The order, with every tie-break:
   first job of the user whose turn it is; of all these offers the smallest (rank, job id) is served.
 - Without fairshare: the smallest (rank, job id).
 - With fairshare: jobs that something is reserved for, in the order in which they are named; then, from the top of the
-  share tree down, the group or user of the largest dynamic priority among those who have a job to serve; among equals the one
-  whose next job has the smallest (rank, job id). Then his jobs by rank.
+  share tree down, the group or user of the largest dynamic priority among those who have a job to serve; among equals
+  the one whose next job has the smallest (rank, job id). Then his jobs by rank.
 """
 
 from __future__ import annotations

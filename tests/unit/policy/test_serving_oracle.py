@@ -346,7 +346,8 @@ def test_a_reservation_is_kept_when_another_turn_comes_with_those_who_started_be
     cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 3}))
     verdict = judge(cluster, jobs, until=40.0)
     assert not verdict.inversions
-    assert [(each.at, each.job) for each in verdict.idle] == ([(35.0, 9)] if (owner, killed_at) == ("cat", 35.0) else [])
+    idle = [(35.0, 9)] if (owner, killed_at) == ("cat", 35.0) else []
+    assert [(each.at, each.job) for each in verdict.idle] == idle
 
 
 @pytest.mark.parametrize("first", ["cat", "ann"])
