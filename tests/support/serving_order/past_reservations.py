@@ -16,7 +16,7 @@ from tests.support.serving_order.past_job_limits import PastJobLimits
 from tests.support.serving_order.past_reservation import NOTHING_BEFORE, KeptPlaces, Remembered, Reservation
 from tests.support.serving_order.reservation_ways import MOST_WAYS, ReservationWays
 from tests.support.serving_order.serving_history import Moment, PastJob, Room
-from tests.support.serving_order.serving_turns import ServingTurns
+from tests.support.serving_order.serving_turns import ServingTurns, is_alike
 
 Placed = tuple[Reservation, list[int]]
 """A reservation and the rows of its hosts."""
@@ -371,10 +371,3 @@ class PastReservations:
                         version.then[self.room.rows_of(other)] -= self._moment.needs(other)
             found.append(copied[0] if each.held is None else replace(copied[0], held=copied[1]))
         return found
-
-
-def is_alike(one: PastJob, other: PastJob) -> bool:
-    """Whether a reservation of the one may have been of the other."""
-    return all(
-        getattr(one, name) == getattr(other, name) for name in ("queue", "hosts", "gpus", "slots", "limit_s", "usable")
-    )

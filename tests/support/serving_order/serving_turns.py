@@ -42,7 +42,7 @@ class ServingTurns:
             if one.queue != other.queue or other.number in self._kept.perhaps:
                 return False
             if one.number in self._kept.surely:
-                return True
+                return one.user != other.user or not is_alike(one, other)  # of equal ones the first may have it
             if one.user != other.user:
                 return self._turn(one, before=False) > self._turn(other, before=True) * (1 + SAME_TURN)
         return self.is_older(one, other)
@@ -78,3 +78,10 @@ class ServingTurns:
     def maybe_later(self, job: PastJob) -> list[PastJob]:
         """Who started at this moment and does not come before the job for sure."""
         return [each for each in self.started if not self.precedes(each, job)]
+
+
+def is_alike(one: PastJob, other: PastJob) -> bool:
+    """Whether a reservation of the one may have been of the other."""
+    return all(
+        getattr(one, name) == getattr(other, name) for name in ("queue", "hosts", "gpus", "slots", "limit_s", "usable")
+    )
