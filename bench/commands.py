@@ -2,7 +2,8 @@
 
 Slurm's names of our commands are timed too: sbatch beside gsub, squeue beside gjobs. Goal: at most 1.1 times. Where
 Debian's slurm-wlm and munge are installed and root asks, Slurm's own sbatch and squeue are timed as well, on a private
-Slurm. All commands are run in turn, round by round, so that a busy machine slows all of them alike.
+Slurm. Where the commands are programs (gsched was installed with a C compiler), gsub and gjobs are timed by Python too,
+as without one. All commands are run in turn, round by round, so that a busy machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from private_cluster import BIN, client_of, private_cluster, report, wall_ms
 from private_slurm import is_there, private_slurm
 
+from gsched.app.installation.name_scripts import NATIVE_NAME
 from gsched.model.views.view import JobFilter
 from gsched.wire.calls.client import Client
 
@@ -30,6 +33,7 @@ SBATCH = ("-Q", "-o", "/dev/null", "--wrap", "true")
 NAMES = {"sbatch": "gsub", "squeue": "gjobs"}
 """Command of Slurm -> ours that does the same."""
 SLURMS_OWN = "slurm's own "
+BY_PYTHON = "_by_python"
 
 
 class Timed(NamedTuple):
@@ -59,10 +63,19 @@ def measured(times: int = TIMES) -> tuple[dict[str, float], float]:
         for words in (["gsub", "true"], ["gjobs"], ["gjobs", "-a"], ["ghosts", "-l"], ["gid"]):
             name = "_".join(word.strip("-") for word in words if word != "true")
             commands[name] = Timed([str(BIN / words[0]), *words[1:]], environment, settle)
+        if (BIN / NATIVE_NAME).exists():
+            for words in (["gsub", "true"], ["gjobs"]):
+                commands[words[0] + BY_PYTHON] = Timed([*script(words[0]), *words[1:]], environment, settle)
         for name, options in (("sbatch", SBATCH), ("squeue", ())):
             commands[name] = Timed([f"{names}/{name}", *options], environment, settle)
         alone = wall_ms([str(BIN / "gjobs")], {**environment, "GSCHED_DOOR": "off"}, min(times, 5))
         return medians(commands | own, times), alone
+
+
+def script(name: str) -> list[str]:
+    """What starts a command where there was no C compiler: bin/launcher as the kernel would start it in BIN."""
+    text = (Path(__file__).parents[1] / "bin" / "launcher").read_text(encoding="utf8")
+    return ["/bin/bash", "-p", "-c", text, str(BIN / name)]
 
 
 def show(found: dict[str, float], alone: float) -> dict[str, float]:

@@ -27,6 +27,7 @@ RELEASE = (
     *("-O2", "-fPIE", "-pie", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"),
     *("-Wl,-z,relro,-z,now", "-s"),
 )
+SOURCES = ("launcher.c", "door.c", "ending.c")
 COMPILE_LIMIT_S = 120.0
 
 KINDS = (
@@ -59,7 +60,16 @@ def compile_launcher(folder: Path, flags: Sequence[str] = RELEASE) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "launcher_values.h").write_text(header(), encoding="utf8")
     target = folder / "native-launcher"
-    words = [*compiler(), *LANGUAGE, *flags, f"-I{folder}", "-o", str(target), str(HERE / "launcher.c")]
+    words = [
+        *compiler(),
+        *LANGUAGE,
+        *flags,
+        f"-I{folder}",
+        f"-I{HERE}",
+        "-o",
+        str(target),
+        *(str(HERE / name) for name in SOURCES),
+    ]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:

@@ -1,7 +1,7 @@
 /* A command's file where a C compiler was there at installation: takes the command to the door, as gsched/app/launch.py
  * does, without starting an interpreter.
  *
- * Whatever it does not do itself is handed to bin/launcher, whose text is built in (SCRIPT): a command that no door runs,
+ * Whatever it does not do itself is handed to bin/launcher, whose text is built in (ending.c): a command that no door runs,
  * a door that is not there, not to be trusted or unwilling, an environment without HOME. It must never send anything to
  * a door that is not its own user's, root's, or one that root has named; never report a request as failed that the door
  * may have carried out without saying just that; and never hand a command over after something was read or printed,
@@ -13,432 +13,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "launcher_values.h"
+#include "launcher.h"
 
-#define DOOR_VARIABLE "gsched_door="
-#define HEADER 5               /* bytes of a frame before its payload */
-#define TOKEN_BYTES 16
 #define SEEN_BITS (1u << 16)
 
 extern char **environ;
 
-/* Bytes that grow. */
-struct bytes {
-    char *data;
-    size_t size, room;
-};
-
-struct frame {
-    char kind;
-    const char *payload; /* valid until the next frame is asked for */
-    size_t size;
-};
-
-static const char *file; /* this program as the kernel was told to start it, for SCRIPT's $0 */
-static const char *name; /* the command */
-static enum run_mode mode;
-static char **arguments; /* behind the name */
-static bool is_closed[3]; /* standard streams that were closed at the start */
-static void (*pipe_action)(int) = SIG_DFL;
-static char token[2 * TOKEN_BYTES + 1];
-static bool has_spoken;
-static struct bytes record; /* of a submission: what was shown and typed, as frames */
-
-/* Shared with on_signal. */
-static int door = -1;
-static volatile sig_atomic_t is_started, is_sending, is_reading, is_cancelled, cancel_is_sent;
-
-/* What is said, and ends */
-
-static bool write_all(int stream, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t done = write(stream, data, size);
-        if (done >= 0) {
-            data += done;
-            size -= (size_t)done;
-        } else if (errno == EAGAIN) { /* a parent left it non-blocking */
-            struct pollfd waiting = {.fd = stream, .events = POLLOUT};
-            (void)poll(&waiting, 1, -1);
-        } else if (errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* One line on standard error, if it can be had. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    char line[PATH_MAX + 256];
-    va_list values;
-    va_start(values, format);
-    int size = vsnprintf(line, sizeof line - 1, format, values);
-    va_end(values);
-    if (size < 0)
-        return;
-    size_t length = (size_t)size < sizeof line - 2 ? (size_t)size : sizeof line - 2;
-    line[length] = '\n';
-    (void)write_all(2, line, length + 1);
-}
-
-_Noreturn static void out_of_memory(void)
-{
-    say("%s: out of memory", name);
-    _exit(FAILURE);
-}
-
-static void append(struct bytes *bytes, const void *data, size_t size)
-{
-    if (bytes->room - bytes->size < size) {
-        size_t room = 2 * (bytes->size + size) + 4096;
-        char *larger = realloc(bytes->data, room);
-        if (larger == NULL)
-            out_of_memory();
-        bytes->data = larger;
-        bytes->room = room;
-    }
-    if (size > 0)
-        memcpy(bytes->data + bytes->size, data, size);
-    bytes->size += size;
-}
-
-static void put_header(char *header, char kind, size_t size)
-{
-    header[0] = kind;
-    header[1] = (char)(size >> 24);
-    header[2] = (char)(size >> 16);
-    header[3] = (char)(size >> 8);
-    header[4] = (char)size;
-}
-
-static void append_frame(struct bytes *bytes, char kind, const char *payload, size_t size)
-{
-    char header[HEADER];
-    put_header(header, kind, size);
-    append(bytes, header, HEADER);
-    append(bytes, payload, size);
-}
-
-/* Handing over to bin/launcher */
-
-static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
-
-/* The path that the script takes for its own: its folder is where the interpreter is, its end the command's name. */
-static const char *scripts_own_path(void)
-{
-    static char path[2 * PATH_MAX];
-    const char *slash = strrchr(file, '/');
-    if (strcmp(slash == NULL ? file : slash + 1, name) == 0) {
-        if (slash != NULL)
-            return file;
-        (void)snprintf(path, sizeof path, "./%s", file);
-        return path;
-    }
-    char *real = realpath(file, NULL);
-    const char *place = real == NULL ? file : real;
-    slash = strrchr(place, '/');
-    int folder = slash == NULL ? 0 : (int)(slash + 1 - place);
-    (void)snprintf(path, sizeof path, "%.*s%s", folder < PATH_MAX ? folder : PATH_MAX, place, name);
-    return path;
-}
-
-/* Run bin/launcher in this process. `state` is its `gsched_door=`: what has been done with the door. */
-_Noreturn static void hand_over(const char *state)
-{
-    for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
-        struct sigaction now;
-        if (sigaction(SIGNALS[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            (void)signal(SIGNALS[i], SIG_DFL);
-    }
-    (void)signal(SIGPIPE, pipe_action);
-    size_t count = 0;
-    while (arguments[count] != NULL)
-        count++;
-    const char **words = calloc(count + 6, sizeof *words);
-    struct bytes script = {0};
-    append(&script, DOOR_VARIABLE, sizeof DOOR_VARIABLE - 1);
-    append(&script, state, strlen(state));
-    append(&script, SCRIPT, sizeof SCRIPT); /* with its NUL */
-    if (words == NULL)
-        out_of_memory();
-    const char *start[] = {"bash", "-p", "-c", script.data, scripts_own_path()};
-    memcpy(words, start, sizeof start);
-    memcpy(words + 5, arguments, count * sizeof *words);
-    for (int stream = 0; stream < 3; stream++) {
-        if (is_closed[stream])
-            (void)close(stream);
-    }
-    (void)execv("/bin/bash", (char **)words);
-    say("%s: /bin/bash: %s", name, strerror(errno));
-    _exit(FAILURE);
-}
-
-/* The door was of no use and has done nothing: the command is run in this process. */
-__attribute__((format(printf, 1, 2))) _Noreturn static void leave(const char *format, ...)
-{
-    if (is_cancelled)
-        _exit(128 + SIGINT);
-    const char *wish = getenv("GSCHED_DEBUG");
-    if (wish != NULL && strcmp(wish, "1") == 0) {
-        char reason[512];
-        va_list values;
-        va_start(values, format);
-        (void)vsnprintf(reason, sizeof reason, format, values);
-        va_end(values);
-        say("%s: without the door: %s", name, reason);
-    }
-    hand_over("off");
-}
-
-_Noreturn static void leave_by_errno(void)
-{
-    int problem = errno;
-    leave("[Errno %d] %s", problem, strerror(problem));
-}
-
-/* A submission is asked again, by the script, under its token: the master answers it once. */
-_Noreturn static void go_on_here(void)
-{
-    char state[16];
-    int descriptor = memfd_create("submission", 0);
-    if (descriptor >= 0 && write_all(descriptor, token, 2 * TOKEN_BYTES) &&
-        write_all(descriptor, record.data, record.size) && lseek(descriptor, 0, SEEK_SET) == 0) {
-        (void)snprintf(state, sizeof state, "%d", descriptor);
-        hand_over(state);
-    }
-    say("%s: cannot keep what was read and shown: %s", name, strerror(errno));
-    _exit(FAILURE);
-}
-
-/* The door is gone, or talks nonsense, and may have carried out the request. */
-_Noreturn static void broken_off(void)
-{
-    bool reads = mode == MODE_READS || mode == MODE_READS_HISTORY;
-    if (mode == MODE_WAITS || (reads && !has_spoken))
-        leave("it closed the connection");
-    if (mode == MODE_SUBMITS && !is_cancelled)
-        go_on_here();
-    say("gsched: the door closed the connection; the request may or may not have been carried out");
-    _exit(FAILURE);
-}
-
-/* Nobody reads the output any more: end as any program does then. */
-_Noreturn static void end_of_pipe(void)
-{
-    (void)signal(SIGPIPE, SIG_DFL);
-    (void)kill(getpid(), SIGPIPE);
-    _exit(128 + SIGPIPE); /* the signal is blocked */
-}
-
-/* Signals: all is done in the handler, so that none is missed just before something is waited for */
-
-static void send_cancel(void)
-{
-    char cancel[HEADER];
-    put_header(cancel, CANCEL, 0);
-    cancel_is_sent = 1;
-    (void)send(door, cancel, sizeof cancel, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-/* Passes the first Ctrl-C on to the door; ends this process on anything more. */
-static void on_signal(int number)
-{
-    int kept = errno;
-    if (number != SIGINT || is_cancelled || !is_started)
-        _exit(128 + number);
-    is_cancelled = 1;
-    if (!is_sending)
-        send_cancel();
-    if (is_reading)
-        _exit(128 + number);
-    errno = kept;
-}
-
-static void hear_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, now;
-    for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++)
-        (void)sigaddset(&action.sa_mask, SIGNALS[i]);
-    for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++) {
-        /* What nohup or a plain shell's background ignores stays ignored. */
-        if (sigaction(SIGNALS[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            (void)sigaction(SIGNALS[i], &action, NULL);
-    }
-}
-
-/* Finding the door */
-
-static const char *variable(const char *wanted)
-{
-    const char *value = getenv(wanted);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
-/* The file in the configuration folder that names the door's socket. */
-static char *door_file(void)
-{
-    static const char below_home[] = "/.gsched/conf", end[] = "/.door";
-    struct bytes path = {0};
-    struct stat status;
-    const char *folder = variable("GSCHED_ENVDIR");
-    if (folder == NULL)
-        folder = variable("LSF_ENVDIR");
-    if (folder == NULL) {
-        const char *home = variable("HOME");
-        if (home == NULL)
-            hand_over(""); /* the user database knows */
-        append(&path, home, strlen(home));
-        append(&path, below_home, sizeof below_home);
-        folder = stat(path.data, &status) == 0 ? path.data : "/etc/gsched";
-    }
-    struct bytes result = {0};
-    append(&result, folder, strlen(folder));
-    append(&result, end, sizeof end);
-    return result.data;
-}
-
-/* Path of the socket into `address`; whether it was root that named it. */
-static bool find_socket(struct sockaddr_un *address)
-{
-    char path[4096];
-    struct stat status;
-    int descriptor = open(door_file(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &status) != 0)
-        leave_by_errno();
-    ssize_t size = read(descriptor, path, sizeof path);
-    if (size < 0)
-        leave_by_errno();
-    (void)close(descriptor);
-    while (size > 0 && path[size - 1] == '\n')
-        size--;
-    if (size == 0 || (size_t)size >= sizeof address->sun_path || memchr(path, '\0', (size_t)size) != NULL)
-        leave("its socket's path is unusable");
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, path, (size_t)size);
-    return status.st_uid == 0 && (status.st_mode & 022) == 0;
-}
-
-static void connect_to_door(void)
-{
-    struct sockaddr_un address = {0};
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    bool is_roots = find_socket(&address);
-    /* Non-blocking, so that a door that is full up is seen at once. */
-    door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (door < 0 || connect(door, (struct sockaddr *)&address, sizeof address) != 0)
-        leave_by_errno();
-    if (getsockopt(door, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || size != sizeof peer)
-        leave_by_errno();
-    if (peer.uid != 0 && peer.uid != getuid() && !is_roots)
-        leave("it belongs to uid %u", (unsigned)peer.uid);
-    if (fcntl(door, F_SETFL, 0) != 0)
-        leave_by_errno();
-}
-
-/* Frames */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Bytes that have come; 0 when the door has closed the connection, -1 with errno. `deadline` is not 0 before the start. */
-static ssize_t receive(char *data, size_t size, int64_t deadline)
-{
-    for (;;) {
-        if (deadline != 0) {
-            struct pollfd waiting = {.fd = door, .events = POLLIN};
-            int64_t left = deadline - now_ms();
-            if (left <= 0)
-                leave("timed out");
-            if (poll(&waiting, 1, (int)left) <= 0)
-                continue;
-        }
-        ssize_t done = recv(door, data, size, 0);
-        if (done >= 0 || errno != EINTR)
-            return done;
-    }
-}
-
-/* The door's next frame; false when there is none, or none that can be meant. */
-static bool next_frame(struct frame *frame, int64_t deadline)
-{
-    static char buffer[HEADER + MAX_FRAME + PIECE];
-    static size_t begin, end;
-    for (;;) {
-        if (end - begin >= HEADER) {
-            const unsigned char *header = (const unsigned char *)buffer + begin;
-            size_t size = (size_t)header[1] << 24 | (size_t)header[2] << 16 | (size_t)header[3] << 8 | header[4];
-            if (size > MAX_FRAME)
-                return false;
-            if (end - begin - HEADER >= size) {
-                *frame = (struct frame){.kind = buffer[begin], .payload = buffer + begin + HEADER, .size = size};
-                begin += HEADER + size;
-                return true;
-            }
-        }
-        if (begin > 0) {
-            memmove(buffer, buffer + begin, end - begin);
-            end -= begin;
-            begin = 0;
-        }
-        ssize_t done = receive(buffer + end, sizeof buffer - end, deadline);
-        if (done < 0 && deadline != 0)
-            leave_by_errno();
-        if (done <= 0)
-            return false;
-        end += (size_t)done;
-    }
-}
-
-static bool send_all(const char *data, size_t size)
-{
-    is_sending = 1;
-    while (size > 0) {
-        ssize_t done = send(door, data, size, MSG_NOSIGNAL);
-        if (done >= 0) {
-            data += done;
-            size -= (size_t)done;
-        } else if (errno != EINTR) {
-            return false;
-        }
-    }
-    is_sending = 0;
-    if (is_cancelled && !cancel_is_sent) /* Ctrl-C came in the middle of a frame */
-        send_cancel();
-    return true;
-}
-
-static void answer(char kind, const char *text)
-{
-    struct bytes frame = {0};
-    append_frame(&frame, kind, text, strlen(text));
-    if (!send_all(frame.data, frame.size))
-        broken_off();
-    free(frame.data);
-}
+struct call call;
 
 /* The request: see gsched/door/protocol.py */
 
@@ -500,9 +90,9 @@ static void append_variables(struct bytes *request)
             strncmp(*entry, TOKEN_VARIABLE, sizeof TOKEN_VARIABLE - 1) != 0)
             append_text(request, *entry);
     }
-    if (mode == MODE_SUBMITS) {
-        char text[sizeof TOKEN_VARIABLE + sizeof token];
-        (void)snprintf(text, sizeof text, "%s%s", TOKEN_VARIABLE, token);
+    if (call.mode == MODE_SUBMITS) {
+        char text[sizeof TOKEN_VARIABLE + sizeof call.token];
+        (void)snprintf(text, sizeof text, "%s%s", TOKEN_VARIABLE, call.token);
         append_text(request, text);
     }
 }
@@ -514,12 +104,12 @@ static struct bytes framed_request(void)
     char count[32];
     size_t number = 1;
     append_surroundings(&request);
-    for (char **word = arguments; *word != NULL; word++)
+    for (char **word = call.arguments; *word != NULL; word++)
         number++;
     (void)snprintf(count, sizeof count, "%zu", number);
     append_text(&request, count);
-    append_text(&request, name);
-    for (char **word = arguments; *word != NULL && request.size <= MAX_REQUEST; word++)
+    append_text(&request, call.name);
+    for (char **word = call.arguments; *word != NULL && request.size <= MAX_REQUEST; word++)
         append_text(&request, *word);
     append_variables(&request);
     if (request.size > MAX_REQUEST)
@@ -539,20 +129,29 @@ static void make_token(void)
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         hand_over("");
     for (size_t i = 0; i < sizeof random; i++)
-        (void)snprintf(token + 2 * i, 3, "%02x", random[i]);
+        (void)snprintf(call.token + 2 * i, 3, "%02x", random[i]);
 }
 
 /* Doing what the door asks */
 
+static void answer(char kind, const char *text)
+{
+    struct bytes frame = {0};
+    append_frame(&frame, kind, text, strlen(text));
+    if (!send_all(frame.data, frame.size))
+        broken_off();
+    free(frame.data);
+}
+
 static void show(int stream, const struct frame *frame)
 {
-    if (mode == MODE_SUBMITS)
-        append_frame(&record, frame->kind, frame->payload, frame->size);
+    if (call.mode == MODE_SUBMITS)
+        append_frame(&call.record, frame->kind, frame->payload, frame->size);
     if (write_all(stream, frame->payload, frame->size))
         return;
     if (errno == EPIPE)
         end_of_pipe();
-    say("%s: cannot write to standard output: %s", name, strerror(errno));
+    say("%s: cannot write to standard output: %s", call.name, strerror(errno));
     _exit(FAILURE);
 }
 
@@ -576,8 +175,8 @@ static void send_input(int descriptor, const char *permissions)
         if (descriptor == 0 && problem == EISDIR)
             problem = EBADF; /* as by the script, whose interpreter does not start with one */
         size_t got = size > 0 ? (size_t)size : 0;
-        if (descriptor == 0 && mode == MODE_SUBMITS)
-            append_frame(&record, READ_STDIN, piece + HEADER, got);
+        if (descriptor == 0 && call.mode == MODE_SUBMITS)
+            append_frame(&call.record, READ_STDIN, piece + HEADER, got);
         left -= (ssize_t)got;
         if (left < 0)
             problem = EFBIG;
@@ -641,7 +240,7 @@ _Noreturn static void run(void)
     while (next_frame(&frame, 0)) {
         if (frame.kind == REFUSED)
             leave("%.*s", (int)frame.size, frame.payload);
-        has_spoken = true;
+        call.has_spoken = true;
         if (frame.kind == OUT) {
             show(1, &frame);
         } else if (frame.kind == ERR) {
@@ -688,7 +287,7 @@ static void occupy_standard_streams(void)
             continue;
         /* Opened the wrong way round: using it is the same error as on a closed stream. */
         (void)open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
-        is_closed[stream] = true;
+        call.is_closed[stream] = true;
     }
 }
 
@@ -703,28 +302,28 @@ int main(int argc, char **argv)
     static char *nothing[] = {NULL};
     occupy_standard_streams();
     /* As a script's $0: what the kernel was told to start, whatever the caller calls it. */
-    file = (const char *)getauxval(AT_EXECFN);
-    if (file == NULL)
-        file = argc > 0 ? argv[0] : "";
-    name = end_of_path(file);
-    arguments = argc > 0 ? argv + 1 : nothing;
-    pipe_action = signal(SIGPIPE, SIG_IGN);
-    if (strcmp(name, ANY_NAME) == 0) {
-        if (arguments[0] == NULL) {
-            say("usage: %s NAME [ARGUMENT ...]: run the command of this name, as scripts of `gsched names` do", name);
+    call.file = (const char *)getauxval(AT_EXECFN);
+    if (call.file == NULL)
+        call.file = argc > 0 ? argv[0] : "";
+    call.name = end_of_path(call.file);
+    call.arguments = argc > 0 ? argv + 1 : nothing;
+    call.pipe_action = signal(SIGPIPE, SIG_IGN);
+    if (strcmp(call.name, ANY_NAME) == 0) {
+        if (call.arguments[0] == NULL || *end_of_path(call.arguments[0]) == '\0') {
+            say("usage: %s NAME [ARGUMENT ...]: run the command of this name, as scripts of `gsched names` do", call.name);
             return FAILURE;
         }
-        name = end_of_path(*arguments++);
+        call.name = end_of_path(*call.arguments++);
     }
     size_t row = 0;
-    while (row < sizeof COMMANDS / sizeof *COMMANDS && strcmp(COMMANDS[row].name, name) != 0)
+    while (row < sizeof COMMANDS / sizeof *COMMANDS && strcmp(COMMANDS[row].name, call.name) != 0)
         row++;
-    mode = row < sizeof COMMANDS / sizeof *COMMANDS ? COMMANDS[row].mode : MODE_CHANGES;
+    call.mode = row < sizeof COMMANDS / sizeof *COMMANDS ? COMMANDS[row].mode : MODE_CHANGES;
     const char *wish = getenv("GSCHED_DOOR");
-    if (mode == MODE_ATTENDS || mode == MODE_STARTS_TASKS || mode == MODE_IS_ELIM ||
+    if (call.mode == MODE_ATTENDS || call.mode == MODE_STARTS_TASKS || call.mode == MODE_IS_ELIM ||
         (wish != NULL && strcmp(wish, "off") == 0))
         hand_over("");
-    if (mode == MODE_SUBMITS)
+    if (call.mode == MODE_SUBMITS)
         make_token();
     through_door();
 }

@@ -18,7 +18,8 @@ from gsched import command_table
 from gsched.app.installation.name_scripts import NATIVE_NAME
 
 SOURCES = (
-    *("bin/launcher", "bin/gsched-pam", "launcher/build_launcher.py", "launcher/launcher.c"),
+    *("bin/launcher", "bin/gsched-pam"),
+    *(f"launcher/{name}" for name in ("build_launcher.py", "launcher.h", *build_launcher().SOURCES)),
     *("gsched/command_table.py", "gsched/app/launch.py", "gsched/app/launch_streams.py"),
 )
 NAMES = {"gsched-pam", *(name for name, *_ in command_table.COMMANDS)}
@@ -110,6 +111,7 @@ def test_the_program_asks_for_a_name_where_it_has_none(tmp_path: Path) -> None:
     module = build_launcher()
     program = tmp_path / NATIVE_NAME
     shutil.copy(module.compile_launcher(tmp_path), program)
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (255, "", 1)
-    assert done.stderr.startswith(f"usage: {NATIVE_NAME} NAME")
+    for words in ([], [""], ["/"]):
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (255, "", 1)
+        assert done.stderr.startswith(f"usage: {NATIVE_NAME} NAME")
