@@ -83,6 +83,8 @@ def drops_environment(command: str) -> bool:
     line: assignments and words like `env` or `time`, then `sudo`. `-E`, `--preserve-env` (all, or naming the variable)
     and an assignment of the variable behind sudo keep it. Whether sudoers allows keeping it cannot be seen from here.
     """
+    if "sudo" not in command:  # to split it takes as long as to read a whole submission
+        return False
     try:
         words = shlex.split(command)
     except ValueError:

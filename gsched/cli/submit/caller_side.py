@@ -10,13 +10,14 @@ import dataclasses
 import functools
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gsched.cli.options.submission_context import value_context
 from gsched.cli.session.call import Call
 from gsched.cli.session.master_links import serves_others
 from gsched.cli.submit.esub import esubs_of
 from gsched.dialect.environment import environment_block
+from gsched.dialect.esub import Changes, Esub
 
 MOST_BYTES = 64 << 20
 """Of files kept at most; what is longer is read anew for each line."""
@@ -57,8 +58,21 @@ class RememberedCallerSide(CallerSide):
         self._files: dict[str, bytes | OSError] = {}
         self._room = MOST_BYTES
         self._programs: dict[str, bool] = {}
+        self.has_run_esubs = False
+        """Some esub has been run: what it makes of a line may be another thing each time."""
+        self.esub = self._noting(self.esub)
         self._environment: Mapping[str, str] | None = None
         self._block = b""
+
+    def _noting(self, esub: Esub) -> Esub:
+        def run(names: Sequence[str], parameters: Callable[[], Mapping[str, str]]) -> Changes:
+            def noted() -> Mapping[str, str]:
+                self.has_run_esubs = True  # only esubs that there are ask for them
+                return parameters()
+
+            return esub(names, noted)
+
+        return run
 
     def read_file(self, path: str) -> bytes:
         found = self._files.get(path)

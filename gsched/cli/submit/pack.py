@@ -6,7 +6,7 @@ the rest likewise. Source: bsub(1), option -pack; lsf.conf(5), LSB_PACK_SKIP_ERR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gsched.base.errors import (
@@ -22,7 +22,6 @@ from gsched.base.ids import new_token
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session, setting
 from gsched.dialect.bsub import rejected
-from gsched.dialect.directives import split_words
 from gsched.model.views.view import Submission, Submitted
 
 JOBS_PER_CALL = 500
@@ -31,7 +30,7 @@ BAR = 30
 """Characters of the progress bar."""
 SKIP = "LSB_PACK_SKIP_ERROR"
 
-ReadSubmission = Callable[[Sequence[str]], Submission]
+ReadSubmission = Callable[[str], Submission]
 Announce = Callable[[Submitted, Submission], None]
 
 
@@ -72,7 +71,7 @@ class _Pack:
                 continue
             self._parsed += 1
             try:
-                found.append(_Line(number, read(split_words(line.removesuffix("\r")))))
+                found.append(_Line(number, read(line.removesuffix("\r"))))
             except BadRequest as error:
                 self._fail(number, error)
         if not self._parsed:

@@ -12,6 +12,7 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import element_id
+from gsched.cli.commands.submission import gsub as gsub_module
 from gsched.model import event as events
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.notice import NoticeWish
@@ -297,6 +298,28 @@ def test_what_many_lines_name_is_asked_for_once(
     assert [b"N=1\0" in each.environment for each in master.submissions] == [True, False] * 3
 
 
+def test_a_line_that_stands_there_again_is_read_once(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[str]] = []
+    split = gsub_module.split_words
+
+    def noted(line: str) -> list[str]:
+        read.append(split(line))
+        return read[-1]
+
+    monkeypatch.setattr(gsub_module, "split_words", noted)
+    gsub = call("gsub", "-pack", "jobs")
+    gsub.files["jobs"] = b"-J a true\r\n-J b true\n-J a true\n  -zap\n-J a true\n  -zap\n"
+    assert gsub.run() == 255
+    assert read == [["-J", "a", "true"], ["-J", "b", "true"], ["-zap"], ["-zap"]]
+    assert "jobs, line 4: " in gsub.err and "jobs, line 6: " in gsub.err, "each wrong line is told of"
+    gsub = call("gsub", "-pack", "jobs")
+    gsub.files["jobs"] = b"-J a true\n-J b true\n-J a true\n"
+    assert gsub.run() == 0
+    assert [each.spec.name for each in master.submissions] == ["a", "b", "a"]
+
+
 def esub(folder: Path, name: str, text: str) -> None:
     (folder / "lsf.conf").write_text(f"LSF_SERVERDIR={folder}\n")
     (folder / name).write_text("#!/bin/sh\n" + text)
@@ -331,6 +354,15 @@ def test_an_esub_changes_what_is_submitted(master: FakeMaster, here: NewCall, fo
     assert gsub.err == 'saw it\'s $HOME: echo "a b"\n'
     assert (sent.spec.queue, sent.spec.run_limit_s, sent.spec.project) == ("night", 120, "")
     assert b"EXTRA=a b" in sent.environment.split(b"\0")
+
+
+def test_an_esub_sees_each_line_of_a_file_of_submissions(master: FakeMaster, here: NewCall, folder: Path) -> None:
+    count = 'echo x >> count; echo "LSB_SUB_JOB_NAME=\\"$(grep -c x count)\\"" > "$LSB_SUB_MODIFY_FILE"\n'
+    esub(folder, "esub.count", count)
+    gsub = here("gsub", "-pack", "jobs")
+    gsub.files["jobs"] = b"true\n-a count true\ntrue\n" * 2
+    assert gsub.run() == 0
+    assert [each.spec.name for each in master.submissions] == ["", "1", "", "", "2", ""]
 
 
 def test_esubs_are_named_with_a_and_see_what_the_one_before_did(

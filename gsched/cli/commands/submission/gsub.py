@@ -35,6 +35,7 @@ from gsched.cli.submit.start_test import start_lines
 from gsched.dialect.bsub import OtherScript, ParsedSubmission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
+from gsched.dialect.directives import split_words
 from gsched.dialect.environment import environment_block
 from gsched.dialect.spec_values import SpecValues
 from gsched.model.jobs.job import JobSpec
@@ -57,7 +58,7 @@ def main(call: Call) -> int:
         return 0
     with connected(call) as session:
         if asked.pack:
-            read = partial(_packed, call, RememberedCallerSide(call))
+            read = partial(_packed, call, RememberedCallerSide(call), {})
             return submit_pack(call, session, asked.pack, read, partial(_packed_line, call))
         if asked.is_question:
             return _tell_start(call, session, asked)
@@ -107,9 +108,18 @@ def _typed(call: Call) -> bytes:
     return call.read_stdin()
 
 
-def _packed(call: Call, side: CallerSide, words: Sequence[str]) -> view.Submission:
-    """A line of a file of submissions."""
-    asked = read_words(call, words, lambda: b"", side)
+def _packed(call: Call, side: RememberedCallerSide, known: dict[str, view.Submission], line: str) -> view.Submission:
+    """A line of a file of submissions. One that stands there again is read once, unless a program looks at each."""
+    found = known.get(line)
+    if found is None:
+        found = _packed_anew(call, side, line)
+        if not side.has_run_esubs:
+            known[line] = found
+    return found
+
+
+def _packed_anew(call: Call, side: CallerSide, line: str) -> view.Submission:
+    asked = read_words(call, split_words(line), lambda: b"", side)
     if asked.is_for_terminal or asked.pack:
         raise BadRequest(
             rejected("options -I, -K, --test-only, --dry-run, -pack, -h and -V cannot stand in a file of submissions")
