@@ -45,6 +45,7 @@ from gsched.core.command_turns import UNLIMITED, Turn, Unfinished
 from gsched.core.control import administration, advance_reservations, gpu_closing
 from gsched.core.control.configuration_facts import note_configuration, reconfigured
 from gsched.core.decision import Decision
+from gsched.core.dispatch.start_estimates import AT_ONCE, StartEstimates
 from gsched.core.gpu_events.gpu_hosts import forget_gpu_hosts
 from gsched.core.hosts.host_reports import HostReports
 from gsched.core.hosts.timeouts import Timeouts
@@ -103,7 +104,11 @@ class Engine:
         self.cycles = SchedulingCycles(state, self.observations, self._requirement_updates, schedule)
         self._making = SubmissionMaking(state)
         self._dependents = Dependents(state)
-        self._requests = JobRequests(state, config, self.observations, self._making, self.cycles, self._dependents)
+        self.estimates = StartEstimates(state, config)
+        """What is said of starts; `say_estimates` says more."""
+        self._requests = JobRequests(
+            state, config, self.observations, self._making, self.cycles, self._dependents, self.estimates
+        )
         # The configuration may have changed while no master was there.
         self._requirement_updates.begin(self._requests.check_requirement)
         self._settled = 0
@@ -266,6 +271,7 @@ class Engine:
                 self.cycles.wake()
         make_notices(decision)
         self._near_limits.note(decision.events)
+        self.estimates.note(decision.events)
 
     def _control_hosts(self, command: ControlHosts, decision: Decision) -> None:
         administration.control_hosts(command, decision)
@@ -292,6 +298,7 @@ class Engine:
         self.config = decision.config = command.config
         forget_gpu_hosts(decision)
         self._requests.configure(command.config)
+        self.estimates.configure(command.config)
         self._requirement_updates.begin(self._requests.check_requirement)
         self.cycles.configuration_changed()
         self._host_reports.observe_all(self.config)
@@ -378,7 +385,13 @@ class Engine:
             self._give_back(now)
         if self.cycles.advance(decision, budget, steps, is_awaited=is_awaited):
             self._settle(decision, steps)
+        if not self.cycles.is_planning:
+            self.estimates.has_cycled()
         return decision
+
+    def say_estimates(self, now: float, most: int = AT_ONCE) -> None:
+        """Note what is said of the starts of jobs that wait; nothing of the state changes by it."""
+        self.estimates.look(now, self.cycles.planned, most)
 
     # -- looks at the past ----------------------------------------------------------------------------------------
 

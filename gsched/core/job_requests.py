@@ -24,6 +24,7 @@ from gsched.core.command import (
 from gsched.core.command_turns import UNLIMITED, Turn, Work
 from gsched.core.control import job_control
 from gsched.core.decision import Decision
+from gsched.core.dispatch.start_estimates import StartEstimates
 from gsched.core.explaining.dry_run import dry_run
 from gsched.core.explaining.job_comparison import compare
 from gsched.core.explaining.job_explanation import ExplainingContext, explain
@@ -55,8 +56,10 @@ class JobRequests:
         making: SubmissionMaking,
         cycles: SchedulingCycles,
         dependents: Dependents,
+        estimates: StartEstimates,
     ) -> None:
         self._state = state
+        self._estimates = estimates
         self._observations = observations
         self._making = making
         self._cycles = cycles
@@ -145,7 +148,7 @@ class JobRequests:
         def admitted(spec: JobSpec, old: JobSpec | None) -> JobSpec:
             return self._admitted(spec, spec.user, turn.now, old)
 
-        return ExplainingContext(self._state, self._dependents, self._cycles, admitted)
+        return ExplainingContext(self._state, self._dependents, self._cycles, admitted, self._estimates)
 
     def _waits_for(self, spec: JobSpec, command: ForecastStart | DryRunJob, now: float) -> str:
         """What must come before a job of that spec waits for a place."""

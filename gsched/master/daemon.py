@@ -38,6 +38,7 @@ from gsched.master.metrics.http_server import MetricsServer
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.metrics.page import Page
 from gsched.master.open_files import allow_sessions, most_connections
+from gsched.master.past.known_starts import known_starts
 from gsched.master.past.reader import PastReader
 from gsched.master.reconfig_notes import KnownNotes
 from gsched.master.recovery import recover
@@ -121,6 +122,7 @@ class Master:
         self._store = store
         self._manager = manager
         self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule_in_turns))
+        self._engine.estimates.learn(known_starts(store.path))
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
         settle_in()  # what was replayed lives long

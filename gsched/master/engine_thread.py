@@ -237,6 +237,7 @@ class EngineLoop:
                 tick_at = min(tick_at, cycled_at + (PLAN_S if self._engine.cycles.misses_plans else RENEW_REASONS_S))
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
+            self._engine.say_estimates(self._clock.now())
             self._store_hosts()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
                 self._store_hosts(ends=True)
@@ -297,7 +298,7 @@ class EngineLoop:
             return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
         # The wall clock may be set back: never sleep longer than a tick is long.
         is_busy = self._engine.cycles.needs_cycle or self._engine.unsettled or bool(self._unfinished)
-        is_busy = is_busy or self._checkpoints.is_busy
+        is_busy = is_busy or self._checkpoints.is_busy or self._engine.estimates.has_more
         timeout = 0.0 if is_busy else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
         try:
             first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
@@ -396,18 +397,22 @@ class EngineLoop:
         self._host_records.note(self._engine, touched_hosts, self._store.last_seq, self._clock.now())
 
     def _store_hosts(self, *, ends: bool = False) -> None:
-        """Store what was seen of hosts while there is nothing else to do; otherwise it goes with the next commit.
+        """Store what was seen of hosts, and said of starts, while there is nothing else to do; otherwise it goes with
+        the next commit.
         `ends`: this is the last time.
         """
         is_idle = self._inbox.empty() and not (self._kept or self._unfinished or self._engine.cycles.needs_cycle)
-        if not ends and not (is_idle and self._host_records.is_due(self._clock.now())):
+        now = self._clock.now()
+        is_due = self._host_records.is_due(now) or self._engine.estimates.is_due(now)
+        if not ends and not (is_idle and is_due):
             return
-        rows = self._host_records.take()
+        rows, said = self._host_records.take(), self._engine.estimates.take()
         try:
-            self._store.add_hosts(rows)
+            self._store.add_hosts(rows, said)
         except StoreFull as error:
             log.warning("what was seen of hosts is stored later: %s", error.text)
-            self._host_records.put_back(rows, self._clock.now())
+            self._host_records.put_back(rows, now)
+            self._engine.estimates.put_back(said, now)
 
     def _rows(self, irregular: Container[int]) -> Iterator[JobRow]:
         """Rows of the jobs and arrays that have changed."""
@@ -421,9 +426,10 @@ class EngineLoop:
                 yield array_row(array, traits | ARRAY)
 
     def _append(self, batch: _Batch, rows: list[JobRow], hosts: list[HostRecordRow]) -> None:
+        said = self._engine.estimates.take()
         while True:
             try:
-                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id, hosts)
+                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id, hosts, said)
             except StoreFull as error:
                 if not self.problem:
                     log.error("%s; new commands are refused until there is room", error.text)

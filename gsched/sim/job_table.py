@@ -7,9 +7,12 @@ begin of the simulation. Nothing here knows how the jobs were scheduled.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from gsched.model.scheduling.start_estimate import first_said
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import Fate
 
@@ -29,6 +32,7 @@ def job_table(fates: Mapping[int, Fate], start: float) -> Table:
 JOB_COLUMNS = (
     *("job", "user", "queue", "project", "name", "state", "submit_s", "start_s", "end_s", "wait_s", "run_s"),
     *("slowdown", "attempts", "slots", "gpus", "hosts", "devices", "line"),
+    *("told_at_s", "told_p50_s", "told_p90_s", "told_mean_s", "told_plan_s", "told_limit_s"),
 )
 
 
@@ -60,7 +64,15 @@ def _row(number: int, fate: Fate, start: float) -> tuple[Any, ...]:
         " ".join(part.host for part in parts),
         " ".join(f"{part.host}:{','.join(str(gpu.index) for gpu in part.gpus)}" for part in parts if part.gpus),
         job.line,
+        *_told(fate, start),
     )
+
+
+def _told(fate: Fate, start: float) -> Iterator[float | None]:
+    """What was said of its start first."""
+    said = first_said(fate.said)
+    for at in (None,) * 6 if said is None else msgspec.structs.astuple(said)[1:]:
+        yield None if at is None else round(at - start, 3)
 
 
 def slowdown(job: TraceJob, turnaround_s: float) -> float:

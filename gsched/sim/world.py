@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import GschedError
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, KillJobs, Submit
+from gsched.core.command_turns import UNLIMITED
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
@@ -27,6 +28,7 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Snapshot
+from gsched.model.scheduling.start_estimate import StartEstimate
 from gsched.policy.cycle import Planning, schedule_in_turns
 from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.trace import TraceJob
@@ -82,6 +84,8 @@ class Fate:
     """So many jobs had ended before: which was recorded first of those that ended at one time."""
     plans: list[tuple[float, PlannedStart]] = field(default_factory=list)
     """When it was said -> planned start; only what differs from what was said before."""
+    said: list[StartEstimate] = field(default_factory=list)
+    """What was said of its start, oldest first."""
     stops: list[float] = field(default_factory=list)
     """When it was suspended."""
     resumes: list[float] = field(default_factory=list)
@@ -269,6 +273,10 @@ class World:
             fate = self.fates.get(job_id)
             if fate is not None and (not fate.plans or fate.plans[-1][1] != plan):
                 fate.plans.append((self.now, plan))
+        self.engine.say_estimates(self.now, UNLIMITED)
+        for each in self.engine.estimates.take():
+            if each.job_id in self.fates:
+                self.fates[each.job_id].said.append(each)
         change = self.engine.next_change(self.now)
         if self._polls and self.engine.state.pending:
             change = min(self.now + LOOK_S, math.inf if change is None else change)

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
+from gsched.model.scheduling.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import filesystem, lineage
@@ -49,6 +50,7 @@ from gsched.store.tables.schema import (
     insert_new,
     put_job,
     rename_job,
+    start_estimate,
     upsert,
 )
 from gsched.store.tables.sqlite import reader_engine, store_path, writer_engine
@@ -67,6 +69,7 @@ _RENAME_JOB = rename_job()
 _ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
 _ADD_HOSTS = host_record.insert()
+_ADD_ESTIMATE = insert_new(start_estimate)
 
 
 def blob_id(data: bytes) -> str:
@@ -239,11 +242,12 @@ class EventLog:
         blobs: Mapping[str, bytes] | None = None,
         next_job_id: int = 1,
         hosts: Sequence[HostRecordRow] = (),
+        estimates: Sequence[StartEstimate] = (),
     ) -> int:
         """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction.
 
         `next_job_id`: no number from here on has been given out; it is noted outside the database as well. `hosts`:
-        what was seen of hosts before.
+        what was seen of hosts before. `estimates`: what was said of starts.
 
         Returns the number of the newest event, when all is on disk. Raises StoreFull (nothing is stored; give the same
         batch again later), StoreBroken (unknown: leave the process and replay), ValueError for a blob under a wrong id.
@@ -264,17 +268,22 @@ class EventLog:
                 insert_rows(connection, _ADD_EVENT, records)
                 _put_jobs(connection, rows)
                 _add_hosts(connection, hosts)
+                _add_estimates(connection, estimates)
 
             self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
             self._last_seq = before + len(records)
             self._mark_file.note(self._last_seq, next_job_id)
             return self._last_seq
 
-    def add_hosts(self, hosts: Sequence[HostRecordRow]) -> None:
-        """Store what was seen of hosts, in a transaction of its own. Raises StoreFull, StoreBroken."""
+    def add_hosts(self, hosts: Sequence[HostRecordRow], estimates: Sequence[StartEstimate] = ()) -> None:
+        """Store what was seen of hosts, and said of starts, in a transaction of its own.
+
+        Raises StoreFull, StoreBroken.
+        """
 
         def write(connection: Connection) -> None:
             _add_hosts(connection, hosts)
+            _add_estimates(connection, estimates)
 
         with self._mutex:
             self._writer.transact(write)
@@ -405,6 +414,10 @@ class EventLog:
 def _add_hosts(connection: Connection, hosts: Sequence[HostRecordRow]) -> None:
     if hosts:
         connection.execute(_ADD_HOSTS, [row._asdict() for row in hosts])
+
+
+def _add_estimates(connection: Connection, estimates: Sequence[StartEstimate]) -> None:
+    insert_rows(connection, _ADD_ESTIMATE, [msgspec.structs.astuple(each) for each in estimates])
 
 
 def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:

@@ -12,13 +12,15 @@ from sqlalchemy import Select, TextClause, case, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
+from gsched.base.ids import array_of
+from gsched.model.scheduling.start_estimate import StartEstimate, first_said
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.view import EventRecord
 from gsched.store.safeguards.failure import error_text
 from gsched.store.tables.migrations import check_version, schema_version
 from gsched.store.tables.records import StoredEvent, select_events, stored
-from gsched.store.tables.schema import JobRow, event, job
+from gsched.store.tables.schema import IRREGULAR, JobRow, event, job, start_estimate
 from gsched.store.tables.selection import (
     QueryPart,
     do_not_tell_of_gpus,
@@ -46,6 +48,10 @@ a row.
 """
 GpuSum = tuple[str, int, float, float, float, float, int, int]
 """Name, jobs, GPU seconds held, known, busy; joules; jobs of which the use is known, and of which the energy is."""
+Start = tuple[int, str, str, float | None, float, float]
+"""Number, user, queue, gpus, submitted_at, dispatched_at of a row."""
+WITH_ESTIMATES = 7
+"""Stores of this version and later keep what was said of starts."""
 _TIMES = ("job_id", "user", "name", "state", "submitted_at", "dispatched_at", "finished_at", "traits")
 _COSTS = (
     *("job_id", "state", "submitted_at", "dispatched_at", "finished_at", "cpu_s", "gpus", "gpu_seen_s", "gpu_busy_s"),
@@ -70,6 +76,7 @@ class History:
         except DBAPIError as error:
             self._engine.dispose()
             raise NotFound(f"{self.path} cannot be read as a store: {error_text(error)}") from error
+        self._version = version
         if version == 0:
             self._engine.dispose()
             raise NotFound(f"there is no store {self.path}: the database is empty")
@@ -174,6 +181,43 @@ class History:
     def costs_of(self, ids: Iterable[int]) -> dict[int, Costs]:
         """Some of each of these jobs' rows: for many of them."""
         return self._by_number(_COSTS, ids)
+
+    def told_of(self, ids: Iterable[int]) -> dict[int, StartEstimate]:
+        """What was said first of the starts of these jobs and arrays, as far as something was. Empty where the store
+        has not been opened by a master that keeps it.
+        """
+        if self._version < WITH_ESTIMATES:
+            return {}
+        said: dict[int, list[StartEstimate]] = {}
+        ordered = sorted(set(ids))
+        for start in range(0, len(ordered), _IDS_PER_QUERY):
+            numbers = ", ".join(map(str, ordered[start : start + _IDS_PER_QUERY]))
+            query = select(start_estimate).where(text(f"start_estimate.job_id IN ({numbers})"))
+            for row in self._tuples(query.order_by(start_estimate.c.job_id, start_estimate.c.at)):
+                each = StartEstimate(**dict(zip(StartEstimate.__struct_fields__, row, strict=True)))
+                said.setdefault(each.job_id, []).append(each)
+        return {number: found for number, each in said.items() if (found := first_said(each)) is not None}
+
+    def newest_starts(self, most: int) -> list[Start]:
+        """Jobs that have started, the newest first, as far as their rows tell all of how long they waited: where what
+        was said of starts is kept, those that waited for a place alone.
+        """
+        columns = ("job_id", "user", "queue", "gpus", "submitted_at", "dispatched_at")
+        query = select(*map(job.c.__getitem__, columns)).where(job.c.dispatched_at.is_not(None))
+        query = query.where(func.coalesce(job.c.traits, 0).op("&")(IRREGULAR) == 0)
+        found: list[Start] = self._tuples(query.order_by(job.c.dispatched_at.desc()).limit(most))
+        since = self._estimated_since()
+        if since is None:
+            return found
+        told = self.told_of({array_of(row[0]) for row in found})
+        return [row for row in found if row[4] < since or array_of(row[0]) in told]
+
+    def _estimated_since(self) -> float | None:
+        """When something was said first."""
+        if self._version < WITH_ESTIMATES:
+            return None
+        rows = self._tuples(select(start_estimate.c.at).order_by(text("rowid")).limit(1))
+        return float(rows[0][0]) if rows else None
 
     def _by_number(self, columns: Iterable[str], ids: Iterable[int]) -> dict[int, Any]:
         query = select(*map(job.c.__getitem__, columns))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, NotFound
-from gsched.cli.answers.usual_waits import usual_wait
 from gsched.cli.render.explaining.explanation_text import explanation_lines
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program
@@ -36,11 +35,10 @@ def show_explanations(call: Call, session: Session, job_ids: tuple[int, ...]) ->
     for place, job_id in enumerate(job_ids):
         try:
             found = session.client.explain(job_id)
-            usual = usual_wait(session.client, found)
         except (NotFound, Conflict) as error:
             call.error(f"{error.text}\n")
             failed = True
             continue
-        lines = "".join(f"{line}\n" for line in explanation_lines(found, zone_of(call.env), usual))
+        lines = "".join(f"{line}\n" for line in explanation_lines(found, zone_of(call.env)))
         call.write(f"\n{lines}" if place else lines)
     return LSF_FAILURE if failed else 0

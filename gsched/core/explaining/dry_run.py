@@ -52,6 +52,9 @@ def dry_run(
             command, turn, spec.combined_req, partial(planned_for, context.state, job, reasons, known, turn, True)
         )
         told = yield from suggestions(trial, job, _nothing, is_new=True)
+    usual = None
+    if not starts_now and not waits_for:
+        usual = context.estimates.of(spec, job.bucket().requirement, 0.0)
     limits = tuple(_limits(context.cycles.snapshot(turn.decision.config, turn.now), job, parts))
     return JobDryRun(
         explanation=JobExplanation(
@@ -69,6 +72,9 @@ def dry_run(
             is_alone=found.start.is_alone,
             awaits=found.start.awaits,
             suggestions=told,
+            p50_at=None if usual is None else turn.now + usual.p50_s,
+            p90_at=None if usual is None else turn.now + usual.p90_s,
+            such_jobs=0 if usual is None else usual.jobs,
         ),
         parts=tuple(_placed(each) for each in parts if each.host) if starts_now else (),
         limits=limits,

@@ -14,6 +14,7 @@ from gsched.base.ids import array_of, show_job
 from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.control.job_targets import find
 from gsched.core.dispatch.snapshot_builder import local_type_of
+from gsched.core.dispatch.start_estimates import StartEstimates
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.admin_measures import FoundMeasures, admin_measures
 from gsched.core.explaining.expected_start import MOST_AWAITED, ExpectedStart, expected_start
@@ -44,6 +45,7 @@ class ExplainingContext:
     dependents: Dependents
     cycles: SchedulingCycles
     admitted: Admitted
+    estimates: StartEstimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,9 @@ def explain(
         check = partial(waiting_job, context.state, job_id)
         found_changes = yield from suggestions(trial, job, check)
         measures = yield from admin_measures(trial, job, check)
+    usual = None
+    if not waits_for:
+        usual = context.estimates.of(job.spec, job.bucket().requirement, turn.now - job.submitted_at)
     number = job.job_id if job.job_id in context.state.waits.delayed else array_of(job.job_id)
     return JobExplanation(
         job_id=job_id,
@@ -99,6 +104,9 @@ def explain(
         submitted_at=job.submitted_at,
         measures=measures.measures,
         measures_cut=measures.is_cut,
+        p50_at=None if usual is None else job.submitted_at + usual.p50_s,
+        p90_at=None if usual is None else job.submitted_at + usual.p90_s,
+        such_jobs=0 if usual is None else usual.jobs,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
+from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs, read_told
 from gsched.master.past.gpu_sums import read_gpu_sums
 from gsched.master.past.job_histories import Histories, StoredTimes
 from gsched.master.past.past_boards import PastBoard, PastBoards
@@ -124,6 +124,13 @@ class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
         wanted = from_proto(request.filter, AccountFilter)
         if request.most and are_more(self._history, wanted, request.most):
             yield catalogue_pb2.AccountsReply(are_more=True)
+            return
+        if request.told:
+            for page in read_told(self._history, wanted):
+                reply = catalogue_pb2.AccountsReply()
+                for account in page:
+                    fill(reply.accounts.add(), account)
+                yield reply
             return
         if request.brief:
             for page in read_costs(self._history, wanted):

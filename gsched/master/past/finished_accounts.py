@@ -68,6 +68,13 @@ def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]
         yield page
 
 
+def read_told(store: History, wanted: AccountFilter) -> Iterator[list[Account]]:
+    """The same, each with what was said of its start while it waited, as far as something was."""
+    for page in read_costs(store, wanted):
+        told = store.told_of({array_of(account.job_id) for account in page})
+        yield [msgspec.structs.replace(each, told=told.get(array_of(each.job_id))) for each in page]
+
+
 def are_more(store: History, wanted: AccountFilter, most: int) -> bool:
     """Whether more than so many rows are to be looked at for it; no more than that are looked for."""
     return len(store.accounted(_with_elements(store, wanted), most + 1)) > most

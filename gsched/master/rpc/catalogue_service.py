@@ -60,7 +60,9 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
     @streams
     async def Accounts(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = with_members(from_proto(request.filter, AccountFilter), self._board.config)
-        question = catalogue_pb2.AccountsRequest(jobs=request.jobs, brief=request.brief, most=request.most)
+        question = catalogue_pb2.AccountsRequest(
+            jobs=request.jobs, brief=request.brief, most=request.most, told=request.told
+        )
         fill(question.filter, wanted)
         async for reply in self._reader.accounts(question):
             yield reply

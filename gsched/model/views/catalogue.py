@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.scheduling.start_estimate import StartEstimate
 from gsched.model.views.view import JobView
 
 
@@ -153,3 +154,5 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     gpu_energy_j: float | None = None
     job: JobView | None = None
     """Everything else, when it was asked for."""
+    told: StartEstimate | None = None
+    """What was said of its start while it waited, when that was asked for."""

@@ -205,6 +205,12 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What an administrator could do so that it starts now, the cheapest first."""
     measures_cut: bool = False
     """Not everything was tried: there may be more."""
+    p50_at: float | None = None
+    """By when one half of such jobs would have started, UTC seconds; None: too few are known."""
+    p90_at: float | None = None
+    """The same of nine in ten."""
+    such_jobs: int = 0
+    """How many that rests on."""
 
 
 class JobDryRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""How long jobs are expected to wait, by how long others like them have waited, and how far off that would have been.
+"""How long jobs are expected to wait, by how long others like them have waited.
 
 A job is like another if user, queue and number of GPUs are the same; where too few such jobs are known, those of the
 queue with as many GPUs, then those of the queue count. Jobs that start at once tell nothing about those that must wait.
@@ -8,10 +8,10 @@ It plans nothing, and no cycle asks it. Source of the moving level: adaptive con
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -21,11 +21,12 @@ NEWEST = 200
 """Waits that are kept of jobs that are alike."""
 LEAST = 10
 """With fewer nothing is said."""
+MOST_KINDS = 3_000
+"""Beyond them the kind of which no job has started for the longest time is forgotten."""
 GOAL = 0.9
 """Share of the jobs that start by their p90."""
 STEP = 0.02
 """How much a start outside moves the level at which the p90 is read."""
-MINUTE_S = 60.0
 _LEVELS: Final = (0.5, 3.0)
 """Least and largest level; beyond 1, when waits grow, the p90 is so many times the longest one."""
 
@@ -54,38 +55,34 @@ class WaitEstimate:
     """So many waits it comes from."""
 
 
-@dataclass(slots=True)
-class EstimateErrors:
-    """How far off estimates were that were made when jobs were submitted, each by the jobs that had started by then."""
+Said = Callable[[PastStart, WaitEstimate | None, float], None]
+"""(a job that has started, what would have been said of it, mean wait in seconds)."""
 
-    waited: int = 0
-    """Jobs that had to wait."""
-    inside: list[bool] = field(default_factory=list)
-    """Of each that an estimate was made of, whether it started by its p90."""
-    off_s: list[float] = field(default_factory=list)
-    """How far it started from its p50."""
-    mean_off_s: list[float] = field(default_factory=list)
-    """How far from the mean wait of all that had started: the constant guess."""
 
-    @property
-    def share_inside(self) -> float | None:
-        return sum(self.inside) / len(self.inside) if self.inside else None
+class _Waits:
+    """The newest waits of jobs that are alike."""
 
-    def within_minute(self, off_s: Sequence[float]) -> float | None:
-        """The share that is off by no more than a minute."""
-        return sum(each <= MINUTE_S for each in off_s) / len(off_s) if off_s else None
+    __slots__ = ("newest", "ordered")
 
-    @staticmethod
-    def median(off_s: Sequence[float]) -> float | None:
-        """In seconds."""
-        return _quantile(sorted(off_s), 0.5) if off_s else None
+    def __init__(self) -> None:
+        self.newest: deque[float] = deque()
+        """In the order in which the jobs started."""
+        self.ordered: list[float] = []
+        """The same, the shortest first."""
+
+    def add(self, waited_s: float) -> None:
+        if len(self.newest) == NEWEST:
+            del self.ordered[bisect_left(self.ordered, self.newest.popleft())]
+        self.newest.append(waited_s)
+        insort(self.ordered, waited_s)
 
 
 class PastWaits:
-    """Waits of jobs that have started, and what they say of the next ones."""
+    """Waits of jobs that have started, and what they say of the next ones. What is kept is bounded."""
 
     def __init__(self) -> None:
-        self._waits: dict[tuple[object, ...], deque[float]] = {}
+        self._waits: dict[tuple[object, ...], _Waits] = {}
+        """Those of which a job has started most recently come last."""
         self._level = GOAL
         self._count, self._sum_s = 0, 0.0
 
@@ -100,7 +97,11 @@ class PastWaits:
             return
         self._count, self._sum_s = self._count + 1, self._sum_s + start.waited_s
         for scope in _scopes(start.user, start.queue, start.gpus):
-            self._waits.setdefault(scope, deque(maxlen=NEWEST)).append(start.waited_s)
+            waits = self._waits.pop(scope, None) or _Waits()
+            waits.add(start.waited_s)
+            self._waits[scope] = waits
+        while len(self._waits) > MOST_KINDS:
+            del self._waits[next(iter(self._waits))]
         if told is not None:
             is_outside = start.waited_s > told.p90_s
             self._level = min(max(self._level + STEP * (is_outside - (1.0 - GOAL)), _LEVELS[0]), _LEVELS[1])
@@ -108,27 +109,34 @@ class PastWaits:
     def estimate(self, user: str, queue: str, gpus: float, waited_s: float = AT_ONCE_S) -> WaitEstimate | None:
         """Of a job that has waited for so long and waits on; None: nobody knows."""
         for scope in _scopes(user, queue, gpus):
-            ordered = sorted(self._waits.get(scope, ()))
-            longer = ordered[bisect_left(ordered, waited_s) :]
-            if len(longer) >= LEAST:
-                p50, p90 = _quantile(longer, 0.5), _quantile(longer, min(self._level, 1.0)) * max(self._level, 1.0)
-                return WaitEstimate(p50, max(p50, p90), len(longer))
+            waits = self._waits.get(scope)
+            if waits is None:
+                continue
+            shorter = bisect_left(waits.ordered, waited_s)
+            count = len(waits.ordered) - shorter
+            if count >= LEAST:
+                p50 = waits.ordered[shorter + _rank(count, 0.5)]
+                p90 = waits.ordered[shorter + _rank(count, min(self._level, 1.0))] * max(self._level, 1.0)
+                return WaitEstimate(p50, max(p50, p90), count)
         return None
 
 
-def waits_of(starts: Iterable[PastStart]) -> tuple[PastWaits, EstimateErrors]:
-    """What these starts say of others, and how far off it was, job by job, with what was known at each submission."""
-    known, errors = PastWaits(), EstimateErrors()
+def waits_of(starts: Iterable[PastStart], said: Said | None = None) -> PastWaits:
+    """What these starts say of others. `said` is told of each what would have been said of it at its submission, by the
+    starts before, and the mean wait of these.
+    """
+    known = PastWaits()
     under_way: list[tuple[float, int, PastStart, WaitEstimate | None]] = []
     for place, start in enumerate(sorted(starts, key=lambda each: each.submitted_at)):
         for earlier, told in _started_by(under_way, start.submitted_at):
             known.note(earlier, told)
         told = known.estimate(start.user, start.queue, start.gpus) if start.waited_s > AT_ONCE_S else None
-        _judge(errors, start, told, known.mean_s)
+        if said is not None:
+            said(start, told, known.mean_s)
         heappush(under_way, (start.started_at, place, start, told))
     for earlier, told in _started_by(under_way, math.inf):
         known.note(earlier, told)
-    return known, errors
+    return known
 
 
 def _started_by(
@@ -139,19 +147,11 @@ def _started_by(
         yield start, told
 
 
-def _judge(errors: EstimateErrors, start: PastStart, told: WaitEstimate | None, mean_s: float) -> None:
-    errors.waited += start.waited_s > AT_ONCE_S
-    if told is not None:
-        errors.inside.append(start.waited_s <= told.p90_s)
-        errors.off_s.append(abs(start.waited_s - told.p50_s))
-        errors.mean_off_s.append(abs(start.waited_s - mean_s))
-
-
 def _scopes(user: str, queue: str, gpus: float) -> tuple[tuple[object, ...], ...]:
     """The narrowest first."""
     return (user, queue, gpus), ("", queue, gpus), ("", queue, "")
 
 
-def _quantile(ordered: Sequence[float], level: float) -> float:
-    """Nearest rank."""
-    return ordered[max(0, math.ceil(level * len(ordered)) - 1)]
+def _rank(count: int, level: float) -> int:
+    """Place of the quantile among so many: nearest rank."""
+    return max(0, math.ceil(level * count) - 1)

@@ -146,7 +146,22 @@ def _step_6(connection: Connection) -> None:
     connection.exec_driver_sql("CREATE INDEX host_record_whole ON host_record (at) WHERE whole = 1")
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5, _step_6]
+def _step_7(connection: Connection) -> None:
+    """What was said of the starts of jobs is kept, to be judged later; of jobs that are there nothing is known."""
+    tables = MetaData()
+    counter = BigInteger().with_variant(Integer, "sqlite")
+    said = [Column(name, Double) for name in ("p50_at", "p90_at", "mean_at", "plan_at", "limit_at")]
+    Table(
+        "start_estimate",
+        tables,
+        Column("job_id", counter, primary_key=True, autoincrement=False),
+        Column("at", Double, primary_key=True),
+        *said,
+    )
+    tables.create_all(connection, checkfirst=False)
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5, _step_6, _step_7]
 """Step n leads from version n-1 to n; version 0 is an empty database."""
 
 

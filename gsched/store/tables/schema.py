@@ -125,6 +125,19 @@ host_record = Table(
     Index("host_record_whole", "at", sqlite_where=text("whole = 1")),
 )
 
+start_estimate = Table(
+    "start_estimate",
+    metadata,
+    # As gsched.model.scheduling.start_estimate has them: what was said of a job's start, and when.
+    Column("job_id", CounterColumn, primary_key=True, autoincrement=False),
+    Column("at", Double, primary_key=True),
+    Column("p50_at", Double),
+    Column("p90_at", Double),
+    Column("mean_at", Double),
+    Column("plan_at", Double),
+    Column("limit_at", Double),
+)
+
 
 class HostRecordRow(NamedTuple):
     """A row of `host_record` that is to be written; the store gives its number."""

@@ -59,6 +59,13 @@ class Catalogue:
         for reply in self._stream(self._stub.Accounts, request):
             yield from _accounts(reply)
 
+    def told_accounts(self, wanted: AccountFilter) -> Iterator[Account]:
+        """Finished jobs by ascending number with their times, and what was said of their starts while they waited."""
+        request = catalogue_pb2.AccountsRequest(told=True)
+        fill(request.filter, wanted)
+        for reply in self._stream(self._stub.Accounts, request):
+            yield from _accounts(reply)
+
     def few_accounts(self, wanted: AccountFilter, most: int, *, jobs: bool = False) -> list[Account] | None:
         """As `accounts`, unless there are more jobs than `most`: None, which costs no more than so many."""
         request = catalogue_pb2.AccountsRequest(jobs=jobs, brief=not jobs, most=most)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.base.ids import element_id, show_job
-from gsched.master.past.finished_accounts import read_accounts
+from gsched.master.past.finished_accounts import read_accounts, read_told
 from gsched.model.event import (
     ArrayElementsFinished,
     HostClosed,
@@ -22,6 +22,7 @@ from gsched.model.event import (
 )
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.scheduling.start_estimate import StartEstimate
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
@@ -155,3 +156,24 @@ def test_what_was_done_to_hosts_and_queues(store: History) -> None:
     assert [event.kind for event in store.events_of_no_job(TimeSpan())] == ["host_closed", "queue_controlled"]
     assert [event.kind for event in store.events_of_no_job(TimeSpan(since=71.5))] == ["queue_controlled"]
     assert [event.kind for event in store.events_of_no_job(TimeSpan(until=71.0))] == ["host_closed"]
+
+
+def test_with_what_was_said_of_their_starts(tmp_path: Path) -> None:
+    """Elements of an array with what was said of the array."""
+    log = EventLog(tmp_path / "store.db")
+    rows = [
+        row(1, "DONE", 90.0, dispatched_at=50.0, cpu_s=1.0, gpus=1.0),
+        row(FIRST, "DONE", 95.0, dispatched_at=60.0, cpu_s=1.0, gpus=1.0),
+        row(3, "DONE", 80.0, dispatched_at=20.0, cpu_s=1.0, gpus=1.0),
+    ]
+    said = [StartEstimate(job_id=1, at=11.0, p50_at=45.0), StartEstimate(job_id=2, at=12.0, plan_at=61.0)]
+    log.append([HostClosed(at=1.0, host="h1", by="root")], rows, estimates=said)
+    history = History(log.path)
+    (page,) = read_told(history, AccountFilter())
+    assert {each.job_id: (each.dispatched_at, each.told) for each in page} == {
+        1: (50.0, said[0]),
+        FIRST: (60.0, said[1]),
+        3: (20.0, None),
+    }
+    history.close()
+    log.close()

@@ -36,6 +36,7 @@ from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
 from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
 from gsched.model.jobs.job import AttemptResult, JobSpec
 from gsched.model.queues.queue import Queue
+from gsched.model.scheduling.start_estimate import StartEstimate
 from gsched.model.views.view import JobFilter
 from gsched.policy.cycle import schedule_in_turns
 from gsched.store.safeguards.failure import StoreBroken, StoreFull
@@ -50,6 +51,7 @@ class FakeStore:
         self.failure: GschedError | None = None
         self.batches: list[list[Any]] = []
         self.parts: list[bytes] = []
+        self.estimates: list[StartEstimate] = []
         self.host_rows: list[tuple[int, list[HostRecordRow]]] = []
         """With how many batches there were by then."""
         self.checkpoints: list[tuple[int, bytes]] = []
@@ -57,7 +59,9 @@ class FakeStore:
         self.last_seq = 0
         self.tried = threading.Condition()
 
-    def append(self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1, hosts: Any = ()) -> int:
+    def append(
+        self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1, hosts: Any = (), estimates: Any = ()
+    ) -> int:
         with self.tried:
             self.tries += 1
             self.tried.notify_all()
@@ -65,14 +69,16 @@ class FakeStore:
             raise self.failure
         self.batches.append(list(events))
         self.host_rows.append((len(self.batches), [*hosts]))
+        self.estimates += estimates
         self.last_seq += len(events)
         return self.last_seq
 
-    def add_hosts(self, hosts: Any) -> None:
+    def add_hosts(self, hosts: Any, estimates: Any = ()) -> None:
         with self.changed:
             if self.failure is not None:
                 raise self.failure
             self.host_rows.append((len(self.batches), [*hosts]))
+            self.estimates += estimates
             self.changed.notify_all()
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
@@ -198,6 +204,32 @@ def test_records_of_hosts_that_do_not_fit_are_stored_later(master: Master, monke
     assert entries(master) == ["a"]
     (batches,) = [count for count, rows in master.store.host_rows if any([*unpack_entries(row.data)] for row in rows)]
     assert batches <= 1, "they went with what was stored next"
+
+
+def test_what_was_said_of_starts_is_stored_while_nobody_waits(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.core.dispatch.start_estimates.GATHER_S", 0.0)
+    master.submit("first")
+    master.until(lambda: [each.job_id for each in master.store.estimates] == [1])
+    master.submit("second")
+    master.until(lambda: [each.job_id for each in master.store.estimates] == [1, 2])
+
+
+def test_what_was_said_is_stored_once_there_is_room_again(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.core.dispatch.start_estimates.GATHER_S", 0.0)
+    tried = threading.Event()
+
+    def refuse(hosts: Any, estimates: Any = ()) -> None:
+        if estimates:
+            tried.set()
+            raise StoreFull("no room")
+
+    with monkeypatch.context() as full:
+        full.setattr(master.store, "add_hosts", refuse)
+        master.submit("first")
+        assert tried.wait(60)
+    master.submit("second")
+    master.until(lambda: {each.job_id for each in master.store.estimates} == {1, 2})
+    assert len(master.store.estimates) == 2
 
 
 def test_garbage_is_collected_when_replies_are_out(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:

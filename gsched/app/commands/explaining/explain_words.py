@@ -11,7 +11,6 @@ from gsched.app.commands.command_options import OPTION_ENVDIR
 from gsched.app.commands.explaining.start_tables import starts_in_table
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest
-from gsched.cli.answers.usual_waits import errors_of_past, usual_wait
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.render.explaining.comparison_json import comparison_json
 from gsched.cli.render.explaining.comparison_text import comparison_lines
@@ -21,7 +20,7 @@ from gsched.cli.render.explaining.explanation_text import explanation_lines
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.times import parse_span
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
-from gsched.policy.future.past_waits import waits_of
+from gsched.policy.future.start_estimate_errors import errors_of
 
 
 @click.command()
@@ -33,11 +32,10 @@ def explain(envdir: str | None, as_json: bool, job: str) -> None:
     job_id = _one_job(job)
     with connect(envdir) as client:
         found = client.explain(job_id)
-        usual = usual_wait(client, found)
     if as_json:
-        click.echo(explanation_json(found, usual), nl=False)
+        click.echo(explanation_json(found), nl=False)
     else:
-        click.echo("\n".join(explanation_lines(found, zone_of(os.environ), usual)))
+        click.echo("\n".join(explanation_lines(found, zone_of(os.environ))))
 
 
 @click.command("why-not")
@@ -64,18 +62,22 @@ def why_not(envdir: str | None, as_json: bool, job: str, other: str) -> None:
 @click.option("--table", metavar="FILE", default="", help="The jobs.csv of gsched sim --csv in place of the history.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as docs/explain.md describes it.")
 def estimates(envdir: str | None, times: str, users: str, queues: str, table: str, as_json: bool) -> None:
-    """Show how far off it is to judge by such jobs when one starts (p50 and p90), beside the mean wait of all."""
+    """Show how far off it was what was said of starts while jobs waited: such jobs, the mean wait, the plan."""
     if table:
         for option, value in (("-S", times), ("-u", users), ("-q", queues)):
             if value:
                 raise BadRequest(f"{option} and --table cannot be given together")
-        found = waits_of(starts_in_table(table))[1]
+        found = errors_of(starts_in_table(table))
     else:
         since, until = parse_span(times, time.time(), zone_of(os.environ)) if times else (None, None)
         submitted = TimeSpan(since=since, until=until)
         wanted = AccountFilter(users=tuple(users.split()), queues=tuple(queues.split()), submitted=submitted)
         with connect(envdir) as client:
-            found = errors_of_past(client.catalogue.accounts(wanted))
+            found = errors_of(
+                (each.submitted_at, each.dispatched_at, each.told)
+                for each in client.catalogue.told_accounts(wanted)
+                if each.dispatched_at is not None
+            )
     click.echo(estimate_errors_json(found) if as_json else "\n".join(estimate_errors_lines(found)))
 
 

@@ -24,18 +24,17 @@ from gsched.model.views.explanation import (
     ResourceHolder,
     StartSuggestion,
 )
-from gsched.policy.future.past_waits import WaitEstimate
 
 _MINUTE_S = 60.0
 
 
-def explanation_json(found: JobExplanation, usual: WaitEstimate | None = None) -> str:
-    """One object, with a newline behind it. `usual`: how long such jobs wait."""
-    return json.dumps(explanation_record(found, usual), ensure_ascii=False, indent=1) + "\n"
+def explanation_json(found: JobExplanation) -> str:
+    """One object, with a newline behind it."""
+    return json.dumps(explanation_record(found), ensure_ascii=False, indent=1) + "\n"
 
 
-def explanation_record(found: JobExplanation, usual: WaitEstimate | None = None) -> dict[str, Any]:
-    """The object as built-in types. `usual`: how long such jobs wait."""
+def explanation_record(found: JobExplanation) -> dict[str, Any]:
+    """The object as built-in types."""
     return {
         "job": show_job(found.job_id),
         "user": found.user,
@@ -51,9 +50,9 @@ def explanation_record(found: JobExplanation, usual: WaitEstimate | None = None)
             "reserved": found.is_reserved,
             "at_the_earliest": found.is_alone,
             "awaits": [_awaited(each) for each in found.awaits],
-            "p50": None if usual is None else found.submitted_at + usual.p50_s,
-            "p90": None if usual is None else found.submitted_at + usual.p90_s,
-            "such_jobs": 0 if usual is None else usual.jobs,
+            "p50": found.p50_at,
+            "p90": found.p90_at,
+            "such_jobs": found.such_jobs,
         },
         "suggestions": [suggestion_record(each) for each in found.suggestions],
         "measures": [measure_record(each) for each in found.measures],

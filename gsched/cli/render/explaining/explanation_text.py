@@ -22,7 +22,6 @@ from gsched.model.views.explanation import (
     StartSuggestion,
     UnofferedGpu,
 )
-from gsched.policy.future.past_waits import WaitEstimate
 
 _FIRST = {
     "hold": "not while it is held; gresume lets it go on",
@@ -33,8 +32,8 @@ _FIRST = {
 }
 
 
-def explanation_lines(found: JobExplanation, zone: tzinfo, usual: WaitEstimate | None = None) -> Iterator[str]:
-    """Without newlines. Times in the zone. `usual`: how long such jobs wait."""
+def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
+    """Without newlines. Times in the zone."""
     yield (
         f"Job <{show_job(found.job_id)}>, User <{printable(found.user)}>, Queue <{printable(found.queue)}>, "
         f"Status <{found.state}>"
@@ -43,12 +42,17 @@ def explanation_lines(found: JobExplanation, zone: tzinfo, usual: WaitEstimate |
     yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
     yield from (f"  also: {text}" for text in _of_no_host(found))
     yield f"Expected start: {start_text(found, zone)}"
-    if usual is not None:
-        half, most = (long_stamp(found.submitted_at + each, zone) for each in (usual.p50_s, usual.p90_s))
-        yield f"Judging by {usual.jobs} such jobs that waited: by {half} one half starts, by {most} nine in ten"
+    yield from usual_lines(found, zone)
     yield from suggestion_lines(found.suggestions)
     yield from measure_lines(found.measures, is_cut=found.measures_cut)
     yield from hosts_lines(found.hosts, zone)
+
+
+def usual_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
+    """By when such jobs start; no line where too few are known."""
+    if found.p50_at is not None and found.p90_at is not None:
+        half, most = long_stamp(found.p50_at, zone), long_stamp(found.p90_at, zone)
+        yield f"Judging by {found.such_jobs} such jobs that waited: by {half} one half starts, by {most} nine in ten"
 
 
 def hosts_lines(hosts: Iterable[RefusingHosts], zone: tzinfo) -> Iterator[str]:
