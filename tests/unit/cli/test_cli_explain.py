@@ -13,9 +13,9 @@ from fake_master import FakeCall, FakeMaster
 
 from gsched.base.coded_text import coded
 from gsched.cli.render.explaining.dry_run_text import dry_run_json
+from gsched.cli.render.explaining.estimate_errors import estimate_errors_record
 from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.model.jobs.reason import PendingReason, PlannedStart
-from gsched.model.views.catalogue import Account
 from gsched.model.views.explanation import (
     AdminChange,
     AdminMeasure,
@@ -32,6 +32,7 @@ from gsched.model.views.explanation import (
     StartSuggestion,
     UnofferedGpu,
 )
+from gsched.policy.future.start_estimate_errors import EstimateErrors
 
 LACKS = coded("pending.reserving", "ngpus_physical")
 FREE = coded("numbers.free", coded("numbers.amount", 2.0), coded("numbers.of", 1.0, 4.0), "gpu01", "")
@@ -271,30 +272,18 @@ def test_a_dry_run_for_programs(master: FakeMaster, call: Callable[..., FakeCall
 
 
 def test_how_long_such_jobs_waited(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
-    master.explanations = {7: msgspec.structs.replace(FULL, at=100_000.0, gpus=2.0, submitted_at=90_000.0)}
-    past = [
-        Account(
-            job_id=number,
-            user="bob",
-            queue="normal",
-            state="DONE",
-            submitted_at=1_000.0,
-            dispatched_at=1_000.0 + 1_000.0 * number,
-            finished_at=90_000.0,
-            run_s=100.0,
-            gpu_s=200.0,
-        )
-        for number in range(1, 31)
-    ]
-    master.accounts = past
-    asked = call("gjobs", "-p4", "7", TZ="UTC")
-    assert asked.run() == 0
-    assert "Judging by 21 such jobs that waited: by Fri Jan  2 06:33:20 one half starts, by" in asked.out
-    wanted = master.account_filters[-1]
-    assert (wanted.queues, wanted.users) == (("normal",), ())
-    master.accounts = past[:9]
-    few = call("gjobs", "-p4", "7")
-    assert few.run() == 0 and "Judging" not in few.out
+    known = msgspec.structs.replace(FULL, p50_at=109_000.0, p90_at=118_000.0, such_jobs=21)
+    master.explanations = {7: known, 8: FULL}
+    half, most = "Fri Jan  2 06:16:40", "Fri Jan  2 08:46:40"
+    line = f"Judging by 21 such jobs that waited: by {half} one half starts, by {most} nine in ten"
+    asked, none = call("gjobs", "-p4", "7", TZ="UTC"), call("gjobs", "-p4", "8", TZ="UTC")
+    assert (asked.run(), none.run()) == (0, 0)
+    assert line in asked.out.splitlines() and "Judging" not in none.out
+    start = json.loads(explanation_json(known))["start"]
+    assert (start["p50"], start["p90"], start["such_jobs"]) == (109_000.0, 118_000.0, 21)
+    master.dry_run = JobDryRun(explanation=known)
+    dry = call("gsub", "--dry-run", "true", TZ="UTC")
+    assert dry.run() == 0 and line in dry.out.splitlines()
 
 
 def test_a_dry_run_of_one_that_waits(master: FakeMaster, call: Callable[..., FakeCall]) -> None:
@@ -333,3 +322,8 @@ def test_each_field_of_the_json_is_documented() -> None:
     found = keys(json.loads(explanation_json(waiting))) | keys(json.loads(dry_run_json(STARTS)))
     assert len(found) > 40
     assert {key for key in found if f"`{key}`" not in page and f".{key}`" not in page} == set()
+
+
+def test_each_figure_of_estimates_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text("utf-8")
+    assert {key for key in estimate_errors_record(EstimateErrors()) if f"`{key}`" not in page} == set()
