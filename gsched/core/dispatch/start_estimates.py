@@ -35,6 +35,8 @@ from gsched.policy.requirement.demand_cache import Demands
 
 AT_ONCE = 300
 """Jobs that are looked at in one turn."""
+MOST_READ = 30
+"""Requirements that are read for the first time in one turn."""
 LOOK_S = 60.0
 MOVED_S = 600.0
 MOST_AGAIN = 4
@@ -71,6 +73,7 @@ class StartEstimates:
         self._rows: list[StartEstimate] = []
         self._looked_at = -math.inf
         self._flush_at = 0.0
+        self._read = 0
         self.configure(config)
 
     def configure(self, config: ClusterConfig) -> None:
@@ -135,8 +138,9 @@ class StartEstimates:
         """Say something of so many jobs that a cycle has found no place for, and of starts that are planned otherwise.
         `planned`: what the last cycle planned.
         """
-        for _ in range(min(most, len(self._due))):
-            number = self._due.popleft()
+        self._read, left = 0, min(most, len(self._due))
+        while left and (self._read < MOST_READ or most > AT_ONCE):
+            left, number = left - 1, self._due.popleft()
             if len(self._said) < MOST_WAITING and number not in self._said:
                 self._say(number, now, planned.get(number))
         if not 0 <= now - self._looked_at < LOOK_S:
@@ -220,5 +224,6 @@ class StartEstimates:
         if found is None:
             if len(self._gpus) >= MOST_CLASSES:
                 self._demands, self._gpus = Demands(self._local_type), {}
+            self._read += 1
             found = self._gpus[requirement] = round(self._demands.least(requirement).get("ngpus", 0.0), 2)
         return found
