@@ -48,7 +48,7 @@ a row.
 """
 GpuSum = tuple[str, int, float, float, float, float, int, int]
 """Name, jobs, GPU seconds held, known, busy; joules; jobs of which the use is known, and of which the energy is."""
-Start = tuple[int, str, str, float | None, float, float]
+StartTimes = tuple[int, str, str, float | None, float, float]
 """Number, user, queue, gpus, submitted_at, dispatched_at of a row."""
 WITH_ESTIMATES = 7
 """Stores of this version and later keep what was said of starts."""
@@ -198,14 +198,14 @@ class History:
                 said.setdefault(each.job_id, []).append(each)
         return {number: found for number, each in said.items() if (found := first_said(each)) is not None}
 
-    def newest_starts(self, most: int) -> list[Start]:
+    def newest_starts(self, most: int) -> list[StartTimes]:
         """Jobs that have started, the newest first, as far as their rows tell all of how long they waited: where what
         was said of starts is kept, those that waited for a place alone.
         """
         columns = ("job_id", "user", "queue", "gpus", "submitted_at", "dispatched_at")
         query = select(*map(job.c.__getitem__, columns)).where(job.c.dispatched_at.is_not(None))
         query = query.where(func.coalesce(job.c.traits, 0).op("&")(IRREGULAR) == 0)
-        found: list[Start] = self._tuples(query.order_by(job.c.dispatched_at.desc()).limit(most))
+        found: list[StartTimes] = self._tuples(query.order_by(job.c.dispatched_at.desc()).limit(most))
         since = self._estimated_since()
         if since is None:
             return found

@@ -55,7 +55,7 @@ class WaitEstimate:
     """So many waits it comes from."""
 
 
-Said = Callable[[PastStart, WaitEstimate | None, float], None]
+ToldOfStart = Callable[[PastStart, WaitEstimate | None, float], None]
 """(a job that has started, what would have been said of it, mean wait in seconds)."""
 
 
@@ -121,7 +121,7 @@ class PastWaits:
         return None
 
 
-def waits_of(starts: Iterable[PastStart], said: Said | None = None) -> PastWaits:
+def waits_of(starts: Iterable[PastStart], said: ToldOfStart | None = None) -> PastWaits:
     """What these starts say of others. `said` is told of each what would have been said of it at its submission, by the
     starts before, and the mean wait of these.
     """
