@@ -66,6 +66,7 @@ def dry_run(
             waits_for=waits_for,
             waits_until=spec.begin_at if waits_for == "time" else None,
             hosts=found.hosts,
+            higher_queues=found.higher_queues,
             starts_now=starts_now,
             planned=found.start.planned,
             is_reserved=found.start.is_reserved,

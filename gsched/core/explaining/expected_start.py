@@ -1,6 +1,7 @@
 """When a pending job is expected to start, and whose ends that waits for.
 
-What a cycle has reserved for it is told as it is. Otherwise the starts of all that wait are planned for this answer,
+What a cycle has reserved for it is told as it is, unless jobs of higher queues wait that nothing is reserved for: they
+come before it. Otherwise the starts of all that wait are planned for this answer,
 each in serving order, as if its queue reserved for them all; where too many wait, as if the job were the only one. It
 changes nothing.
 """
@@ -20,6 +21,7 @@ from gsched.core.scheduling_cycles import SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.pending_jobs import PendingJobs
 from gsched.model.jobs.reason import NEVER, PlannedStart
+from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.explanation import AwaitedEnd
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED
@@ -62,7 +64,7 @@ def expected_start(
     where a turn is over.
     """
     known = told.get(job.job_id)
-    if known is not None and _is_told(known):
+    if known is not None and _is_told(known) and (known.at is None or not _others_first(state, job, told, seen())):
         snapshot = seen()
         return ExpectedStart(
             planned=_plain(known), is_reserved=known.at is not None, awaits=_awaits(snapshot, now, job, known, told)
@@ -89,6 +91,25 @@ def expected_start(
 def _is_told(known: PlannedStart) -> bool:
     """Whether the cycle has said more than that others come first."""
     return known.at is not None or bool(known.text and known.text not in (OTHERS_FIRST, OTHER_PLANNED, NOT_LOOKED_AT))
+
+
+def _others_first(state: ClusterState, job: JobRecord, told: Mapping[int, PlannedStart], snapshot: Snapshot) -> bool:
+    """Whether jobs of higher queues wait that nothing is reserved for yet: they come before it all the same."""
+    above = {queue.name for queue in higher_queues(snapshot, job.spec.queue)}
+    if not above:
+        return False
+    lines = (line for bucket, line in state.pending.lines() if bucket.queue in above)
+    return any(told[number].at is None if number in told else True for line in lines for number in line.entries())
+
+
+def higher_queues(snapshot: Snapshot, name: str) -> list[Queue]:
+    """Active queues whose jobs come before those of this one, the highest first."""
+    own = snapshot.queues.get(name)
+    if own is None:
+        return []
+    found = (each for each in snapshot.queues.values() if each.priority > own.priority)
+    active = [each for each in found if each.name not in snapshot.inactive_queues]
+    return sorted(active, key=lambda each: (-each.priority, each.name))
 
 
 def _plain(planned: PlannedStart) -> PlannedStart:

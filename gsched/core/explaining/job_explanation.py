@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from gsched.base.errors import Conflict, NotFound, RequirementError
 from gsched.base.ids import array_of, show_job
@@ -17,7 +18,7 @@ from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.dispatch.start_estimates import StartEstimates
 from gsched.core.dispatch.start_forecast import PlanCycle
 from gsched.core.explaining.admin_measures import FoundMeasures, admin_measures
-from gsched.core.explaining.expected_start import MOST_AWAITED, ExpectedStart, expected_start
+from gsched.core.explaining.expected_start import MOST_AWAITED, ExpectedStart, expected_start, higher_queues
 from gsched.core.explaining.hosts_in_way import MOST_HOSTS, expected_end, refusing_hosts
 from gsched.core.explaining.start_suggestions import suggestions
 from gsched.core.explaining.start_trial import Admitted, TrialContext
@@ -29,10 +30,13 @@ from gsched.core.scheduling_cycles import SchedulingCycles, SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.jobs.job import PENDING
 from gsched.model.jobs.reason import PendingReason, PlannedStart
+from gsched.model.scheduling.snapshot import Bucket, Snapshot
 from gsched.model.views.explanation import AwaitedEnd, JobExplanation, RefusingHosts, StartSuggestion
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.demand_cache import Demands
 
+MOST_QUEUES = 4
+"""Higher queues that are named."""
 LOOKING = 20
 """Steps of looking at a host."""
 
@@ -54,6 +58,8 @@ class PlannedAnswer:
 
     start: ExpectedStart = field(default_factory=ExpectedStart)
     hosts: tuple[RefusingHosts, ...] = ()
+    higher_queues: tuple[str, ...] = ()
+    """Queues whose jobs would come before it at that start, if some were submitted."""
 
 
 def explain(
@@ -94,6 +100,7 @@ def explain(
         waits_for=waits_for,
         waits_until=context.state.waits.delayed.get(number) if waits_for in ("time", "retry") else None,
         hosts=found.hosts,
+        higher_queues=found.higher_queues,
         starts_now=found.start.starts_now,
         planned=found.start.planned,
         is_reserved=found.start.is_reserved,
@@ -140,11 +147,24 @@ def planned_for(
     snapshot, bucket = seen(), job.bucket()
     if bucket.queue not in snapshot.queues:
         return PlannedAnswer(start)
+    above = _above(snapshot, bucket, start.planned)
     turn.spend(LOOKING * min(len(snapshot.hosts), MOST_HOSTS))
     try:
-        return PlannedAnswer(start, refusing_hosts(snapshot, turn.now, bucket, reasons))
+        return PlannedAnswer(start, refusing_hosts(snapshot, turn.now, bucket, reasons), above)
     except RequirementError:
-        return PlannedAnswer(start)
+        return PlannedAnswer(start, higher_queues=above)
+
+
+def _above(snapshot: Snapshot, bucket: Bucket, planned: PlannedStart | None) -> tuple[str, ...]:
+    """Higher queues that may use hosts of the planned start."""
+    if planned is None or planned.at is None:
+        return ()
+    found = (
+        queue.name
+        for queue in higher_queues(snapshot, bucket.queue)
+        if queue.hosts is None or not set(planned.hosts).isdisjoint(queue.hosts)
+    )
+    return tuple(islice(found, MOST_QUEUES))
 
 
 def waiting_job(state: ClusterState, job_id: int) -> JobRecord:

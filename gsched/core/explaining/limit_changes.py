@@ -1,5 +1,5 @@
-"""Limits that an administrator could raise for a waiting job: of lsb.resources, lsb.queues, lsb.users, lsb.hosts, and
-of job groups.
+"""Limits that an administrator could raise for a waiting job: of lsb.resources, lsb.queues, lsb.users, lsb.hosts; and
+those of job groups and of job arrays, which their owners may raise, too.
 
 Each way raises one amount, by one and more. Which of them suffices is not known here: that is tried (`admin_measures`).
 It never changes a configuration: a step changes a snapshot. Source of the files: lsb.resources(5) and the others.
@@ -70,6 +70,7 @@ def limit_ways(decision: Decision, seen: Snapshot, bucket: Bucket) -> list[Clust
     """All limits that count jobs of the bucket. `seen`: as things are."""
     of_sections = (way for limit in seen.limits for way in _of_section(limit, seen, bucket))
     found = [*of_sections, *_of_queue(seen, bucket), *_of_users(seen, bucket), *_of_job_groups(seen, bucket)]
+    found += _of_array(seen, bucket)
     return found + list(_of_hosts(decision, seen, bucket))[:MOST_OF_A_KIND]
 
 
@@ -214,3 +215,19 @@ def _gbgmod(name: str, new: int) -> str:
 
 def _with_job_group(name: str, new: int, seen: Snapshot) -> Snapshot:
     return replace(seen, job_group_limits={**seen.job_group_limits, name: new})
+
+
+def _of_array(seen: Snapshot, bucket: Bucket) -> Iterator[ClusterWay]:
+    """How many elements of the job's array may run at a time (`%n` of -J)."""
+    old = seen.array_limits.get(bucket.array) if bucket.array else None
+    if old is not None:
+        told = _told("", f"job array {bucket.array}", "-J %", old)
+        yield _way(told, _raising(_with_array, bucket.array), command=partial(_gmod, bucket.array))
+
+
+def _gmod(array: int, new: int) -> str:
+    return f"gmod -J %{new} {array}"
+
+
+def _with_array(array: int, new: int, seen: Snapshot) -> Snapshot:
+    return replace(seen, array_limits={**seen.array_limits, array: new})

@@ -193,6 +193,8 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The place is reserved for it; otherwise it was planned for this answer, behind all that come before it."""
     is_alone: bool = False
     """So many come before it that it was planned for as if it were the only one: it starts no earlier."""
+    higher_queues: tuple[str, ...] = ()
+    """Queues of a higher PRIORITY that may use the hosts of that start: jobs submitted to them come before it."""
     awaits: tuple[AwaitedEnd, ...] = ()
     """Whose ends that start, or its dependency condition, waits for, the last first."""
     suggestions: tuple[StartSuggestion, ...] = ()

@@ -12,7 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gsched.base.ids import show_job
-from gsched.cli.render.explaining.explanation_text import change_text, hosts_lines, start_text, usual_lines
+from gsched.cli.render.explaining.explanation_text import (
+    change_text,
+    hosts_lines,
+    provided_lines,
+    start_text,
+    usual_lines,
+)
 from gsched.cli.render.explaining.measure_text import measure_words, moved_text
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, reason_texts
 from gsched.model.views.explanation import AdminMeasure, StartSuggestion
@@ -28,7 +34,7 @@ def why_page(context: WebContext, request: Request) -> Response:
         "label": show_job(found.job_id),
         "reasons": reason_texts(found.reasons, ALL_HOSTS),
         "start": start_text(found, context.zone),
-        "usual": list(usual_lines(found, context.zone)),
+        "usual": [*provided_lines(found), *usual_lines(found, context.zone)],
         "changes": [_shown(each) for each in found.suggestions],
         "measures": [_measure(each) for each in found.measures],
         "is_cut": found.measures_cut,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from functools import reduce
 
 from core_world import World
 from msgspec.structs import replace as replaced
 
-from gsched.core.command import ControlGpus
+from gsched.core.command import ControlGpus, ModifyJobs
+from gsched.dialect.bmod import read_modification
+from gsched.dialect.spec_values import ValueContext
 from gsched.model.config import ClusterConfig
 from gsched.model.queues.limit import Limit
 from gsched.model.queues.user import UserLimits
@@ -34,10 +37,13 @@ def applied(world: World, measure: AdminMeasure, commands: Sequence[str] | None 
 def less(measure: AdminMeasure) -> Iterator[AdminMeasure]:
     """The same with one of its raised limits a step lower, each in turn."""
     for place, change in enumerate(measure.changes):
-        if change.what == "limit" and change.file:
-            lower = replaced(change, new=str(int(change.new) - 1))
-            changes = (*measure.changes[:place], lower, *measure.changes[place + 1 :])
+        new = int(change.new) - 1 if change.what == "limit" else 0
+        if change.file and new:
+            changes = (*measure.changes[:place], replaced(change, new=str(new)), *measure.changes[place + 1 :])
             yield replaced(measure, changes=changes)
+        elif change.setting == "-J %" and new:  # its command has the number
+            commands = tuple(each.replace(f"-J %{change.new} ", f"-J %{new} ") for each in measure.commands)
+            yield replaced(measure, commands=commands)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -60,7 +66,9 @@ def _edited(config: ClusterConfig, change: AdminChange) -> ClusterConfig:
         queue = replaced(config.queues[name], **{_QUEUE_FIELDS[change.setting]: new})
         return replaced(config, queues={**config.queues, name: queue})
     if change.file == "lsb.users":
-        return replaced(config, users={**config.users, name: UserLimits(name=name, max_jobs=new)})
+        row = replaced(config.users.get(name) or config.users.get("default") or UserLimits(name=name), name=name)
+        row = replaced(row, **{{"MAX_JOBS": "max_jobs", "JL/P": "max_jobs_per_processor"}[change.setting]: new})
+        return replaced(config, users={**config.users, name: row})
     assert (change.file, change.setting) == ("lsb.hosts", "JL/U")
     return replaced(config, hosts={**config.hosts, name: replaced(config.hosts[name], user_slots=new)})
 
@@ -80,6 +88,13 @@ def _with_setting(limit: Limit, change: AdminChange) -> Limit:
 def _gbgmod(world: World, words: Arguments) -> None:
     option, limit, name = words
     assert option == "-L" and world.groups("modify", name, user="root", job_limit=int(limit)) == [""]
+
+
+def _gmod(world: World, words: Arguments) -> None:
+    *_, job_id = words
+    wanted = read_modification(words, ValueContext(cwd="/", now=world.now, zone=UTC))
+    done = world.do(ModifyJobs("root", True, (int(job_id),), wanted.spec, tuple(wanted.values)))
+    assert [each.error for each in done] == [""]
 
 
 def _grequeue(world: World, words: Arguments) -> None:
@@ -107,6 +122,7 @@ _COMMANDS: dict[str, Callable[[World, Arguments], object]] = {
     "hopen": lambda world, words: world.hosts("open", *words),
     "qact": lambda world, words: world.queues("activate", *words),
     "gbgmod": _gbgmod,
+    "gmod": _gmod,
     "gpuopen": _gpuopen,
     "grequeue": _grequeue,
     "grsvdel": lambda world, words: world.reserve("remove", name=words[0]),

@@ -7,7 +7,8 @@ from core_world import START, World, gpu_spec, gpus, make_config, spec
 
 from gsched.base.coded_text import CodedText
 from gsched.base.errors import Conflict, NotFound
-from gsched.core.command import ExplainJob
+from gsched.core.command import DryRunJob, ExplainJob
+from gsched.model.queues.queue import Queue
 from gsched.model.views.explanation import JobExplanation
 
 
@@ -63,6 +64,30 @@ def test_behind_others_the_start_is_planned_for_the_answer() -> None:
     (awaited,) = found.awaits
     assert (awaited.job_id, awaited.is_started) == (second, False)
     assert {job.job_id for job in world.engine.state.running.values()} == {first}
+
+
+def test_jobs_of_higher_queues_come_before_a_start_that_is_reserved() -> None:
+    """The higher queue reserves for its first job alone; its second comes before the lower queue's job all the same."""
+    queues = (
+        Queue(name="normal", priority=30),
+        Queue(name="short", priority=40),
+        Queue(name="closed", priority=50),
+        Queue(name="elsewhere", priority=60, hosts=("b",)),
+    )
+    world = World(make_config(hosts=("a", "b"), queues=queues))
+    world.queues("inactivate", "closed")
+    world.run(gpu_spec(4, run_limit_s=600, hosts=("a",)))
+    world.submit(*(gpu_spec(4, run_limit_s=300, hosts=("a",), queue="short", name=f"n{n}") for n in range(2)))
+    (waiting,) = world.submit(gpu_spec(4, run_limit_s=60, hosts=("a",)))
+    world.settle()
+    assert world.engine.cycles.planned[waiting].at == START + 900, "the cycle knows of one of them"
+    found = asked(world, waiting)
+    assert found.planned is not None and found.planned.at == pytest.approx(START + 1200, abs=1)
+    assert not found.is_reserved and found.higher_queues == ("short",)
+    dry = world.do(DryRunJob("ann", False, gpu_spec(4, hosts=("a",)))).explanation
+    assert dry.higher_queues == ("short",)
+    highest = world.do(DryRunJob("ann", False, gpu_spec(4, hosts=("a",), queue="short"))).explanation
+    assert highest.planned is not None and highest.planned.at is not None and highest.higher_queues == ()
 
 
 def test_hosts_are_told_by_reason_with_numbers_of_their_own() -> None:

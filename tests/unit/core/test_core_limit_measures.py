@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from core_measures import applied, less
 from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config, spec
+from msgspec.structs import replace as replaced
 from test_core_start_changes import asked, random_spec
 
 from gsched.base.errors import GschedError
+from gsched.base.ids import element_id
 from gsched.model.config import ClusterConfig
 from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.limit import Amount, Consumers, Limit
@@ -62,6 +64,11 @@ CASES: dict[str, tuple[ClusterConfig, tuple[str, str, str, str, str]]] = {
         ),
         ("lsb.users", "user group crew", "MAX_JOBS", "4", "7"),
     ),
+    "user and processor": (
+        make_config(users={"ann": UserLimits(name="ann", max_jobs_per_processor=0.25)}),
+        ("lsb.users", "user ann", "JL/P", "0.25", "1"),
+    ),
+    "queue and processor": (of_queue(processor_limit=0.25), ("lsb.queues", "queue normal", "PJOB_LIMIT", "0.25", "1")),
     "user on a host": (
         make_config(hosts=(HostConfig(name="a", max_slots=16, user_slots=4),)),
         ("lsb.hosts", "host a", "JL/U", "4", "7"),
@@ -97,6 +104,23 @@ def test_the_limit_of_a_job_group_by_its_command() -> None:
     world.settle()
     (found,) = asked(world, waiting).measures
     assert found.commands == ("gbgmod -L 2 '/my jobs'",)
+    applied(world, found)
+    assert world.state(waiting) == "RUN"
+
+
+def test_the_limit_of_an_array_by_its_command() -> None:
+    world = World()
+    (array,) = world.submit(spec(name="sweep", indices="1-9", array_limit=2))
+    world.settle()
+    waiting = element_id(array, 3)
+    assert world.state(element_id(array, 2)) == "RUN"
+    (found,) = asked(world, waiting).measures
+    assert found.commands == (f"gmod -J %3 {array}",)
+    (change,) = found.changes
+    assert (change.what, change.name, change.setting, change.old, change.new) == (
+        *("limit", f"job array {array}", "-J %"),
+        *("2", "3"),
+    )
     applied(world, found)
     assert world.state(waiting) == "RUN"
 
@@ -165,7 +189,8 @@ def limited_world(seed: int) -> tuple[World, list[int]]:
         Queue(name="short", priority=40, exclusive=True, user_limit=rng.choice([None, 3])),
         Queue(name="night", priority=20, hosts=hosts[:1]),
     )
-    users = {"default": UserLimits(name="default", max_jobs=rng.choice([None, 8]))}
+    per_cpu = rng.choice([None, 0.25])  # of 16 processors
+    users = {"default": UserLimits(name="default", max_jobs=rng.choice([None, 8]), max_jobs_per_processor=per_cpu)}
     of = rng.choice([{}, {"users": Consumers(per=True)}, {"queues": Consumers(names=("normal",))}])
     limits = (Limit(name="few", amounts={few: (Amount(amount),)}, **of),)
     world = World(make_config(hosts=hosts, queues=queues, users=users, limits=limits))
@@ -173,18 +198,23 @@ def limited_world(seed: int) -> tuple[World, list[int]]:
         world.report(host, gpus=gpus(rng.randint(1, 4), EXCLUSIVE, host, memory_mib=80_000, used_mib=0))
     for _ in range(rng.randint(5, 12)):
         with suppress(GschedError):  # what no host could ever give is refused
-            world.submit(random_spec(rng, hosts), user=rng.choice(["ann", "bob"]))
+            wanted = random_spec(rng, hosts)
+            if rng.random() < 0.2:
+                wanted = replaced(wanted, name="sweep", indices="1-6", array_limit=rng.randint(1, 3))
+            world.submit(wanted, user=rng.choice(["ann", "bob"]))
         if rng.random() < 0.5:
             world.settle()
     world.settle()
-    jobs = world.engine.state.jobs.values()
-    return world, [job.job_id for job in jobs if job.state == "PEND" and not job.allocation]
+    jobs = [job.job_id for job in world.engine.state.jobs.values() if job.state == "PEND" and not job.allocation]
+    arrays = world.engine.state.arrays.values()
+    return world, jobs + [element_id(each.array_id, index) for each in arrays for index in [*each.waiting()][:1]]
 
 
 def starts(seed: int, job_id: int, measure: AdminMeasure) -> bool:
     other, _ = limited_world(seed)
     applied(other, measure)
-    return other.job(job_id).allocation is not None
+    job = other.engine.state.jobs.get(job_id)  # none for an element that still waits in its array
+    return job is not None and job.allocation is not None
 
 
 def check_limits(seed: int) -> int:

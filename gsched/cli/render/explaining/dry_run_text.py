@@ -8,7 +8,13 @@ from datetime import tzinfo
 
 from gsched.base.coded_text import sentence
 from gsched.cli.render.explaining.explanation_json import explanation_record, text_record
-from gsched.cli.render.explaining.explanation_text import hosts_lines, start_text, suggestion_lines, usual_lines
+from gsched.cli.render.explaining.explanation_text import (
+    hosts_lines,
+    provided_lines,
+    start_text,
+    suggestion_lines,
+    usual_lines,
+)
 from gsched.cli.render.text.reason_texts import ALL_HOSTS, reason_texts
 from gsched.cli.render.text.text_columns import printable
 from gsched.model.views.explanation import JobDryRun, LimitTake, PlacedPart
@@ -35,6 +41,7 @@ def dry_run_lines(found: JobDryRun, zone: tzinfo, is_array: bool = False) -> Ite
         reasons = reason_texts(told.reasons, ALL_HOSTS)
         yield f"Would wait because: {reasons[0] if reasons else 'other jobs come before it'}"
         yield f"Expected start: {start_text(told, zone, is_planned=True)}"
+        yield from provided_lines(told)
         yield from usual_lines(told, zone)
         yield from suggestion_lines(told.suggestions)
         yield from hosts_lines(told.hosts, zone)

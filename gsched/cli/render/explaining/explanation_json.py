@@ -49,6 +49,7 @@ def explanation_record(found: JobExplanation) -> dict[str, Any]:
             **planned_record(found.planned),
             "reserved": found.is_reserved,
             "at_the_earliest": found.is_alone,
+            "higher_queues": list(found.higher_queues),
             "awaits": [_awaited(each) for each in found.awaits],
             "p50": found.p50_at,
             "p90": found.p90_at,

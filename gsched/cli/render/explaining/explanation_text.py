@@ -42,10 +42,19 @@ def explanation_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
     yield f"Waits because: {reasons[0] if reasons else 'it is new'}"
     yield from (f"  also: {text}" for text in _of_no_host(found))
     yield f"Expected start: {start_text(found, zone)}"
+    yield from provided_lines(found)
     yield from usual_lines(found, zone)
     yield from suggestion_lines(found.suggestions)
     yield from measure_lines(found.measures, is_cut=found.measures_cut)
     yield from hosts_lines(found.hosts, zone)
+
+
+def provided_lines(found: JobExplanation) -> Iterator[str]:
+    """On what an expected start rests besides: what is submitted to higher queues comes first."""
+    if found.higher_queues:
+        *others, last = map(printable, found.higher_queues)
+        queues = f"queues {', '.join(others)} and {last}" if others else f"queue {last}"
+        yield f"That is if nothing is submitted to {queues} before, whose jobs come first"
 
 
 def usual_lines(found: JobExplanation, zone: tzinfo) -> Iterator[str]:
