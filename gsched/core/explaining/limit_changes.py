@@ -36,7 +36,7 @@ Raised = Callable[[int], AlterCluster]
 """New amount -> what it means for a snapshot."""
 
 
-def _raising(change: Callable[..., Snapshot], *of_what: str) -> Raised:
+def _raising(change: Callable[..., Snapshot], *of_what: str | int) -> Raised:
     """`change` takes what it is told here, the new amount, and a snapshot."""
     return lambda new: lambda seen: change(*of_what, new, seen)
 
