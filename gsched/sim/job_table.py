@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.model.jobs.start_estimate import first_said
+from gsched.model.views.start_estimate import first_said
 from gsched.sim.trace import TraceJob
 from gsched.sim.world import Fate
 

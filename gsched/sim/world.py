@@ -24,11 +24,11 @@ from gsched.model.hosts.host import ComputeMode, GpuReport, HostConfig, LoadRepo
 from gsched.model.hosts.resource import GPU_COUNTERS, Resource
 from gsched.model.jobs.job import AttemptResult
 from gsched.model.jobs.reason import PlannedStart
-from gsched.model.jobs.start_estimate import StartEstimate
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Snapshot
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.cycle import Planning, schedule_in_turns
 from gsched.sim.cluster_file import SimulatedHost
 from gsched.sim.trace import TraceJob

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import filesystem, lineage

@@ -13,9 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
 from gsched.base.ids import array_of
-from gsched.model.jobs.start_estimate import StartEstimate, first_said
 from gsched.model.views.catalogue import AccountFilter, TimeSpan
 from gsched.model.views.past_query import HistoryQuery
+from gsched.model.views.start_estimate import StartEstimate, first_said
 from gsched.model.views.view import EventRecord
 from gsched.store.safeguards.failure import error_text
 from gsched.store.tables.migrations import check_version, schema_version

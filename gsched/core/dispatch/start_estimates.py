@@ -28,8 +28,8 @@ from gsched.model.event import (
 )
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PlannedStart
-from gsched.model.jobs.start_estimate import StartEstimate
 from gsched.model.scheduling.snapshot import RequirementClass
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future.past_waits import AT_ONCE_S, PastStart, PastWaits, WaitEstimate, waits_of
 from gsched.policy.requirement.demand_cache import Demands
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.model.views.view import JobView
 
 

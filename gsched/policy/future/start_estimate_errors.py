@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future.past_waits import AT_ONCE_S
 
 MINUTE_S = 60.0

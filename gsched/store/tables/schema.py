@@ -128,7 +128,7 @@ host_record = Table(
 start_estimate = Table(
     "start_estimate",
     metadata,
-    # As gsched.model.jobs.start_estimate has them: what was said of a job's start, and when.
+    # As gsched.model.views.start_estimate has them: what was said of a job's start, and when.
     Column("job_id", CounterColumn, primary_key=True, autoincrement=False),
     Column("at", Double, primary_key=True),
     Column("p50_at", Double),

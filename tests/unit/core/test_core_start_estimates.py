@@ -6,7 +6,7 @@ from core_world import START, World, gpu_spec, spec
 
 from gsched.core.command import DryRunJob, ExplainJob
 from gsched.core.dispatch.start_estimates import AT_ONCE, LOOK_S, MOST_AGAIN
-from gsched.model.jobs.start_estimate import StartEstimate, first_said
+from gsched.model.views.start_estimate import StartEstimate, first_said
 from gsched.policy.future.past_waits import PastStart
 
 

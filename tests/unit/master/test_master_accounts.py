@@ -21,9 +21,9 @@ from gsched.model.event import (
     QueueControlled,
 )
 from gsched.model.jobs.job import AttemptResult, JobSpec, Usage
-from gsched.model.jobs.start_estimate import StartEstimate
 from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
 from gsched.store.tables.schema import JobRow

@@ -35,8 +35,8 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobSubmitted
 from gsched.model.hosts.host import GpuReport, HostConfig, LoadReport
 from gsched.model.jobs.job import AttemptResult, JobSpec
-from gsched.model.jobs.start_estimate import StartEstimate
 from gsched.model.queues.queue import Queue
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.model.views.view import JobFilter
 from gsched.policy.cycle import schedule_in_turns
 from gsched.store.safeguards.failure import StoreBroken, StoreFull

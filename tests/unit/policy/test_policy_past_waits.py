@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future import past_waits
 from gsched.policy.future.past_waits import AT_ONCE_S, LEAST, NEWEST, PastStart, PastWaits, WaitEstimate, waits_of
 from gsched.policy.future.start_estimate_errors import EstimateErrors, median_s

@@ -9,7 +9,7 @@ from store_samples import job_row, submitted
 
 from gsched.base.ids import element_id
 from gsched.master.past.known_starts import known_starts
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future.past_waits import PastStart
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import WITH_ESTIMATES, History

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from gsched.base.errors import BadRequest
-from gsched.model.jobs.start_estimate import StartEstimate
+from gsched.model.views.start_estimate import StartEstimate
 
 _SAID = ("told_at_s", "told_p50_s", "told_p90_s", "told_mean_s", "told_plan_s", "told_limit_s")
 _COLUMNS = ("submit_s", "start_s", *_SAID)
