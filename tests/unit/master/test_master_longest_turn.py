@@ -283,7 +283,10 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 }
 
 
-COUNTED_LONG = ("modify all", "switch all", "a long pattern", "many pieces over long names", "stop by number")
+COUNTED_LONG = (
+    *("modify all", "switch all", "a long pattern", "many pieces over long names", "stop by number"),
+    *("move", "run", "a long pattern over long names"),
+)
 """Those whose calls take seconds to count."""
 
 
@@ -357,6 +360,7 @@ def test_a_cycle_over_many_new_kinds_of_jobs_does_not_either() -> None:
     assert 0 < most < MOST_CALLS
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_job_that_is_asked_about_does_not_either() -> None:
     """A hundred kinds wait on a thousand hosts, and the job names GPUs that no other job has asked about."""
     hosts = tuple(f"h{number:04d}" for number in range(1_000))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,16 @@ from gsched.store.tables.schema import IRREGULAR, JobRow
 from gsched.wire.calls.past_calls import PastAnswer
 from gsched.wire.messages.convert import to_proto
 from gsched.wire.v1 import catalogue_pb2, past_pb2
+from tests.support.folders import new_folder
 
 SPEC = JobSpec(command="run", user="ann", queue="normal")
+ActWith = Callable[[Callable[[PastReader], Coroutine[Any, Any, None]]], None]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    log = EventLog(tmp_path / "store.db")
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It is only read."""
+    log = EventLog(tmp_path_factory.mktemp("store") / "store.db")
     rows = [
         JobRow(
             job_id=number,
@@ -65,6 +69,17 @@ def with_reader(store: Path, folder: Path, act: Callable[[PastReader], Awaitable
     asyncio.run(main())
 
 
+@pytest.fixture(scope="module")
+def reading_with(store: Path) -> Iterator[ActWith]:
+    """Acts with one reader that lives on: for who does nothing to it."""
+    folder = new_folder()
+    with asyncio.Runner() as runner:
+        reader = PastReader(store, str(folder))
+        yield lambda act: runner.run(act(reader))
+        runner.run(reader.close())
+    shutil.rmtree(folder)
+
+
 def question(*, brief: bool) -> Any:
     return to_proto(HistoryQuery(jobs=JobFilter(finished=True), brief=brief, limit=2), past_pb2.HistoryQuery)
 
@@ -74,7 +89,7 @@ async def told(reader: PastReader, *, brief: bool) -> tuple[list[tuple[int, str]
     return [(each.job_id, type(each).__name__) for each in answer], answer.cut_at
 
 
-def test_histories_and_accounts(store: Path, folder: Path) -> None:
+def test_histories_and_accounts(reading_with: ActWith) -> None:
     async def act(reader: PastReader) -> None:
         assert await told(reader, brief=False) == ([(2, "JobHistory"), (3, "JobHistory")], 1.0)
         assert await told(reader, brief=True) == ([(2, "JobHistory"), (3, "JobTimes")], 1.0)
@@ -85,10 +100,10 @@ def test_histories_and_accounts(store: Path, folder: Path) -> None:
         (reply,) = [each async for each in reader.accounts(catalogue_pb2.AccountsRequest())]
         assert [each.job_id for each in reply.accounts] == [1, 2, 3]
 
-    with_reader(store, folder, act)
+    reading_with(act)
 
 
-def test_fewer_jobs_than_none_are_refused(store: Path, folder: Path) -> None:
+def test_fewer_jobs_than_none_are_refused(reading_with: ActWith) -> None:
     """It failed with a traceback in the master's log."""
 
     async def act(reader: PastReader) -> None:
@@ -96,7 +111,7 @@ def test_fewer_jobs_than_none_are_refused(store: Path, folder: Path) -> None:
         with pytest.raises(BadRequest, match=r"^Bad argument: limit -1 is less than 0$"):
             [each async for each in reader.histories(asked)]
 
-    with_reader(store, folder, act)
+    reading_with(act)
 
 
 def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
@@ -115,11 +130,12 @@ def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
     with_reader(store, folder, act)
 
 
-def test_who_asks_while_it_is_dying_has_the_answer_of_the_next(store: Path, folder: Path) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.nightly)])
+def test_who_asks_while_it_is_dying_has_the_answer_of_the_next(store: Path, folder: Path, times: int) -> None:
     """Its connection looks alive for a moment, and it is not dead yet for who asks the kernel."""
 
     async def act(reader: PastReader) -> None:
-        for _ in range(5):
+        for _ in range(times):
             await told(reader, brief=True)
             process = reader._process
             assert process is not None
@@ -174,7 +190,7 @@ def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.Monke
     assert asked == ["started", "ended"]
 
 
-def test_more_accounts_than_were_asked_for_are_said_and_not_told(store: Path, folder: Path) -> None:
+def test_more_accounts_than_were_asked_for_are_said_and_not_told(reading_with: ActWith) -> None:
     async def act(reader: PastReader) -> None:
         for most, brief, count in ((0, True, 3), (3, True, 3), (2, True, 0), (2, False, 0)):
             request = catalogue_pb2.AccountsRequest(brief=brief, jobs=not brief, most=most)
@@ -182,10 +198,10 @@ def test_more_accounts_than_were_asked_for_are_said_and_not_told(store: Path, fo
             assert [reply.are_more for reply in replies] == [not count]
             assert sum(len(reply.columns.job_ids) + len(reply.accounts) for reply in replies) == count
 
-    with_reader(store, folder, act)
+    reading_with(act)
 
 
-def test_it_steps_back_behind_other_sessions_too(store: Path, folder: Path) -> None:
+def test_it_steps_back_behind_other_sessions_too(reading_with: ActWith) -> None:
     """Linux weighs sessions against each other: nice in the master's own it would be nice to the master alone."""
 
     async def act(reader: PastReader) -> None:
@@ -198,7 +214,7 @@ def test_it_steps_back_behind_other_sessions_too(store: Path, folder: Path) -> N
             pytest.skip("this kernel does not weigh sessions")
         assert group.read_text().split()[-1] == str(reading.SESSION_NICENESS)
 
-    with_reader(store, folder, act)
+    reading_with(act)
 
 
 def test_it_ends_with_the_master_and_is_kinder_than_it(store: Path, folder: Path) -> None:

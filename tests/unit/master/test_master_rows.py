@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -39,6 +38,7 @@ from gsched.store.history_queries import History
 from gsched.store.tables.schema import ARRAY, IRREGULAR
 
 STEPS = 120
+DAY, NIGHTS = 2, 200
 
 
 class Stored(World):
@@ -115,9 +115,13 @@ def play(world: Stored, chance: random.Random) -> None:
         world.go_on(chance.choice((0.0, 0.4, 1.0, 37.3)))
 
 
-@pytest.fixture(params=range(6))
-def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[History, float]]:
-    log = EventLog(tmp_path / "store.db")
+@pytest.fixture(
+    scope="module",
+    params=[*range(DAY), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(DAY, NIGHTS))],
+)
+def store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[tuple[History, float]]:
+    """It is only read."""
+    log = EventLog(tmp_path_factory.mktemp("store") / "store.db")
     world = Stored(log)
     play(world, random.Random(request.param))
     history = History(log.path)
