@@ -26,7 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("gsched")
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Thousands of tests and modules are made, and hardly anything of them is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Thousands of tests stay to the end: no collection looks at them again."""
+    """They stay to the end: no collection of garbage looks at them again."""
     gc.collect()
     gc.freeze()
+    gc.enable()

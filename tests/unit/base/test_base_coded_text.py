@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -105,15 +106,39 @@ def _strings(node: ast.AST) -> Iterator[str]:
             yield each.value
 
 
-def _asked(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
+@dataclass
+class Found:
+    """What a module has that these tests look at."""
+
+    asked: list[tuple[int, ast.AST]] = field(default_factory=list)
     """What is compared, searched for or matched: line and operand."""
+    coded: list[ast.Call] = field(default_factory=list)
+    """Calls of `coded`."""
+    strings: set[str] = field(default_factory=set)
+
+
+@cache
+def _found() -> list[tuple[Path, Found]]:
+    """Of each module, gone through once for all tests."""
+    return [(path, _look_through(tree)) for path, tree in _modules()]
+
+
+def _look_through(tree: ast.Module) -> Found:
+    found = Found()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare):
-            yield from ((node.lineno, each) for each in (node.left, *node.comparators))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
-            yield from ((node.lineno, each) for each in (node.func.value, *node.args))
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                found.strings.add(node.value)
+        elif isinstance(node, ast.Compare):
+            found.asked += [(node.lineno, each) for each in (node.left, *node.comparators)]
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+                found.asked += [(node.lineno, each) for each in (node.func.value, *node.args)]
+            elif isinstance(node.func, ast.Name) and node.func.id == "coded":
+                found.coded.append(node)
         elif isinstance(node, ast.MatchValue):
-            yield node.lineno, node.value
+            found.asked.append((node.lineno, node.value))
+    return found
 
 
 def _in_one(texts: Iterable[str]) -> str:
@@ -145,8 +170,8 @@ def test_words_are_found(asked: str, found: bool) -> None:
 def test_nobody_asks_for_words_of_a_sentence() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text!r}"
-        for path, tree in _modules()
-        for line, operand in _asked(tree)
+        for path, module in _found()
+        for line, operand in module.asked
         for text in _strings(operand)
         if _is_of(text)
     ]
@@ -156,8 +181,8 @@ def test_nobody_asks_for_words_of_a_sentence() -> None:
 def test_nobody_compares_or_searches_a_sentence_that_was_made() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
-        for path, tree in _modules()
-        for line, operand in _asked(tree)
+        for path, module in _found()
+        for line, operand in module.asked
         if isinstance(operand, ast.Call) and isinstance(operand.func, ast.Name) and operand.func.id == "sentence"
     ]
     assert not found, found
@@ -165,10 +190,8 @@ def test_nobody_compares_or_searches_a_sentence_that_was_made() -> None:
 
 def test_every_code_has_a_sentence_with_a_blank_for_each_parameter() -> None:
     used = set()
-    for path, tree in _modules():
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "coded"):
-                continue
+    for path, module in _found():
+        for node in module.coded:
             for code in [text for text in _strings(node.args[0]) if re.fullmatch(r"[a-z]+\.[a-z0-9_]+", text)]:
                 used.add(code)
                 where = f"{path.relative_to(ROOT)}:{node.lineno}: {code}"
@@ -187,7 +210,7 @@ def test_a_code_stands_in_one_table() -> None:
 
 
 def test_every_sentence_is_used() -> None:
-    used = {text for _, tree in _modules() for text in _strings(tree)}
+    used = set().union(*(module.strings for _, module in _found()))
     used |= set(_strings(tree_of(OF_BEFORE)))
     families = ("load.", "xid.", "failure.", "idle.", "why_not.")  # their codes are put together
     assert [code for code in SENTENCES if code not in used and not code.startswith(families)] == []
