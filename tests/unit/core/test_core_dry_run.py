@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import shlex
+from collections.abc import Callable
 from datetime import UTC
 from typing import Any
 
 import msgspec
 import pytest
 from core_world import START, World, gpu_spec, make_config, spec
+from test_core_limit_measures import limited_world
 from test_core_start_changes import random_spec, random_world
 
 from gsched.base.errors import BadRequest, GschedError, ResourceExhausted
@@ -21,6 +23,7 @@ from gsched.model.config import Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.limit import Amount, Consumers, Limit
 from gsched.model.queues.queue import Queue
+from gsched.model.queues.user import Share
 from gsched.model.views.explanation import JobDryRun, StartSuggestion
 
 LEFT_OUT: dict[str, dict[str, Any]] = {
@@ -120,9 +123,17 @@ def changed(wanted: JobSpec, found: StartSuggestion) -> JobSpec:
     return msgspec.structs.replace(wanted, **values)
 
 
-def check(seed: int) -> int:
+def with_shares_and_limits(seed: int) -> tuple[World, list[int]]:
+    """Two users whose turns are by fairshare; sections, and limits of queues, users, processors and arrays."""
+    return limited_world(seed, (Share("ann", 3), Share("bob", 1)))
+
+
+Make = Callable[[int], tuple[World, list[int]]]
+
+
+def check(seed: int, make: Make = random_world) -> int:
     rng = random.Random(-seed)
-    world, _ = random_world(seed)
+    world, _ = make(seed)
     wanted = random_spec(rng, tuple(world.config.hosts))
     before = world.engine.state.dump()
     try:
@@ -139,7 +150,7 @@ def check(seed: int) -> int:
     assert [(each.host, each.slots, each.gpus) for each in found.parts] == places(job), seed
     assert job.spec.queue == found.explanation.queue
     for each in found.explanation.suggestions:
-        other, _ = random_world(seed)
+        other, _ = make(seed)
         (number,) = other.submit(changed(wanted, each))
         other.settle()
         assert other.job(number).allocation is not None, (seed, each)
@@ -150,9 +161,14 @@ def test_what_it_says_is_what_happens_when_it_is_submitted() -> None:
     assert sum(map(check, range(20))) > 5
 
 
+def test_the_same_with_fairshare_and_limits() -> None:
+    assert sum(check(seed, with_shares_and_limits) for seed in range(40)) > 5
+
+
 @pytest.mark.nightly
 def test_the_same_on_thousands_of_clusters() -> None:
     assert sum(map(check, range(20, 3_000))) > 1_000
+    assert sum(check(seed, with_shares_and_limits) for seed in range(20, 3_000)) > 1_000
 
 
 def test_it_is_planned_in_turns_between_which_jobs_are_accepted() -> None:

@@ -18,7 +18,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.hosts.host import HostConfig
 from gsched.model.queues.limit import Amount, Consumers, Limit
 from gsched.model.queues.queue import Queue
-from gsched.model.queues.user import UserGroup, UserLimits
+from gsched.model.queues.user import Share, UserGroup, UserLimits
 from gsched.model.queues.window import Window
 from gsched.model.views.explanation import AdminMeasure
 
@@ -172,8 +172,10 @@ def test_a_limit_that_is_not_the_reason_is_not_named() -> None:
 # -- random clusters --------------------------------------------------------------------------------------------------
 
 
-def limited_world(seed: int) -> tuple[World, list[int]]:
-    """A cluster with limits at random, the same for the same seed; and the jobs that wait."""
+def limited_world(seed: int, shares: tuple[Share, ...] | None = None) -> tuple[World, list[int]]:
+    """A cluster with limits at random, the same for the same seed; and the jobs that wait. `shares`: of two queues with
+    fairshare.
+    """
     rng = random.Random(seed)
     hosts = ("a", "b")[: rng.randint(1, 2)]
     few = rng.choice(["slots", "jobs", "ngpus", "mem"])
@@ -185,8 +187,9 @@ def limited_world(seed: int) -> tuple[World, list[int]]:
             exclusive=True,
             job_limit=rng.choice([None, 4]),
             host_limit=rng.choice([None, 3]),
+            fairshare=shares,
         ),
-        Queue(name="short", priority=40, exclusive=True, user_limit=rng.choice([None, 3])),
+        Queue(name="short", priority=40, exclusive=True, user_limit=rng.choice([None, 3]), fairshare=shares),
         Queue(name="night", priority=20, hosts=hosts[:1]),
     )
     per_cpu = rng.choice([None, 0.25])  # of 16 processors
