@@ -21,7 +21,7 @@ from tests.support.hangingfs import HangingFile  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fault-rounds", type=int, default=3, help="how often each random kill is repeated")
+    parser.addoption("--fault-rounds", type=int, default=2, help="how often each random kill is repeated")
     parser.addoption("--property-rounds", type=int, default=1, help="how many times the usual examples of a property")
 
 

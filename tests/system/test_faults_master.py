@@ -40,13 +40,13 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
 def test_random_kills_of_the_master_lose_nothing(cluster: Cluster, request: pytest.FixtureRequest):
     acknowledged = AcknowledgedJobs(cluster)
     for number in range(request.config.getoption("--fault-rounds")):
-        rng = random.Random(number)
+        rng, before = random.Random(number), len(acknowledged.expected)
         with Stream(acknowledged, rng):
+            cluster.until(lambda before=before: len(acknowledged.expected) > before + 5, "nothing is acknowledged")
             threading.Event().wait(rng.random() * 0.6)
             cluster.kill("master")
             cluster.up()
     acknowledged.wait()
-    assert len(acknowledged.expected) > 10
     acknowledged.check()
 
 
@@ -55,11 +55,11 @@ def test_all_daemons_killed_in_the_middle_of_a_wave(cluster: Cluster):
     acknowledged = AcknowledgedJobs(cluster)
     with cluster.client() as client:
         jobs = [
-            submission(acknowledged.command(("exit", number % 3), "sleep 0.1"), cluster.folder) for number in range(200)
+            submission(acknowledged.command(("exit", number % 3), "sleep 0.1"), cluster.folder) for number in range(120)
         ]
         ids = [done.job_id for done in client.submit_many(jobs)]
         acknowledged.expected.update((job_id, ("exit", number % 3)) for number, job_id in enumerate(ids))
-    for share in (20, 90):
+    for share in (20, 60):
         cluster.until(lambda share=share: sum(acknowledged.starts().values()) >= share, f"{share} jobs did not start")
         kill_everything(cluster)
         cluster.up()

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ PAIR = "rusage[ngpus_excl_p=2]"
 
 
 @pytest.fixture(scope="module")
-def clusters(module_cluster: Callable[..., Cluster], driver_folder: Path) -> list[Cluster]:
+def made(module_cluster: Callable[..., Cluster], driver_folder: Path) -> Callable[[str], Cluster]:
+    """Each cluster is made when it is first asked for."""
     # UUIDs of this run alone: the locks on GPUs are the whole machine's.
     uuids = [f"GPU-{os.getpid():08x}-0000-4000-8000-{index:012d}" for index in range(4)]
     # Minors and PCI addresses run against indexes.
@@ -24,17 +26,25 @@ def clusters(module_cluster: Callable[..., Cluster], driver_folder: Path) -> lis
     lines = ["count=4", *(told.format(index, uuid, 3 - index, 9 - index) for index, uuid in enumerate(uuids))]
     (driver_folder / "state").write_text("\n".join(lines) + "\n")
     env = {"LD_LIBRARY_PATH": str(driver_folder), "GSCHED_FAKE_NVML": str(driver_folder / "state")}
-    found = [module_cluster(name=name, **env) for name in ("one", "two")]
-    found[1].configure(lsf_conf="GSCHED_GPU_FENCE=N\n")
-    found[1].kill(f"agent-{found[1].host}")
-    found[1].up()
-    return found
+
+    @cache
+    def make(name: str) -> Cluster:
+        cluster = module_cluster(name=name, **env)
+        if name == "two":
+            cluster.configure(lsf_conf="GSCHED_GPU_FENCE=N\n")
+            cluster.kill(f"agent-{cluster.host}")
+            cluster.up()
+        return cluster
+
+    return make
 
 
-@pytest.fixture(autouse=True)
-def all_free(clusters: list[Cluster]) -> Iterator[None]:
-    yield
-    for cluster in clusters:
+@pytest.fixture
+def clusters(made: Callable[[str], Cluster]) -> Iterator[list[Cluster]]:
+    """Both, and nothing runs on them afterwards."""
+    found = [made("one"), made("two")]
+    yield found
+    for cluster in found:
         cluster.end_jobs()
 
 
@@ -55,12 +65,12 @@ def held(cluster: Cluster, requirement: str) -> int:
     return cluster.submit("-R", requirement, "python", "-c", code)
 
 
-@pytest.mark.smoke
-def test_the_gpus_are_the_drivers(clusters: list[Cluster]) -> None:
-    for cluster in clusters:
-        said = cluster.run("elim.gpu", "--once").stdout
-        assert said == "4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4\n"
-        assert "simulated" not in cluster.run("ghosts", "-l").stdout
+@pytest.mark.parametrize("name", [pytest.param("one", marks=pytest.mark.smoke), "two"])
+def test_the_gpus_are_the_drivers(made: Callable[[str], Cluster], name: str) -> None:
+    cluster = made(name)
+    said = cluster.run("elim.gpu", "--once").stdout
+    assert said == "4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4\n"
+    assert "simulated" not in cluster.run("ghosts", "-l").stdout
 
 
 def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> None:
