@@ -19,7 +19,7 @@ from gsched.model.queues.window import Window
 from gsched.model.scheduling.snapshot import Bucket, Plan
 
 ALL, EACH = Consumers(), Consumers(per=True)
-FEW, ROUNDS, NIGHTS = 10, 150, 4000
+FEW, NIGHTS = 10, 4000
 
 
 def on(name: str, slots: int, gpus: int = 0) -> Allocation:
@@ -321,13 +321,10 @@ def meet(seeds: range) -> int:
     return planned
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, ROUNDS), marks=pytest.mark.slow)], ids=["few", "more"]
-)
-def test_nothing_delays_a_planned_job_on_random_traces_with_limits(seeds: range) -> None:
-    assert meet(seeds) > len(seeds)  # else nothing was tried
+def test_nothing_delays_a_planned_job_on_random_traces_with_limits() -> None:
+    assert meet(range(FEW)) > FEW  # else nothing was tried
 
 
 @pytest.mark.nightly
 def test_nothing_delays_a_planned_job_on_thousands_of_random_traces_with_limits() -> None:
-    meet(range(ROUNDS, ROUNDS + NIGHTS))
+    assert meet(range(FEW, FEW + NIGHTS)) > NIGHTS

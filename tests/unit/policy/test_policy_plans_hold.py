@@ -16,7 +16,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket
 from tests.support.property_examples import examples
 
-FEW, ROUNDS, NIGHTS = 10, 120, 10_000
+FEW, NIGHTS = 10, 10_000
 
 
 @dataclass
@@ -116,20 +116,18 @@ def meet(seeds: range) -> int:
     return planned
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, ROUNDS), marks=pytest.mark.slow)], ids=["few", "more"]
-)
-def test_nothing_delays_a_planned_job_on_random_traces(seeds: range) -> None:
-    assert meet(seeds) > len(seeds)  # else nothing was tried
+def test_nothing_delays_a_planned_job_on_random_traces() -> None:
+    assert meet(range(FEW)) > FEW  # else nothing was tried
 
 
 @pytest.mark.nightly
 def test_nothing_delays_a_planned_job_on_thousands_of_random_traces() -> None:
-    meet(range(ROUNDS, ROUNDS + NIGHTS))
+    assert meet(range(FEW, FEW + NIGHTS)) > NIGHTS
 
 
-def test_two_queues_of_equal_priority_keep_their_promises() -> None:
-    for seed in range(ROUNDS // 3):
+@pytest.mark.parametrize("seeds", [range(FEW), pytest.param(range(FEW, 1_000), marks=pytest.mark.nightly)])
+def test_two_queues_of_equal_priority_keep_their_promises(seeds: range) -> None:
+    for seed in seeds:
         cluster, jobs = trace(seed, ("q", "r"))
         world = World(cluster)
         world.play(jobs, check=True)

@@ -12,7 +12,7 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import START, Fate, World, simulated_config
 
 FILLING = (Queue(name="normal", backfill=True),)
-FEW, ROUNDS, NIGHTS = 3, 18, 4000
+FEW, NIGHTS = 3, 4000
 
 
 def job(arrives: float = 0.0, runs: float = 10.0, **more: object) -> TraceJob:
@@ -129,11 +129,8 @@ def play(seed: int, **more: Any) -> int:
     return len(promised)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, ROUNDS), marks=pytest.mark.slow)], ids=["few", "more"]
-)
-def test_plans_are_met_on_random_traces(seeds: range) -> None:
-    assert sum(play(seed) for seed in seeds) > len(seeds)
+def test_plans_are_met_on_random_traces() -> None:
+    assert sum(play(seed) for seed in range(FEW)) > FEW
 
 
 def test_plans_are_met_where_memory_is_given_back_early() -> None:
@@ -199,5 +196,5 @@ def test_plans_are_met_on_thousands_of_traces_where_memory_is_given_back_early()
 
 @pytest.mark.nightly
 def test_plans_are_met_on_thousands_of_random_traces() -> None:
-    for seed in range(ROUNDS, ROUNDS + NIGHTS):
+    for seed in range(FEW, NIGHTS):
         play(seed)
