@@ -91,7 +91,8 @@ class ReadingTools:
 
     def explain_job(self, job: str) -> dict[str, Any]:
         """Why a job waits: the reasons with their numbers, hosts by reason with the jobs and users that hold what it
-        needs, when it is expected to start and what that rests on, and the smallest changes that would start it now.
+        needs, when it is expected to start and what that rests on, by when half of such jobs start (p50) and nine in
+        ten (p90), and the smallest changes that would start it now.
         """
         return explanation_record(self._cluster.client().explain(one_job(job)))
 
