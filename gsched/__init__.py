@@ -9,16 +9,27 @@ if TYPE_CHECKING:
     from gsched.api import GschedError as GschedError
     from gsched.api import Job as Job
     from gsched.api import JobFailed as JobFailed
+    from gsched.api.executor import Executor as Executor
     from gsched.api.simulating import simulate as simulate
 
 __version__ = "0.1.0"
-_FROM_API = ("Cluster", "GschedError", "Job", "JobFailed")
-_FROM_SIMULATING = ("simulate",)
+_HOMES = {
+    "Cluster": "gsched.api",
+    "Executor": "gsched.api.executor",
+    "GschedError": "gsched.api",
+    "Job": "gsched.api",
+    "JobFailed": "gsched.api",
+    "simulate": "gsched.api.simulating",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in _FROM_API + _FROM_SIMULATING:
+    if name in _HOMES:
         from importlib import import_module  # only now: every command imports gsched
 
-        return getattr(import_module("gsched.api" if name in _FROM_API else "gsched.api.simulating"), name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'gsched' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

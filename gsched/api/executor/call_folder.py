@@ -1,0 +1,163 @@
+"""The folder in which an executor keeps its calls until their results are there. It must be the user's alone: what lies
+there is unpickled.
+
+    BATCH.calls         a line of JSON, then the pickled function and the pickled arguments of each call
+    BATCH.job           a line of JSON: the job's number and the cluster's folder, written once it was submitted
+    BATCH.INDEX.result  outcomes of an array's element, of a job that is none with 0 (run_calls)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.api.executor.run_calls import CallOutcome, result_name, write_whole
+from gsched.base.errors import BadRequest, GschedError
+
+try:
+    import cloudpickle
+except ImportError:  # of an extra
+    cloudpickle = None
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_BATCH = re.compile(r"(\d{20}-[0-9a-f]{8})\.calls")
+_SEEN_LATE_S = 5.0
+"""For so long a file that another host has written may not be seen yet on a network file system."""
+_LOOK_AGAIN_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls of one function that were submitted together."""
+
+    name: str
+    calls: int
+    chunk: int
+    """Calls of each element of its array; 0: it is one job without elements."""
+
+    @property
+    def elements(self) -> int:
+        """0: it is no array."""
+        return -(-self.calls // self.chunk) if self.chunk else 0
+
+
+class CallFolder:
+    """One executor's. Raises BadRequest where it is not the user's alone."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            found = os.stat(path)
+        except OSError as error:
+            raise BadRequest(f"{path}: {error.strerror}: an executor keeps its calls there") from None
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            raise BadRequest(f"{path}: others may write there: an executor's folder has to be of its user alone")
+
+    def add(self, function: bytes, calls: Sequence[bytes], chunk: int) -> Batch:
+        """Write the calls, pickled. `chunk`: as of Batch."""
+        places, at = [], len(function)
+        for call in calls:
+            places.append([at, len(call)])
+            at += len(call)
+        header = {
+            "python": list(sys.version_info[:2]),
+            "path": [os.path.abspath(each) if each else os.getcwd() for each in sys.path],
+            "function": [0, len(function)],
+            "calls": places,
+            "chunk": chunk,
+        }
+        # By name in the order in which they were made.
+        batch = Batch(f"{time.time_ns():020d}-{os.urandom(4).hex()}", len(calls), chunk)
+        content = json.dumps(header).encode() + b"\n" + function + b"".join(calls)
+        try:
+            write_whole(os.path.join(self.path, f"{batch.name}.calls"), content)
+        except OSError as error:
+            raise GschedError(f"{self.path}: {error.strerror}: the call was not submitted") from None
+        return batch
+
+    def batches(self) -> list[Batch]:
+        """Those that are there, oldest first."""
+        names = sorted(found[1] for found in map(_BATCH.fullmatch, os.listdir(self.path)) if found)
+        return [each for each in map(self._batch, names) if each is not None]
+
+    def _batch(self, name: str) -> Batch | None:
+        try:
+            with open(os.path.join(self.path, f"{name}.calls"), "rb") as file:
+                header = json.loads(file.readline())
+                return Batch(name, len(header["calls"]), int(header["chunk"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note_job(self, batch: Batch, job_id: int, cluster: str) -> None:
+        """The batch was submitted as this job."""
+        content = json.dumps({"job": job_id, "cluster": cluster}).encode()
+        write_whole(os.path.join(self.path, f"{batch.name}.job"), content)
+
+    def job_of(self, batch: Batch) -> tuple[int, str] | None:
+        """Number of its job, and the cluster's folder; None where it is not known."""
+        try:
+            with open(os.path.join(self.path, f"{batch.name}.job"), "rb") as file:
+                found = json.loads(file.read())
+                return int(found["job"]), str(found["cluster"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def outcomes(self, batch: Batch, index: int, *, is_expected: bool = False) -> list[CallOutcome] | None:
+        """Of an element, or with 0 of a job that is no array; None where there are none. `is_expected`: they were
+        written, perhaps by another host, so that they may be seen a little later.
+        """
+        path = os.path.join(self.path, result_name(batch.name, index))
+        until = time.monotonic() + (_SEEN_LATE_S if is_expected else 0.0)
+        while True:
+            try:
+                with open(path, "rb") as file:
+                    return list(pickle.load(file))
+            except FileNotFoundError:
+                if time.monotonic() >= until:
+                    return None
+                os.listdir(self.path)  # has a network file system look again
+                time.sleep(_LOOK_AGAIN_S)
+            except Exception as error:
+                raise GschedError(f"{path}: cannot be read: {type(error).__name__}: {error}") from None
+
+    def remove(self, batch: Batch) -> None:
+        """All files of the batch."""
+        for each in os.listdir(self.path):
+            if each.startswith(f"{batch.name}."):
+                os.unlink(os.path.join(self.path, each))
+
+    def remove_if_empty(self) -> None:
+        """The folder itself; another executor may use it too."""
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            pass
+
+
+def checked_name(name: object) -> str:
+    """The name of an executor. Raises BadRequest for one that cannot be that of a folder."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadRequest(
+            f"name={name!r}: letters, digits, '.', '_' and '-' are wanted, at most 100, a letter or digit first"
+        )
+    return name
+
+
+def pickled(what: str, value: Any) -> bytes:
+    """By cloudpickle. Raises BadRequest naming what cannot be pickled, and GschedError where the package is missing."""
+    if cloudpickle is None:
+        raise GschedError("gsched.Executor needs the package cloudpickle: python -m pip install 'gsched[executor]'")
+    try:
+        found: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        raise BadRequest(f"{what} cannot be pickled: {type(error).__name__}: {error}") from None
+    return found

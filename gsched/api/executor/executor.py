@@ -1,0 +1,345 @@
+"""Functions of a Python program as jobs of a cluster, in the manner of concurrent.futures.
+
+The jobs run with the program's own interpreter and paths. What it submits goes on when the program ends; with a name it
+finds its calls again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor as FuturesExecutor
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Unpack
+
+from gsched.api.cluster import Cluster
+from gsched.api.executor import run_calls
+from gsched.api.executor.call_folder import Batch, CallFolder, checked_name, pickled
+from gsched.api.executor.call_future import CallFuture, CallPart
+from gsched.api.executor.call_outcome import CallFailed, settle
+from gsched.api.failure import JobFailed
+from gsched.api.job import Job
+from gsched.api.request import JobRequest, SubmitOptions
+from gsched.api.values import nearest, path, seconds, whole
+from gsched.base.envdir import home_of
+from gsched.base.errors import BadRequest, GschedError
+from gsched.base.ids import array_of, element_id, show_job
+from gsched.model.views.view import JobEnd
+
+MOST_ELEMENTS = 10_000
+"""Of an array; a larger map becomes several."""
+MOST_TOGETHER = 1_000
+"""Jobs of one submission."""
+_NOT_HERE = ("array", "script", "input")
+"""Options that have no meaning for calls."""
+_KNOWN = SubmitOptions.__annotations__
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments by position and by name."""
+
+
+class _Work:
+    """A batch that waits to be submitted, or is."""
+
+    def __init__(self, batch: Batch, request: JobRequest | None = None) -> None:
+        self.batch = batch
+        self.request = request
+        self.parts = [CallPart(index) for index in range(1, batch.elements + 1)] or [CallPart(0)]
+        size = batch.chunk or batch.calls
+        self.futures = [CallFuture(self.parts[number // size]) for number in range(batch.calls)]
+
+
+class Executor(FuturesExecutor):
+    """Calls functions as jobs: `with gsched.Executor(gpus=1) as executor: executor.submit(train, 0.1).result()`.
+
+    `name`: results stay until `clear`, and another program with an Executor of that name finds them (`futures`).
+    `cluster`: one's own Cluster instead of a connection of its own. `folder`: where calls and results are kept, which
+    all hosts have to share (~/.gsched/executor/NAME). The others are the options of `Cluster.submit`, for each job.
+    Raises BadRequest and its kin.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        /,
+        *,
+        cluster: Cluster | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> None:
+        for option in options:
+            if option in _NOT_HERE or option not in _KNOWN:
+                raise BadRequest(f"Executor has no option '{option}'{nearest(option, _KNOWN)}")
+        self.name = checked_name(name) if name else ""
+        self._options: SubmitOptions = options
+        self._folder = CallFolder(_folder(folder, self.name))
+        self._owns_cluster = cluster is None
+        self.cluster = Cluster() if cluster is None else cluster
+        self._lock = threading.Lock()
+        self._is_shut_down = False
+        self._works: list[_Work] = []
+        self._to_submit: queue.Queue[_Work | None] = queue.Queue()
+        self._ended: queue.Queue[tuple[_Work, CallPart, Future[JobEnd]] | None] = queue.Queue()
+        self._threads = [
+            threading.Thread(target=target, name=f"gsched-executor-{target.__name__[1:]}", daemon=True)
+            for target in (self._submit_all, self._settle_all)
+        ]
+        for thread in self._threads:
+            thread.start()
+        atexit.register(self._to_submit.join)  # a program that ends loses no call
+        if self.name:
+            self._find_again()
+
+    def __repr__(self) -> str:
+        return f"<gsched.Executor {self.name or self._folder.path}>"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self.shutdown(wait=True)
+        return None
+
+    # Calling
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CallFuture:
+        """Call the function as a job. Raises BadRequest where it or an argument cannot be pickled; what the master has
+        against the job is raised by the future.
+        """
+        return self._add(fn, [(args, kwargs)], 0)[0]
+
+    def map(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[Any]:
+        """The results in order, as of the built-in map. The calls are made at once, as elements of an array with
+        `chunksize` of them each. Raises TimeoutError when one is not there `timeout` seconds after the call of map.
+        """
+        timeout, size = seconds("timeout", timeout), whole("chunksize", chunksize)
+        if size < 1:
+            raise BadRequest(f"chunksize={chunksize}: at least 1 is wanted")
+        until = None if timeout is None else time.monotonic() + timeout
+        calls: list[_Call] = [(args, {}) for args in zip(*iterables, strict=False)]
+        most = size * MOST_ELEMENTS
+        pieces = (calls[start : start + most] for start in range(0, len(calls), most))
+        made = [future for piece in pieces for future in self._add(fn, piece, size)]
+
+        def results() -> Iterator[Any]:
+            try:
+                while made:
+                    yield made.pop(0).result(None if until is None else until - time.monotonic())
+            finally:
+                for future in made:
+                    future.cancel()
+
+        return results()
+
+    def _add(self, fn: Callable[..., Any], calls: Iterable[_Call], chunk: int) -> list[CallFuture]:
+        function = pickled("the function", fn)
+        arguments = [pickled("an argument", call) for call in calls]
+        with self._lock:
+            if self._is_shut_down:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            batch = self._folder.add(function, arguments, chunk)
+            work = _Work(batch, self._request(fn, batch))
+            self._works.append(work)
+            self._to_submit.put(work)
+        return list(work.futures)
+
+    def _request(self, fn: Callable[..., Any], batch: Batch) -> JobRequest:
+        command = [sys.executable, "-P", os.path.abspath(run_calls.__file__), self._folder.path, batch.name]
+        request: JobRequest = {"command": command, **self._options}
+        called = self.name or getattr(fn, "__name__", type(fn).__name__)
+        request.setdefault("name", "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in called))
+        if batch.elements:
+            request["array"] = batch.elements
+        return request
+
+    # What was called
+
+    def futures(self) -> list[CallFuture]:
+        """Of all calls, in their order; of an executor with a name also those of programs before."""
+        with self._lock:
+            return [future for work in self._works for future in work.futures]
+
+    def clear(self) -> None:
+        """Forget the calls that are over, and remove their files."""
+        with self._lock:
+            over = [work for work in self._works if all(future.done() for future in work.futures)]
+            self._works = [work for work in self._works if work not in over]
+        for work in over:
+            self._folder.remove(work.batch)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls. With `wait` all results are waited for, and the files of an executor without a name are
+        removed; without it its jobs go on. `cancel_futures`: end all jobs that are not over.
+        """
+        with self._lock:
+            self._is_shut_down = True
+        self._to_submit.join()
+        if cancel_futures:
+            for future in self.futures():
+                future.cancel()
+        if not wait:
+            return
+        wait_for(self.futures())
+        with self._lock:
+            threads, self._threads = self._threads, []
+        if threads:
+            self._to_submit.put(None)
+            self._ended.put(None)
+        for thread in threads:
+            thread.join()
+        atexit.unregister(self._to_submit.join)
+        if self._owns_cluster:
+            self.cluster.close()
+        if not self.name:
+            self.clear()
+            self._folder.remove_if_empty()
+
+    # Threads
+
+    def _submit_all(self) -> None:
+        """Whatever waits goes in one step."""
+        while (work := self._to_submit.get()) is not None:
+            together = [work]
+            while len(together) < MOST_TOGETHER:
+                try:
+                    following = self._to_submit.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._to_submit.put(None)
+                    self._to_submit.task_done()
+                    break
+                together.append(following)
+            try:
+                self._submit_together(together)
+            finally:
+                for _ in together:
+                    self._to_submit.task_done()
+        self._to_submit.task_done()
+
+    def _submit_together(self, works: list[_Work]) -> None:
+        try:
+            jobs = self.cluster.submit_many([work.request for work in works if work.request is not None])
+        except GschedError as error:
+            if len(works) > 1:  # one of them may be wrong, and not the others
+                for work in works:
+                    self._submit_together([work])
+                return
+            for part in works[0].parts:
+                part.failed(error)
+            return
+        for work, job in zip(works, jobs, strict=True):
+            self._folder.note_job(work.batch, job.id, self.cluster.folder)
+            self._await(work, job)
+
+    def _await(self, work: _Work, job: Job) -> None:
+        """Its ends settle the futures."""
+        numbers = [element_id(array_of(job.id), part.index) for part in work.parts]
+        for part, number in zip(work.parts, numbers, strict=True):
+            part.submitted_as(self.cluster.job(number))
+        try:
+            ends = self.cluster.futures(numbers)
+        except GschedError as error:
+            for part in work.parts:
+                part.failed(error)
+            return
+        for part, end in zip(work.parts, ends, strict=True):
+            end.add_done_callback(partial(self._has_ended, work, part))
+
+    def _has_ended(self, work: _Work, part: CallPart, end: Future[JobEnd]) -> None:
+        self._ended.put((work, part, end))
+
+    def _settle_all(self) -> None:
+        while (found := self._ended.get()) is not None:
+            work, part, end = found
+            left = [future for future in part.futures if future.set_running_or_notify_cancel()]
+            try:
+                self._settle(work, part, end.result(), left)
+            except Exception as error:  # whatever it is, who waits must hear of it
+                for future in left:
+                    if not future.done():
+                        future.set_exception(error)
+
+    def _settle(self, work: _Work, part: CallPart, end: JobEnd, left: list[CallFuture]) -> None:
+        outcomes = self._folder.outcomes(work.batch, part.index, is_expected=end.succeeded) or []
+        where = f"Job <{show_job(end.job_id)}>{f' on {end.host}' if end.host else ''}"
+        for future, outcome in itertools.zip_longest(part.futures, outcomes):
+            if future not in left:
+                continue
+            if outcome is not None:
+                settle(future, outcome, where)
+            elif end.succeeded:
+                future.set_exception(
+                    CallFailed(f"{where}: it has ended, and its results are not in {self._folder.path}")
+                )
+            else:
+                future.set_exception(JobFailed(end))
+
+    # Finding again
+
+    def _find_again(self) -> None:
+        """The calls of programs before."""
+        unknown = []
+        for batch in self._folder.batches():
+            work = _Work(batch)
+            self._works.append(work)
+            if self._has_all_results(work):
+                continue
+            known = self._folder.job_of(batch)
+            if known is not None and known[1] == self.cluster.folder:
+                self._await(work, self.cluster.job(known[0]))
+            else:
+                unknown.append(work)
+        if unknown:
+            self._find_jobs(unknown)
+
+    def _has_all_results(self, work: _Work) -> bool:
+        """Whether all are there; they are the futures' then."""
+        found = [(part, self._folder.outcomes(work.batch, part.index)) for part in work.parts]
+        if any(outcomes is None or len(outcomes) < len(part.futures) for part, outcomes in found):
+            return False
+        known = self._folder.job_of(work.batch)
+        for part, outcomes in found:
+            number = element_id(array_of(known[0]), part.index) if known else 0
+            if number:
+                part.submitted_as(self.cluster.job(number))
+            for future, outcome in zip(part.futures, outcomes or (), strict=False):
+                future.set_running_or_notify_cancel()
+                settle(future, outcome, f"Job <{show_job(number)}>" if number else self.name)
+        return True
+
+    def _find_jobs(self, works: list[_Work]) -> None:
+        """The jobs of batches whose program ended before it heard of them: they name the batch in their commands."""
+        since = datetime.fromtimestamp(int(works[0].batch.name[:20]) / 1e9, UTC) - timedelta(minutes=1)
+        numbers: dict[str, int] = {}
+        for view in itertools.chain(self.cluster.jobs(finished=True), self.cluster.history(since=since)):
+            numbers.setdefault(view.spec.command.rpartition(" ")[2].strip("'"), array_of(view.job_id))
+        for work in works:
+            number = numbers.get(work.batch.name)
+            if number is not None:
+                self._folder.note_job(work.batch, number, self.cluster.folder)
+                self._await(work, self.cluster.job(number))
+                continue
+            problem = CallFailed(f"{self.name}: a program ended before it had submitted the call: no job makes it")
+            for part in work.parts:
+                part.failed(problem)
+
+
+def _folder(folder: str | os.PathLike[str] | None, name: str) -> str:
+    """An absolute path: of the executor's name, or one of its own."""
+    if folder is not None:
+        return os.path.abspath(path("folder", folder))
+    home = home_of(os.getuid(), dict(os.environ))
+    own = name or f"unnamed-{os.uname().nodename}-{os.getpid()}-{os.urandom(4).hex()}"
+    return str(Path(home) / ".gsched" / "executor" / own)
