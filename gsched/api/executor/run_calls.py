@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sys
 import traceback
 from io import BufferedReader
@@ -70,10 +71,11 @@ def run_part(file: BufferedReader, index: int) -> list[CallOutcome]:
                 function = pickle.loads(piece(header["function"]))
             args, keywords = pickle.loads(piece(place))
             value = function(*args, **keywords)
+        except KeyboardInterrupt:  # the job is being ended, and ends by that
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         except BaseException as error:
             outcomes.append(_raised(error))
-            if not isinstance(error, Exception | SystemExit):
-                break  # KeyboardInterrupt: the job is being ended
         else:
             outcomes.append(_returned(value))
     return outcomes
