@@ -24,6 +24,7 @@ from netlab_machine import USERS
 from gsched.config.template import NewConfiguration, private_texts
 from gsched.model.config import Locations
 from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
+from tests.support.asking import pause_s
 
 CLUSTER = "lab"
 ENVDIR = "/etc/gsched"
@@ -246,12 +247,13 @@ class SharedCluster:
 
     def until(self, is_true: Callable[[], object], complaint: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait for something that no event tells of."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
         while not is_true():
             for (host, name), process in self.daemons.items():
                 assert process.poll() is None, f"the {name} of {host} has ended: {process.returncode}"
-            assert time.monotonic() < deadline, complaint
-            time.sleep(0.05)
+            waited = time.monotonic() - began
+            assert waited < timeout_s, complaint
+            time.sleep(pause_s(waited))
 
 
 def shared_cluster(

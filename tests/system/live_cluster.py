@@ -19,6 +19,7 @@ from gsched.model.jobs.reason import PendingReason
 from gsched.model.views.view import JobFilter, JobView
 from gsched.wire.address import read_address
 from gsched.wire.calls.client import Client
+from tests.support.asking import pause_s
 from tests.support.fakecuda import devices_of
 from tests.support.reports import has_report, printed_in
 
@@ -194,10 +195,11 @@ class Cluster:
 
     def until(self, is_true: Callable[[], object], complaint: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait for something that no event tells of."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
         while not is_true():
-            assert time.monotonic() < deadline, complaint
-            time.sleep(0.02)
+            waited = time.monotonic() - began
+            assert waited < timeout_s, complaint
+            time.sleep(pause_s(waited))
 
     def logs(self) -> str:
         """All that the daemons have logged."""
