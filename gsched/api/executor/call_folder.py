@@ -16,10 +16,11 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.api.executor.run_calls import CallOutcome, result_name, write_whole
+from gsched.api.executor.run_calls import CallOutcome, check_owner, result_name, write_whole
 from gsched.base.errors import BadRequest, GschedError
 
 try:
@@ -55,7 +56,7 @@ class CallFolder:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            _make_private(path)
             found = os.stat(path)
         except OSError as error:
             raise BadRequest(f"{path}: {error.strerror}: an executor keeps its calls there") from None
@@ -120,20 +121,28 @@ class CallFolder:
         while True:
             try:
                 with open(path, "rb") as file:
+                    check_owner(file)
                     return list(pickle.load(file))
             except FileNotFoundError:
                 if time.monotonic() >= until:
                     return None
-                os.listdir(self.path)  # has a network file system look again
+                with suppress(OSError):
+                    os.listdir(self.path)  # has a network file system look again
                 time.sleep(_LOOK_AGAIN_S)
             except Exception as error:
                 raise GschedError(f"{path}: cannot be read: {type(error).__name__}: {error}") from None
 
     def remove(self, batch: Batch) -> None:
-        """All files of the batch."""
-        for each in os.listdir(self.path):
-            if each.startswith(f"{batch.name}."):
-                os.unlink(os.path.join(self.path, each))
+        """All files of the batch that are still there. Raises GschedError."""
+        try:
+            for each in os.listdir(self.path):
+                if each.startswith(f"{batch.name}."):
+                    with suppress(FileNotFoundError):
+                        os.unlink(os.path.join(self.path, each))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise GschedError(f"{self.path}: {error.strerror}: its files cannot be removed") from None
 
     def remove_if_empty(self) -> None:
         """The folder itself; another executor may use it too."""
@@ -141,6 +150,15 @@ class CallFolder:
             os.rmdir(self.path)
         except OSError:
             pass
+
+
+def _make_private(path: str) -> None:
+    """The folder and those above it that are missing: whoever may write above it could put another in its place."""
+    above = os.path.dirname(path)
+    if not os.path.isdir(above):
+        _make_private(above)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
 
 
 def checked_name(name: object) -> str:

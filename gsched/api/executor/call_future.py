@@ -23,14 +23,20 @@ class CallPart:
         self.futures: list[CallFuture] = []
         self._is_known = threading.Event()
         self._job: Job | None = None
-        self._problem: GschedError | None = None
+        self._problem: Exception | None = None
 
     def submitted_as(self, job: Job) -> None:
         """The job is known."""
         self._job = job
         self._is_known.set()
+        self.end_if_unwanted()
 
-    def failed(self, problem: GschedError) -> None:
+    @property
+    def is_submitted(self) -> bool:
+        """Whether the job is known."""
+        return self._job is not None
+
+    def failed(self, problem: Exception) -> None:
         """There is no job, or none that is known."""
         self._problem = problem
         self._is_known.set()
@@ -47,8 +53,10 @@ class CallPart:
         return self._job
 
     def end_if_unwanted(self) -> None:
-        """End the job when nobody wants any of its calls."""
-        if all(future.cancelled() for future in self.futures):
+        """End the job when nobody wants any of its calls; one that is not submitted yet as soon as it is. It does not
+        wait for that: a callback of a future runs in the thread that submits.
+        """
+        if self.is_submitted and all(future.cancelled() for future in self.futures):
             try:
                 self.job().kill()
             except GschedError:
@@ -72,7 +80,7 @@ class CallFuture(Future[Any]):
 
     def running(self) -> bool:
         """Whether its job runs, as of now."""
-        return not self.done() and self.job.state not in (*PENDING, *FINISHED)
+        return self._part.is_submitted and not self.done() and self.job.state not in (*PENDING, *FINISHED)
 
     def cancel(self) -> bool:
         """Give the call up; its job is ended, also while it runs, unless others of its calls are wanted. False: it is

@@ -33,7 +33,14 @@ from gsched.api.job import Job
 from gsched.api.request import JobRequest, SubmitOptions
 from gsched.api.values import nearest, path, seconds, whole
 from gsched.base.envdir import home_of
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import (
+    BadRequest,
+    Conflict,
+    GschedError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 from gsched.base.ids import array_of, element_id, show_job
 from gsched.model.views.view import JobEnd
 
@@ -41,6 +48,8 @@ MOST_ELEMENTS = 10_000
 """Of an array; a larger map becomes several."""
 MOST_TOGETHER = 1_000
 """Jobs of one submission."""
+_REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
+"""After these there is no job; after any other error there may be."""
 _NOT_HERE = ("array", "script", "input")
 """Options that have no meaning for calls."""
 _KNOWN = SubmitOptions.__annotations__
@@ -87,6 +96,7 @@ class Executor(FuturesExecutor):
         self.cluster = Cluster() if cluster is None else cluster
         self._lock = threading.Lock()
         self._is_shut_down = False
+        self._process = os.getpid()
         self._works: list[_Work] = []
         self._to_submit: queue.Queue[_Work | None] = queue.Queue()
         self._ended: queue.Queue[tuple[_Work, CallPart, Future[JobEnd]] | None] = queue.Queue()
@@ -96,7 +106,7 @@ class Executor(FuturesExecutor):
         ]
         for thread in self._threads:
             thread.start()
-        atexit.register(self._to_submit.join)  # a program that ends loses no call
+        atexit.register(self._join_submissions)  # a program that ends loses no call
         if self.name:
             self._find_again()
 
@@ -145,6 +155,8 @@ class Executor(FuturesExecutor):
     def _add(self, fn: Callable[..., Any], calls: Iterable[_Call], chunk: int) -> list[CallFuture]:
         function = pickled("the function", fn)
         arguments = [pickled("an argument", call) for call in calls]
+        if os.getpid() != self._process:
+            raise RuntimeError("an executor cannot be used in a process forked from its own: make another one there")
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -182,9 +194,11 @@ class Executor(FuturesExecutor):
         """Take no more calls. With `wait` all results are waited for, and the files of an executor without a name are
         removed; without it its jobs go on. `cancel_futures`: end all jobs that are not over.
         """
+        if os.getpid() != self._process:
+            return  # all is the other process's
         with self._lock:
             self._is_shut_down = True
-        self._to_submit.join()
+        self._join_submissions()
         if cancel_futures:
             for future in self.futures():
                 future.cancel()
@@ -198,7 +212,7 @@ class Executor(FuturesExecutor):
             self._ended.put(None)
         for thread in threads:
             thread.join()
-        atexit.unregister(self._to_submit.join)
+        atexit.unregister(self._join_submissions)
         if self._owns_cluster:
             self.cluster.close()
         if not self.name:
@@ -206,6 +220,10 @@ class Executor(FuturesExecutor):
             self._folder.remove_if_empty()
 
     # Threads
+
+    def _join_submissions(self) -> None:
+        if os.getpid() == self._process:  # a forked process has none of the threads
+            self._to_submit.join()
 
     def _submit_all(self) -> None:
         """Whatever waits goes in one step."""
@@ -231,16 +249,19 @@ class Executor(FuturesExecutor):
     def _submit_together(self, works: list[_Work]) -> None:
         try:
             jobs = self.cluster.submit_many([work.request for work in works if work.request is not None])
-        except GschedError as error:
-            if len(works) > 1:  # one of them may be wrong, and not the others
+        except Exception as error:  # whatever it is, who waits must hear of it
+            if len(works) > 1 and isinstance(error, _REFUSALS):  # one of them may be wrong, and not the others
                 for work in works:
                     self._submit_together([work])
                 return
-            for part in works[0].parts:
+            for part in itertools.chain.from_iterable(work.parts for work in works):
                 part.failed(error)
             return
         for work, job in zip(works, jobs, strict=True):
-            self._folder.note_job(work.batch, job.id, self.cluster.folder)
+            try:
+                self._folder.note_job(work.batch, job.id, self.cluster.folder)
+            except OSError:
+                pass  # another program finds the job by its command
             self._await(work, job)
 
     def _await(self, work: _Work, job: Job) -> None:

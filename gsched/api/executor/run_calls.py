@@ -30,10 +30,14 @@ def main() -> int:
     index = int(os.environ.get("LSB_JOBINDEX") or 0)
     try:
         with open(os.path.join(folder, f"{batch}.calls"), "rb") as file:
+            check_owner(file)
             outcomes = run_part(file, index)
     except FileNotFoundError as error:
         where = f"{os.uname().nodename}: {error.filename} is not there"
         print(f"{where}: an executor's folder= has to be one that all hosts share", file=sys.stderr)
+        return 1
+    except PermissionError as error:
+        print(f"{os.uname().nodename}: {error}", file=sys.stderr)
         return 1
     write_whole(os.path.join(folder, result_name(batch, index)), pickle.dumps(outcomes))
     return 0
@@ -42,6 +46,13 @@ def main() -> int:
 def result_name(batch: str, index: int) -> str:
     """The file of outcomes of an array's element; index 0: of a job that is none."""
     return f"{batch}.{index}.result"
+
+
+def check_owner(file: BufferedReader) -> None:
+    """Raises PermissionError for a file of another user: what is unpickled can do anything."""
+    owner = os.fstat(file.fileno()).st_uid
+    if owner != os.geteuid():
+        raise PermissionError(f"{file.name}: it belongs to uid {owner}")
 
 
 def run_part(file: BufferedReader, index: int) -> list[CallOutcome]:
