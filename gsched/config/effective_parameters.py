@@ -31,6 +31,7 @@ def effective_parameters(config: ClusterConfig, gpu_hosts: Collection[str] = ())
         "CPU_PEAK_SAMPLE_DURATION": config.timing.cpu_peak_s,
         "JOB_ACCEPT_INTERVAL": params.job_accept_interval_s / params.master_sleep_s,
         "CLEAN_PERIOD": params.clean_period_s,
+        "HOST_HISTORY_DAYS": params.host_history_days,
         "JOB_TERMINATE_INTERVAL": params.job_terminate_interval_s,
         "MAX_JOBID": params.max_job_id,
         "MAX_PEND_JOBS": params.max_pending,

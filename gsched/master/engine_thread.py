@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ from gsched.core.instruction import Instruction
 from gsched.core.state.checkpoint import Writing
 from gsched.master.checkpoint_writer import CheckpointWriter
 from gsched.master.garbage_collection import tidy_up
+from gsched.master.host_record_retention import HostRecordRetention
 from gsched.master.host_recorder import HostRecorder
 from gsched.master.metrics.measurements import Measurements
 from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
@@ -150,6 +151,7 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._checkpoints = CheckpointWriter(store, lambda: Writing(engine.state))
         self._host_records = HostRecorder(store.last_seq, clock.now())
+        self._host_retention = HostRecordRetention(store)
         self._said = ""
         self._worked_at = float("-inf")
         self._is_wave = False
@@ -219,6 +221,8 @@ class EngineLoop:
             if now >= tick_at and not self._engine.cycles.is_planning:
                 batch.add(self._engine.tick(now, TURN_STEPS))
             if self._shares_commit(batch):
+                # What the cycle decides rests on it: in the record it stands before that.
+                self._note_hosts()
                 cycled_at = self._cycle(batch, follows=True)
                 self._commit(batch)
             else:
@@ -394,7 +398,12 @@ class EngineLoop:
             reply(answer, None)
         if batch.events or batch.instructions:
             self._deliver(self._store.last_seq, batch.events, batch.instructions)
-        self._host_records.note(self._engine, touched_hosts, self._store.last_seq, self._clock.now())
+        self._note_hosts(touched_hosts)
+
+    def _note_hosts(self, touched: Iterable[str] | None = None) -> None:
+        """Note what is seen of the hosts that have been touched (None: since the last commit)."""
+        hosts = self._engine.state.touched_hosts if touched is None else touched
+        self._host_records.note(self._engine, hosts, self._store.last_seq, self._clock.now())
 
     def _store_hosts(self, *, ends: bool = False) -> None:
         """Store what was seen of hosts, and said of starts, while there is nothing else to do; otherwise it goes with
@@ -403,6 +412,8 @@ class EngineLoop:
         """
         is_idle = self._inbox.empty() and not (self._kept or self._unfinished or self._engine.cycles.needs_cycle)
         now = self._clock.now()
+        if is_idle and not ends:
+            self._host_retention.step(self._engine.config.params.host_history_days, now)
         is_due = self._host_records.is_due(now) or self._engine.estimates.is_due(now)
         if not ends and not (is_idle and is_due):
             return

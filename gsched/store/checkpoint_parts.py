@@ -10,13 +10,15 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.store.tables.schema import blob, checkpoint
 
 MARK = b"parts\n"
 """How the content of a checkpoint begins that has its state in parts; a state is a JSON object."""
+MOST_LIST_BYTES = 1 << 19
+"""Of a list of parts: of the largest checkpoint it is half of this. A longer row holds a state."""
 _FIRST, _BEYOND = "P", "Q"
 """Names of parts lie between these; those of blobs are digits and small letters."""
 
@@ -70,6 +72,7 @@ def whole_checkpoint(engine: Engine, seq: int, last_seq: int) -> bytes | None:
 
 def unnamed(connection: Connection, most: int) -> list[str]:
     """Up to so many parts that no checkpoint names."""
-    kept = {name for row in connection.execute(select(checkpoint.c.payload)) for name in names_in(bytes(row[0]))}
+    lists = select(checkpoint.c.payload).where(func.length(checkpoint.c.payload) <= MOST_LIST_BYTES)
+    kept = {name for row in connection.execute(lists) for name in names_in(bytes(row[0]))}
     stored: Iterable[str] = connection.scalars(select(blob.c.id).where(blob.c.id >= _FIRST, blob.c.id < _BEYOND))
     return [name for name in stored if name not in kept][:most]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
@@ -22,6 +22,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotF
 from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts
+from gsched.store.checkpoint_retention import superseded
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.safeguards import filesystem, lineage
 from gsched.store.safeguards.continuity import StoreFault, StoreLost, loss_of, numbers_from
@@ -60,7 +61,6 @@ RESERVE_BYTES = 32 << 20
 """With less room than this new commands are better refused: what still runs must be able to report its end."""
 MAX_BYTES = 900_000_000
 """Most a blob or a checkpoint may hold; SQLite's own limit is 1,000,000,000 for a row."""
-CHECKPOINTS_KEPT = 2
 
 _log = logging.getLogger("gsched.store")
 _ADD_EVENT = event.insert()
@@ -288,6 +288,23 @@ class EventLog:
         with self._mutex:
             self._writer.transact(write)
 
+    def drop_hosts(self, before: float, most: int) -> bool:
+        """Take away up to so many records of hosts that no look at a time from `before` (UTC seconds) on needs; says
+        whether there may be more. Raises StoreFull, StoreBroken.
+        """
+        number = host_record.c.number
+        needed = select(func.max(number)).where(host_record.c.whole == 1, host_record.c.at <= before)
+        gone = select(number).where(number < needed.scalar_subquery()).order_by(number).limit(most)
+        dropped = 0
+
+        def write(connection: Connection) -> None:
+            nonlocal dropped
+            dropped = connection.execute(delete(host_record).where(number.in_(gone))).rowcount
+
+        with self._mutex:
+            self._writer.transact(write)
+        return dropped == most
+
     def _read_last_seq(self) -> int:
         with self._readers.connect() as connection:
             return last_seq(connection)
@@ -310,7 +327,8 @@ class EventLog:
         return read_events(self.replay(after_seq), after_seq, quarantine if quarantine is not None else Quarantine())
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
-        """Keep the state as of event `seq`; the two newest are kept. Appends wait meanwhile.
+        """Keep the state as of event `seq`; of others those that gsched.store.checkpoint_retention says. Appends wait
+        meanwhile.
 
         Raises StoreFull and StoreBroken as `append`, ValueError for a number that is not stored yet.
         """
@@ -321,11 +339,10 @@ class EventLog:
             "crc": checkpoint_parts.checksum(seq, payload),
             "payload": payload,
         }
-        older = select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc()).limit(CHECKPOINTS_KEPT)
 
         def write(connection: Connection) -> None:
             connection.execute(_PUT_CHECKPOINT, record)
-            connection.execute(delete(checkpoint).where(checkpoint.c.seq.not_in(older.scalar_subquery())))
+            connection.execute(delete(checkpoint).where(checkpoint.c.seq.in_(superseded(connection))))
 
         with self._mutex:
             if not 0 <= seq <= self._last_seq:

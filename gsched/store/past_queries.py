@@ -19,7 +19,7 @@ from gsched.store.history_queries import History
 from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import select_events, stored, stream_events
-from gsched.store.tables.schema import blob, checkpoint, event, host_record
+from gsched.store.tables.schema import HostRecordRow, blob, checkpoint, event, host_record
 from gsched.store.tables.sqlite import reader_engine
 
 CONFIG_APPLIED = str(ConfigApplied.__struct_config__.tag)
@@ -73,6 +73,12 @@ class PastStore:
         with self._reading():
             yield from read_events(stream_events(self._engine, after_seq), after_seq, quarantine)
 
+    def hosts_since(self) -> float | None:
+        """From when on it is known what was seen of hosts, UTC seconds; None: nothing is."""
+        with self._reading(), self._engine.connect() as connection:
+            at = connection.scalar(select(func.min(host_record.c.at)).where(host_record.c.whole == 1))
+        return None if at is None else float(at)
+
     def host_rows(self, at: float) -> Iterator[bytes]:
         """Records of hosts from the last whole one by then on, in order, up to that time."""
         number = host_record.c.number
@@ -87,6 +93,36 @@ class PastStore:
             for row in rows:
                 yield bytes(row[1])
             last = int(rows[-1][0]) if len(rows) == HOST_ROWS_AT_ONCE else None
+
+    def host_rows_from(self, seq: int) -> Iterator[HostRecordRow]:
+        """Records of hosts from the last whole one on by event `seq`; where there is none, all of them."""
+        number = host_record.c.number
+        begin = select(func.max(number)).where(host_record.c.whole == 1, host_record.c.seq <= seq)
+        with self._reading(), self._engine.connect() as connection:
+            last: int | None = int(connection.scalar(begin) or 1) - 1
+        columns = (number, host_record.c.at, host_record.c.seq, host_record.c.whole, host_record.c.data)
+        while last is not None:
+            query = select(*columns).where(number > last).order_by(number).limit(HOST_ROWS_AT_ONCE)
+            with self._reading(), self._engine.connect() as connection:
+                rows = connection.execute(query).all()
+            for row in rows:
+                yield HostRecordRow(float(row[1]), int(row[2]), int(row[3]), bytes(row[4]))
+            last = int(rows[-1][0]) if len(rows) == HOST_ROWS_AT_ONCE else None
+
+    def time_of(self, seq: int) -> float | None:
+        """When event `seq` was, UTC seconds; None where there is no such event."""
+        with self._reading(), self._engine.connect() as connection:
+            at = connection.scalar(select(event.c.at).where(event.c.seq == seq))
+        return None if at is None else float(at)
+
+    def span(self) -> tuple[float, float] | None:
+        """When the first and the last event were, UTC seconds; None where there is none."""
+        with self._reading(), self._engine.connect() as connection:
+            ends = [
+                connection.execute(select(event.c.at).order_by(order).limit(1)).scalar()
+                for order in (event.c.seq, event.c.seq.desc())
+            ]
+        return None if ends[0] is None else (float(ends[0]), float(ends[1] or ends[0]))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

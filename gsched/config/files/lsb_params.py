@@ -2,8 +2,8 @@
 
 Source: lsb.params(5); EFFICIENCY_MIN_RUN, GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
 GPU_HEALTH_CHECK, GPU_HEALTH_INTERVAL, GPU_HEALTH_TIMEOUT, GPU_HOUR_PRICE, GPU_MAX_TEMPERATURE, GPU_PLACEMENT,
-GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and
-RESERVE_CORES_PER_GPU are gsched's own.
+GPU_SHARED_JOBS, GPU_UNREQUESTED, HOST_HISTORY_DAYS, KILL_ON_INVALID_DEPENDENCY, KWH_PRICE, MIN_RUN_BEFORE_PREEMPT,
+PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         master_sleep_s=sleep_s,
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
+        host_history_days=settings.take("HOST_HISTORY_DAYS", integer(0, 36_500), default.host_history_days),
         max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
         max_pending=settings.take("MAX_PEND_JOBS", integer(0, _LARGEST), None),
         max_pending_slots=settings.take("MAX_PEND_SLOTS", integer(0, _LARGEST), None),

@@ -81,6 +81,9 @@ class FakeStore:
             self.estimates += estimates
             self.changed.notify_all()
 
+    def drop_hosts(self, before: float, most: int) -> bool:
+        return False
+
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
         pass
 

@@ -1,0 +1,110 @@
+"""What a store keeps for looks at the past: checkpoints that stand apart, and records of hosts for a time."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from store_samples import noted
+
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.host_record_retention import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
+from gsched.store.checkpoint_retention import APART, MOST_OLDER, OLDER_BYTES, not_kept
+from gsched.store.eventlog import EventLog
+from gsched.store.history_queries import History
+from gsched.store.past_queries import PastStore
+from gsched.store.tables.schema import HostRecordRow
+
+MIB = 1 << 20
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    with closing(EventLog(tmp_path / "gsched.db")) as made:
+        yield made
+
+
+def kept_after(numbers: list[int], size: int) -> list[int]:
+    """The checkpoints that are there when these were written one after the other."""
+    there: list[tuple[int, int]] = []
+    for number in numbers:
+        there.append((number, size))
+        gone = not_kept(there)
+        there = [each for each in there if each[0] not in gone]
+    return [number for number, _ in there]
+
+
+def test_older_checkpoints_stand_apart_and_the_newest_two_remain() -> None:
+    every = list(range(5_000, 1_000_001, 5_000))
+    kept = kept_after(every, MIB)
+    assert kept[-2:] == every[-2:]
+    assert len(kept) <= MOST_OLDER + 2
+    gaps = [after - before for before, after in zip([0, *kept], kept, strict=False)]
+    assert max(gaps) <= APART, "a look at any time replays no more than that"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_room_and_number_of_older_checkpoints_are_bounded(seed: int) -> None:
+    dice = random.Random(seed)
+    numbers = sorted(dice.sample(range(1, 50_000_000), 400))
+    for size in (1, 10 * MIB, 300 * MIB):
+        kept = kept_after(numbers, size)
+        assert kept[-2:] == numbers[-2:]
+        assert len(kept) - 2 <= MOST_OLDER and (len(kept) - 2) * size <= OLDER_BYTES
+
+
+def test_look_at_the_past_begins_at_the_checkpoint_before_it(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.store.checkpoint_retention.APART", 10)
+    state = ClusterState().dump()
+    for _ in range(10):
+        log.append([noted(1) for _ in range(10)])
+        log.save_checkpoint(log.last_seq, state)
+    log.save_checkpoint_of(log.last_seq, [log.put_part(state)])
+    with sqlite3.connect(log.path) as database:
+        database.execute("UPDATE checkpoint SET at = seq")
+    past = PastStore(History(log.path))
+    found = [past.checkpoint_before(at) for at in (5, 10, 19, 45, 99, 1000)]
+    assert [None if each is None else each[0] for each in found] == [None, 10, 10, 40, 90, 100]
+    assert all(each is None or each[1] == state for each in found)
+    assert not log.drop_parts(9)
+    assert past.checkpoint_before(1000) == (100, state), "its part is still there"
+
+
+def rows(*times: float) -> list[HostRecordRow]:
+    """A whole record and two after it at each of these days."""
+    return [HostRecordRow(day * DAY_S + hour, 0, hour == 0, b"x") for day in times for hour in (0, 1, 2)]
+
+
+def days_left(log: EventLog) -> list[float]:
+    with closing(sqlite3.connect(log.path)) as database:
+        return [at / DAY_S for (at,) in database.execute("SELECT at FROM host_record WHERE whole = 1 ORDER BY at")]
+
+
+def test_records_of_hosts_are_kept_as_long_as_they_are_wanted(log: EventLog) -> None:
+    log.add_hosts(rows(1, 2, 3, 4))
+    retention, now = HostRecordRetention(log), 13.5 * DAY_S
+    retention.step(0, now)
+    assert days_left(log) == [1, 2, 3, 4], "for ever"
+    retention.step(10, now)
+    assert days_left(log) == [3, 4], "what a look at day 3.5 needs is kept"
+    assert PastStore(History(log.path)).hosts_since() == 3 * DAY_S
+    retention.step(9, now + EVERY_S / 2)
+    assert days_left(log) == [3, 4], "it is not looked all the time"
+    retention.step(9, now + EVERY_S)
+    assert days_left(log) == [4]
+
+
+def test_many_old_records_go_in_pieces(log: EventLog) -> None:
+    log.add_hosts(rows(*range(1, AT_ONCE + 1), 1000))
+    retention, now = HostRecordRetention(log), 2000 * DAY_S
+    for pieces in (1, 2, 3):
+        retention.step(1, now + pieces * PAUSE_S)
+        with closing(sqlite3.connect(log.path)) as database:
+            (count,) = database.execute("SELECT count(*) FROM host_record").fetchone()
+        assert count == 3 + (3 - pieces) * AT_ONCE
+    assert days_left(log) == [1000]
