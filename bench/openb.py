@@ -18,22 +18,25 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from openb_cycle import BATCH, Cluster
 from openb_peers import BestFit, FragmentationGradient
 
 from gsched.base.errors import BadRequest, GschedError
+from gsched.config.changed_files import parse_setting
 from gsched.policy.devices.gpu_packing import Mix, Packer, ScarceRoom, Scorer, Shape
 from gsched.policy.devices.node_states import WHOLE, Node
+from gsched.sim.cluster_file import read_cluster
+from gsched.sim.openb_fill import draw, fill_cluster, in_thousandths
+from gsched.sim.sim_config import simulation_config
+from gsched.sim.workload import read_openb_requests
 
-DEMAND = 1.3
-"""How much is asked for in the end, in clusters."""
+OneRun = Callable[[int], tuple[float, float]]
+"""Seed -> percent of the GPUs allocated at 100 % of demand, and at the end."""
 
 POLICIES: dict[str, Callable[[Mix], Scorer]] = {
     "scarce-room": ScarceRoom,
@@ -41,8 +44,8 @@ POLICIES: dict[str, Callable[[Mix], Scorer]] = {
     "best-fit": BestFit,
 }
 CYCLES = ("cycle", "cycle-learning", "cycle-pack")
-"""Through the scheduler's own cycle (openb_cycle): GPU_PLACEMENT = scarce with the task list as history; the same with
-no history but the tasks that have arrived; GPU_PLACEMENT = pack."""
+"""What `gsched sim NODES.csv openb:PODS.csv` does: engine and scheduler of a master with GPU_PLACEMENT = scarce and the
+task list as history; the same with no history but the tasks that have arrived; GPU_PLACEMENT = pack."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{len(nodes)} nodes, {capacity // WHOLE} GPUs; {len(tasks)} tasks; seeds {options.seeds}")
     print(f"{'policy':14} {'at 100 %':>9} {'at 130 %':>9} {'spread':>7} {'s/run':>6}")
-    figures = [measure(name, nodes, tasks, parse_seeds(options.seeds)) for name in options.policy]
+    figures = []
+    for name in options.policy:
+        one_run = by_simulation(options.nodes, options.pods, name) if name in CYCLES else by_rule(nodes, tasks, name)
+        figures.append(measure(name, one_run, parse_seeds(options.seeds)))
     print(json.dumps({"bench": "openb", "figures": {name: round(value, 3) for name, value in figures[0].items()}}))
     return 0
 
@@ -172,36 +178,35 @@ def task_of(row: Row) -> Shape:
         raise BadRequest(f"{row.where}: {error}") from None
 
 
-def draw(tasks: Sequence[Shape], capacity: int, seed: int) -> list[Shape]:
-    """The arrivals of one run."""
-    chance = random.Random(seed)
-    arrivals, goal = list(tasks), DEMAND * capacity
-    asked = sum(task.asked for task in arrivals)
-    if asked > goal:
-        chance.shuffle(arrivals)
-        while asked > goal:
-            asked -= arrivals.pop().asked
-    else:
-        while asked < goal:
-            arrivals.append(chance.choice(tasks))
-            asked += arrivals[-1].asked
-    chance.shuffle(arrivals)
-    return arrivals
-
-
-def run(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, seed: int) -> tuple[float, float]:
-    """One run: percent of the GPUs allocated at 100 % of demand and at the end."""
+def by_rule(nodes: Sequence[Node], tasks: Sequence[Shape], name: str) -> OneRun:
+    """A run of the packer alone."""
     capacity = sum(len(node.free) for node in nodes) * WHOLE
-    arrivals = draw(tasks, capacity, seed)
-    placed = by_cycles(nodes, tasks, name, arrivals) if name in CYCLES else by_packer(nodes, tasks, name, arrivals)
-    arrived = allocated = 0
-    at_full: int | None = None
-    for task, is_placed in zip(arrivals, placed, strict=True):
-        arrived += task.asked
-        allocated += task.asked if is_placed else 0
-        if at_full is None and arrived >= capacity:
-            at_full = allocated
-    return 100 * (allocated if at_full is None else at_full) / capacity, 100 * allocated / capacity
+
+    def run(seed: int) -> tuple[float, float]:
+        arrivals = draw(tasks, lambda task: task.asked, capacity, seed)
+        arrived = allocated = 0
+        at_full: int | None = None
+        for task, is_placed in zip(arrivals, by_packer(nodes, tasks, name, arrivals), strict=True):
+            arrived += task.asked
+            allocated += task.asked if is_placed else 0
+            if at_full is None and arrived >= capacity:
+                at_full = allocated
+        return 100 * (allocated if at_full is None else at_full) / capacity, 100 * allocated / capacity
+
+    return run
+
+
+def by_simulation(nodes: Path, pods: Path, name: str) -> OneRun:
+    """A run of the scheduler, as `gsched sim` does it. Raises BadRequest."""
+    hosts, tasks = in_thousandths(read_cluster(str(nodes))), read_openb_requests(str(pods))
+    placement = "pack" if name == "cycle-pack" else "scarce"
+    config = simulation_config(None, hosts, [parse_setting(f"GPU_PLACEMENT={placement}")])
+
+    def run(seed: int) -> tuple[float, float]:
+        found = fill_cluster(hosts, tasks, config, seed, knows_list=name == "cycle").summary
+        return 100 * found["allocated_at_100_percent"], 100 * found["allocated_at_130_percent"]
+
+    return run
 
 
 def by_packer(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, arrivals: Sequence[Shape]) -> Iterator[bool]:
@@ -214,18 +219,10 @@ def by_packer(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, arrivals
         yield placement is not None
 
 
-def by_cycles(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, arrivals: Sequence[Shape]) -> Iterator[bool]:
-    """Which arrivals find a place, by scheduling cycles."""
-    history = tasks if name == "cycle" else ()
-    cluster = Cluster(nodes, history, is_scarce=name != "cycle-pack", learns=name == "cycle-learning")
-    for start in range(0, len(arrivals), BATCH):
-        yield from cluster.place(arrivals[start : start + BATCH])
-
-
-def measure(name: str, nodes: Sequence[Node], tasks: Sequence[Shape], seeds: Sequence[int]) -> dict[str, float]:
+def measure(name: str, one_run: OneRun, seeds: Sequence[int]) -> dict[str, float]:
     """A line of the table: the means over the seeds; spread is the standard deviation at 100 %."""
     start = time.perf_counter()
-    found = np.array([run(nodes, tasks, name, seed) for seed in seeds])
+    found = np.array([one_run(seed) for seed in seeds])
     seconds = (time.perf_counter() - start) / len(seeds)
     full, end = found.mean(axis=0)
     print(f"{name:14} {full:9.2f} {end:9.2f} {found[:, 0].std():7.2f} {seconds:6.1f}", flush=True)

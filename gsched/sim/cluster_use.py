@@ -21,7 +21,7 @@ _WHOLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class TaskKind:
     """What jobs want of one host."""
 
     slots: int
@@ -31,7 +31,7 @@ class _Kind:
 
 
 @dataclass(slots=True)
-class _Room:
+class HostRoom:
     """What is free on a host."""
 
     slots: int
@@ -59,8 +59,8 @@ class ClusterUse:
 def cluster_use(hosts: Sequence[SimulatedHost], fates: Mapping[int, Fate], start: float, end: float) -> ClusterUse:
     """What was held from `start`, the first arrival, to `end` (UTC seconds)."""
     total = sum(host.gpus for host in hosts)
-    rooms = {host.name: _Room(host.slots, [1.0] * host.gpus) for host in hosts}
-    fragment_of = _Fragments(_kinds(fates.values()))
+    rooms = {host.name: HostRoom(host.slots, [1.0] * host.gpus) for host in hosts}
+    fragment_of = Fragments(_kinds(fates.values()))
     for room in rooms.values():
         room.fragment = fragment_of(room)
     fragment = math.fsum(room.fragment for room in rooms.values())
@@ -78,7 +78,7 @@ def cluster_use(hosts: Sequence[SimulatedHost], fates: Mapping[int, Fate], start
             gpus += sign * math.fsum(gpu.share for gpu in part.gpus)
             slots += sign * part.slots
             fragment -= room.fragment
-            _hold(room, part, sign)
+            hold(room, part, sign)
             room.fragment = fragment_of(room)
             fragment += room.fragment
         use.series.append((at - start, gpus, slots, waiting))
@@ -101,36 +101,37 @@ def _steps(fates: Mapping[int, Fate], end: float) -> Iterator[tuple[float, int, 
         yield at, waits, (1 if what == 2 else -1), parts
 
 
-def _hold(room: _Room, part: HostAllocation, sign: int) -> None:
+def hold(room: HostRoom, part: HostAllocation, sign: int) -> None:
+    """The part of an allocation is taken (`sign` 1) or given back (-1)."""
     room.slots -= sign * part.slots
     for gpu in part.gpus:
         left = room.free[gpu.index] - sign * gpu.share
         room.free[gpu.index] = 0.0 if left < _WHOLE else 1.0 if left > 1 - _WHOLE else left
 
 
-def _kinds(fates: Iterable[Fate]) -> list[_Kind]:
+def _kinds(fates: Iterable[Fate]) -> list[TaskKind]:
     seen = Counter(_kind_of(fate.starts[0][1]) for fate in fates if fate.starts and fate.starts[0][1].hosts[0].gpus)
     frequent = seen.most_common(KINDS)
     total = sum(count for _, count in frequent)
-    return [_Kind(kind.slots, kind.gpus, kind.share, count / total) for kind, count in frequent]
+    return [TaskKind(kind.slots, kind.gpus, kind.share, count / total) for kind, count in frequent]
 
 
-def _kind_of(allocation: Allocation) -> _Kind:
+def _kind_of(allocation: Allocation) -> TaskKind:
     part = allocation.hosts[0]
-    return _Kind(part.slots, len(part.gpus), part.gpus[0].share)
+    return TaskKind(part.slots, len(part.gpus), part.gpus[0].share)
 
 
-class _Fragments:
+class Fragments:
     """Free GPUs of a host that a job cannot use there, weighted by how frequent its kind is: the measure of "Beware of
     Fragmentation" (USENIX ATC 2023), without memory.
     """
 
-    def __init__(self, kinds: Sequence[_Kind]) -> None:
+    def __init__(self, kinds: Sequence[TaskKind]) -> None:
         self._kinds = kinds
         self._known: dict[tuple[int, tuple[float, ...]], float] = {}
         self._most = max((kind.slots for kind in kinds), default=0)
 
-    def __call__(self, room: _Room) -> float:
+    def __call__(self, room: HostRoom) -> float:
         """As it is now. Hosts that are alike are reckoned once."""
         key = (min(room.slots, self._most), tuple(sorted(room.free)))
         found = self._known.get(key)

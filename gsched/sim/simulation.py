@@ -121,11 +121,15 @@ def _where(workload: Workload, job: TraceJob) -> str:
     return f"{workload.path}:{job.line}" if job.line else workload.path
 
 
+def default_queue(config: ClusterConfig) -> str:
+    """The queue of jobs that name none, or a queue that is not there."""
+    default = config.params.default_queues[0] if config.params.default_queues else ""
+    return default if default in config.queues else next(iter(config.queues))
+
+
 def in_known_queues(workload: Workload, config: ClusterConfig) -> tuple[list[TraceJob], list[str]]:
     """The jobs, those of queues that there are not in the default queue; and what is to be said of it."""
-    default = config.params.default_queues[0] if config.params.default_queues else ""
-    if default not in config.queues:
-        default = next(iter(config.queues))
+    default = default_queue(config)
     moved: dict[str, int] = {}
     jobs: list[TraceJob] = []
     for job in workload.jobs:

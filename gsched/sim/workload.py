@@ -134,6 +134,18 @@ def _openb_task(row: TextRow) -> TraceJob | None:
     created, began, ended = (row.number(name) for name in ("creation_time", "scheduled_time", "deletion_time"))
     if ended < began:
         raise row.fault(f"deletion_time {ended:g} is before scheduled_time {began:g}")
+    return _openb_job(row, created, ended - began, max(1, math.ceil(row.number("cpu_milli") / 1000)))
+
+
+def read_openb_requests(path: str) -> list[TraceJob]:
+    """What all tasks of an OpenB list ask for, those that never ran among them: a slot is a thousandth of a CPU. Raises
+    BadRequest.
+    """
+    rows = rows_of(path, read_text(path), ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
+    return [_openb_job(row, 0.0, math.inf, max(1, row.whole("cpu_milli"))) for row in rows]
+
+
+def _openb_job(row: TextRow, arrives_s: float, runs_s: float, slots: int) -> TraceJob:
     gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli")
     share = f":mode=shared:share={milli / 1000:g}" if gpus == 1 and 0 < milli < 1000 else ""
     models = [name for name in row.text("gpu_spec").split("|") if name]
@@ -142,9 +154,9 @@ def _openb_task(row: TextRow) -> TraceJob | None:
         raise row.fault(f"gpu_spec names {bad[0]!r}, which is no model of a GPU")
     wanted = " || ".join(f"{GPU_MODEL} == {name}" for name in models)
     return TraceJob(
-        arrives_s=created,
-        runs_s=ended - began,
-        slots=max(1, math.ceil(row.number("cpu_milli") / 1000)),
+        arrives_s=arrives_s,
+        runs_s=runs_s,
+        slots=slots,
         mem_mib=row.number("memory_mib"),
         gpus=gpus,
         gpu_req=f"num={gpus}{share}" if gpus else "",

@@ -236,6 +236,21 @@ class World:
         self.fates[number] = Fate(job, self.now, self.engine.state.jobs[number].spec.queue)
         return number
 
+    def offer(self, jobs: Sequence[TraceJob]) -> list[Allocation | None]:
+        """Jobs arrive now, and those that do not start at once are taken back; what each got, None: nothing."""
+        numbers: list[int] = []
+        for job in jobs:
+            try:
+                numbers.append(self.submit(job))
+            except GschedError:  # no host could ever hold it
+                numbers.append(0)
+        self._settle()
+        got = [self.fates[number].starts if number else [] for number in numbers]
+        left = tuple(number for number, starts in zip(numbers, got, strict=True) if number and not starts)
+        if left:
+            self._take(self.engine.handle(KillJobs("root", True, left), self.now))
+        return [starts[0][1] if starts else None for starts in got]
+
     def check(self, job: TraceJob) -> None:
         """Raises GschedError where the job would be refused. For a world that plays nothing."""
         reply = self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now).reply

@@ -25,6 +25,7 @@ _HEADERS = {
     **{f"{which}{name}": header for which in ("", "before-", "after-") for name, header in _OF_ONE.items()},
     "changes": b"user,jobs,wait_before_s,",
     "sweep": b"value,hosts,gpus,",
+    "fill": b"asked_share,allocated_share,fragment_share\n",
 }
 """All tables that are ever written, and how each begins."""
 
