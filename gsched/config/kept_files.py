@@ -9,8 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from gsched.base.errors import Internal
+from gsched.base.moments import shown_utc
 from gsched.base.packed_values import pack, unpack
 from gsched.config.configuration import Loaded, load_contents
+from gsched.model.config import ClusterConfig
+from gsched.model.event import ConfigApplied
 
 MOST_BYTES = 64 << 20
 """Larger than any folder that can be read: what is larger when it is unpacked is damaged."""
@@ -42,3 +45,12 @@ def unpacked(data: bytes, master_host: str) -> Loaded:
     except ValueError as error:
         raise Internal(f"the kept files of a configuration cannot be read: {error}") from None
     return load_contents(kept.folder, dict(kept.files), master_host, kept.minute or 0)
+
+
+def config_of(fact: ConfigApplied, files: bytes) -> ClusterConfig:
+    """The configuration that was applied, of its kept files. Raises Internal where this gsched cannot read it."""
+    loaded = unpacked(files, fact.host)
+    if loaded.config is None:
+        errors = [str(each) for each in loaded.problems if each.severity == "error"]
+        raise Internal(f"the configuration of {shown_utc(fact.at)} cannot be read by this gsched: {errors[0]}")
+    return loaded.config

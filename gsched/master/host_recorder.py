@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 
-from gsched.base.packed_values import pack, unpack
-from gsched.base.value_delta import Delta, delta_of
+from gsched.base.packed_values import pack
+from gsched.base.value_delta import delta_of
 from gsched.core.dispatch.load_control import busy_reasons
 from gsched.core.engine import Engine
+from gsched.core.resources.host_entries import HostEntry
 from gsched.core.resources.kept_observations import KeptObservation, kept_observation
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
@@ -35,11 +36,6 @@ GATHER_S = 60.0
 """How long records that do not hurry are gathered: together they take less room."""
 AT_ONCE = 50
 """Hosts that are recorded in one turn though nothing hurries."""
-MOST_BYTES = 1 << 30
-"""Of a row when it is unpacked."""
-
-HostEntry = tuple[str, float, int, Delta]
-"""Host, when it was seen so (UTC seconds), the newest event by then, what has changed."""
 _NOTHING: dict[str, Any] = {}
 
 
@@ -145,11 +141,6 @@ class HostRecorder:
             _, at, seq, _ = self._entries[0]
             self._rows.append(HostRecordRow(at, seq, 0, pack(self._entries)))
             self._entries = []
-
-
-def unpack_entries(data: bytes) -> list[HostEntry]:
-    """The entries of a row. Raises ValueError for bytes that were not packed here."""
-    return unpack(data, list[HostEntry], MOST_BYTES)
 
 
 def _urgent(host: HostConfig | None, config: ClusterConfig, seen: Observation) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied, about
 from gsched.base.ids import array_of, element_id, index_of
+from gsched.base.moments import shown_utc
 from gsched.core.authorization import Caller, job_denied, owner_denied
 from gsched.core.command import ModifyJobs
 from gsched.core.command_turns import DEPENDENCY, JUDGEMENT, Turn, Work, reading, weight
@@ -30,7 +31,6 @@ from gsched.model.jobs.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.jobs.job_plot import shown_plots
 from gsched.model.jobs.notice import shown_wishes
 from gsched.model.views.view import Control, JobFilter
-from gsched.policy.backfill.planned_reasons import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
@@ -331,7 +331,7 @@ def _show(name: str, value: object) -> str:
     if value in (None, "", {}, ()) or (name in ("max_slots", "array_limit") and value == 0):
         return "(nothing)"
     if isinstance(value, float | int) and name in _TIMES:
-        return show_time(value)
+        return shown_utc(value)
     if isinstance(value, float | int) and name in _SPANS:
         return f"{value / 60:.10g} min"
     if name == "notices" and isinstance(value, tuple):

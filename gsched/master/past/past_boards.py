@@ -14,23 +14,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
-
-import msgspec
 
 from gsched.base.errors import BadRequest, Internal, ResourceExhausted
-from gsched.base.value_delta import patched
-from gsched.config.kept_files import unpacked
+from gsched.base.moments import shown_utc
+from gsched.config.kept_files import config_of
 from gsched.core.engine import Engine
+from gsched.core.resources.host_entries import HostEntries, unpack_entries
 from gsched.core.resources.kept_observations import KeptObservation
 from gsched.core.state.cluster_state import ClusterState
-from gsched.master.host_recorder import unpack_entries
 from gsched.master.recovery import apply_all, state_of
 from gsched.master.views.board import Board
 from gsched.master.views.gauges import Gauges
 from gsched.model.config import ClusterConfig
-from gsched.model.event import ConfigApplied
 from gsched.model.views.view import ShareView
 from gsched.store.history_queries import History
 from gsched.store.past_queries import PastStore
@@ -98,40 +93,32 @@ class PastBoards:
         state, seq = state_of(self._store.checkpoint_before(at))
         quarantine = Quarantine(state.quarantined)
         count = apply_all(state, self._store.events(seq, quarantine), quarantine, until=at)
-        log.info("the state of %s: %d events after number %d", shown(at), count, seq)
+        log.info("the state of %s: %d events after number %d", shown_utc(at), count, seq)
         return board_of(state, config, self._hosts(at), at)
 
     def _config(self, at: float) -> ClusterConfig:
         """Raises BadRequest for a time of which nothing is kept, or that is still to come."""
         if at > self._clock() + AHEAD_S:
-            raise BadRequest(f"{shown(at)} is in the future")
-        facts = self._store.configurations()
+            raise BadRequest(f"{shown_utc(at)} is in the future")
+        facts, hosts_since = self._store.configurations(), self._store.hosts_since()
         before = [fact for fact in facts if fact.at <= at]
-        if not before:
-            since = f"begins at {shown(facts[0].at)}" if facts else "has not begun"
-            raise BadRequest(f"{shown(at)} is before history begins: what a look at the past needs {since}")
+        if not before or hosts_since is None or hosts_since > at:
+            is_known = facts and hosts_since is not None
+            since = f"begins at {shown_utc(max(facts[0].at, hosts_since or 0.0))}" if is_known else "has not begun"
+            raise BadRequest(f"{shown_utc(at)} is before history begins: what a look at the past needs {since}")
         return config_of(before[-1], self._store.files_of(before[-1]))
 
     def _hosts(self, at: float) -> dict[str, KeptObservation]:
         """What was seen of each host."""
-        known: dict[str, Any] = {}
+        entries = HostEntries()
         try:
             for row in self._store.host_rows(at):
                 for host, when, _, delta in unpack_entries(row):
                     if when <= at:
-                        known[host] = patched(known.get(host, {}), delta)
-            return {host: msgspec.convert(value, KeptObservation) for host, value in known.items()}
-        except (ValueError, msgspec.ValidationError) as error:
+                        entries.follow(host, delta)
+            return dict(entries.all_seen())
+        except ValueError as error:
             raise Internal(f"a record of hosts cannot be read: {error}") from None
-
-
-def config_of(fact: ConfigApplied, files: bytes) -> ClusterConfig:
-    """The configuration that was applied. Raises Internal where this gsched cannot read it."""
-    loaded = unpacked(files, fact.host)
-    if loaded.config is None:
-        errors = [str(each) for each in loaded.problems if each.severity == "error"]
-        raise Internal(f"the configuration of {shown(fact.at)} cannot be read by this gsched: {errors[0]}")
-    return loaded.config
 
 
 def board_of(state: ClusterState, config: ClusterConfig, hosts: Mapping[str, KeptObservation], at: float) -> PastBoard:
@@ -144,8 +131,3 @@ def board_of(state: ClusterState, config: ClusterConfig, hosts: Mapping[str, Kep
     board.publish(engine)
     gauges.follow(engine, at)
     return PastBoard(at, board, gauges.readings.shares)
-
-
-def shown(at: float) -> str:
-    """The time for people, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable
 
 from gsched.base.coded_text import coded
+from gsched.base.moments import shown_utc
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.scheduling.snapshot import Bucket
-from gsched.policy.backfill.planned_reasons import show_time
 from gsched.policy.future.advance_reservation_windows import in_the_way
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.requirement.reasons import Reason
@@ -47,9 +47,9 @@ class AdvanceReservationGuard:
         if bucket.user not in window.users:
             return Reason(INACTIVE, coded("numbers.not_a_user", bucket.user, name))
         if self._now < window.start:
-            return Reason(INACTIVE, coded("numbers.begins", name, show_time(window.start)))
+            return Reason(INACTIVE, coded("numbers.begins", name, shown_utc(window.start)))
         if self._now >= window.end:
-            return Reason(INACTIVE, coded("numbers.ended", name, show_time(window.end)))
+            return Reason(INACTIVE, coded("numbers.ended", name, shown_utc(window.end)))
         return None
 
     def only_hosts(self, bucket: Bucket) -> frozenset[str] | None:

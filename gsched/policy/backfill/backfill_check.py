@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
+from gsched.base.moments import shown_utc
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.scheduling.snapshot import Bucket, Running
-from gsched.policy.backfill.planned_reasons import show_time
 from gsched.policy.future.bookings import CANDIDATE, Booking
 from gsched.policy.future.future_ledgers import Future
 from gsched.policy.future.future_limits import LimitsAhead
@@ -107,12 +107,12 @@ class BackfillCheck:
         return queue is not None and queue.backfill
 
     def _delays(self, booking: Booking, wanted: str, ends_at: float, bucket: Bucket) -> Reason:
-        start = coded("numbers.soon") if math.isinf(booking.start) else show_time(booking.start)
+        start = coded("numbers.soon") if math.isinf(booking.start) else shown_utc(booking.start)
         if math.isinf(ends_at):
             why = coded("numbers.no_run_limit")
         elif self._backfills(bucket):
             is_limited = bucket.requirement.run_s is not None
-            why = coded("numbers.runs_until" if is_limited else "numbers.expected_until", show_time(ends_at))
+            why = coded("numbers.runs_until" if is_limited else "numbers.expected_until", shown_utc(ends_at))
         else:
             why = coded("numbers.no_backfill")
         return Reason(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
+from gsched.base.moments import shown_utc
 from gsched.model.jobs.reason import UNKNOWN
 from gsched.model.scheduling.snapshot import Bucket
 from gsched.policy.future.bookings import Booking
@@ -17,14 +17,9 @@ from gsched.policy.future.future_limits import LimitsAhead
 OTHER_PLANNED = coded(UNKNOWN, coded("planned.waits_for_other"))
 
 
-def show_time(at: float) -> str:
-    """`2026-01-31 12:00:00 UTC`."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def may_be_put_off(rests_on: AnyText, latest: float) -> AnyText:
     """What the time of a planned start rests on, and until when others may put it off."""
-    return coded("planned.may_be_put_off", rests_on, show_time(latest))
+    return coded("planned.may_be_put_off", rests_on, shown_utc(latest))
 
 
 def blocker(future: Future, booking: Booking, otherwise: AnyText = OTHER_PLANNED) -> AnyText:

@@ -7,6 +7,7 @@ hosts, what people did to running jobs.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from gsched.model.ledgers.allocation import Allocation
 from gsched.sim.trace import TraceJob
 from gsched.sim.workload import Workload, in_order
 from gsched.store.history_queries import History
+from gsched.store.past_queries import PastStore
 
 STORE_FILE = "gsched.db"
 PAGE = 5_000
@@ -65,8 +67,9 @@ class _Record:
     """None: it has not ended."""
 
 
-def read_history(path: str) -> Workload:
-    """The jobs of a store: the folder of a master's state, or its database. Raises NotFound or Conflict for what is no
+def read_history(path: str, since: float | None = None, until: float | None = None) -> Workload:
+    """The jobs of a store that arrived within that time (UTC seconds; None: open): the folder of a master's state, or
+    its database. Raises NotFound or Conflict for what is no
     store, or one of a newer gsched, BadRequest for an event that cannot be read or a history without jobs that ran.
     """
     reader = _Reader(path)
@@ -75,16 +78,25 @@ def read_history(path: str) -> Workload:
             reader.follow(event)
         except (KeyError, ValueError) as error:
             raise BadRequest(f"{path}: event {seq} does not follow from those before it: {error}") from None
-    jobs, left_out = reader.jobs()
+    jobs, left_out = reader.jobs(-math.inf if since is None else since, math.inf if until is None else until)
     if not jobs:
-        raise BadRequest(f"{path}: no job of this history has ended")
+        within = "" if since is None and until is None else " within that time"
+        raise BadRequest(f"{path}: no job of this history has ended{within}")
     begins_at = min(job.arrives_s for job in jobs)
     return Workload(path, in_order(jobs), begins_at, left_out)
 
 
+def store_of(path: str) -> PastStore:
+    """What looks at the past read of the store. Raises as `read_history` for what is none."""
+    return PastStore(History(_file_of(path)))
+
+
+def _file_of(path: str) -> str:
+    return os.path.join(path, STORE_FILE) if os.path.isdir(path) else path
+
+
 def _events(path: str) -> Iterator[tuple[int, AnyEvent]]:
-    file = os.path.join(path, STORE_FILE) if os.path.isdir(path) else path
-    history, seq = History(file), 0
+    history, seq = History(_file_of(path)), 0
     while page := history.events_after(seq, PAGE):
         for record in page:
             if record.seq != seq + 1:
@@ -131,12 +143,14 @@ class _Reader:
             self.records[number] = _Record(array.spec, array.arrived_at)
         return self.records[number] if number in self.records else self.arrays[number]
 
-    def jobs(self) -> tuple[list[RecordedJob], dict[str, int]]:
-        """Jobs that have ended, by number, and why others are none."""
+    def jobs(self, since: float, until: float) -> tuple[list[RecordedJob], dict[str, int]]:
+        """Jobs that arrived within that time and have ended, by number, and why others are none."""
         left_out: Counter[str] = Counter()
         found = []
         for number, record in self.records.items():
-            if record.began_at is None or record.place is None:
+            if not since <= record.arrived_at <= until:
+                left_out["arrived at another time"] += 1
+            elif record.began_at is None or record.place is None:
                 left_out["never ran"] += 1
             elif record.held_s is None:
                 left_out["still run"] += 1

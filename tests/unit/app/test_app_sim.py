@@ -220,3 +220,44 @@ def test_either_work_or_a_history(folder: Path) -> None:
         assert (done.returncode, done.stderr) == (255, "gsched: wanted is either a WORKLOAD or --history STATE\n")
     none = sim("1x2", "--history", "no where", folder=folder)
     assert none.returncode == 255 and none.stderr.startswith("gsched: there is no store ") and none.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "gsched: wanted is a CLUSTER, 4x8xH100 say, or --history STATE\n"),
+        (("--history", "nowhere"), "gsched: there is no store "),
+        (("--history", "nowhere", "--set", "A=1"), "gsched: --set needs a CLUSTER: "),
+        (("--history", "nowhere", "--csv", "out"), "gsched: --csv needs a CLUSTER: "),
+        (("--history", "nowhere", "--from", "soon"), "gsched: Bad time specification: 'soon' is not of the form "),
+        (("--history", "x", "--from", "2026-11-20", "--to", "2026-11-19"), "gsched: --to 2026-11-19 is before --from"),
+        (("1x2", "jobs.csv", "--from", "2026-11-20"), "gsched: --from and --to are of a history: --history STATE\n"),
+    ],
+)
+def test_what_cannot_be_decided_again_is_one_line(folder: Path, words: tuple[str, ...], said: str) -> None:
+    done = sim(*words, folder=folder)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (255, "", 1)
+    assert done.stderr.startswith(said), done.stderr
+
+
+def test_tasks_of_openb_fill_a_cluster(folder: Path) -> None:
+    (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,65536,2,T4\n")
+    (folder / "pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,1000,1024,1,500,T4\n")
+    done = sim("nodes.csv", "openb:pods.csv", "--csv", "out", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Placed                              4\n" in done.stdout
+    assert "Allocated when 130 % are asked for  100.00 %\n" in done.stdout
+    with (folder / "out" / "fill.csv").open(newline="") as file:
+        curve = list(csv.DictReader(file))
+    told = json.loads(sim("nodes.csv", "openb:pods.csv", "--json", folder=folder).stdout)
+    assert told["fill"]["allocated_at_100_percent"] == 1.0
+    assert [float(row["allocated_share"]) for row in curve] == [row["allocated_share"] for row in told["curve"]]
+    for words, said in (
+        (("openb:none.csv",), "gsched: none.csv: cannot be read: "),
+        (("openb:jobs.csv",), "gsched: jobs.csv:1: no column cpu_milli"),
+        (("openb:pods.csv", "--sweep", "GPU_PLACEMENT=pack,scarce"), "gsched: --sweep cannot be given with openb:PATH"),
+        (("openb:pods.csv", "--from", "2026-11-20"), "gsched: --from and --to are of a history"),
+    ):
+        refused = sim("nodes.csv", *words, folder=folder)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (255, "", 1)
+        assert refused.stderr.startswith(said), refused.stderr

@@ -11,10 +11,11 @@ import pytest
 
 from gsched.base.value_delta import delta_of, patched
 from gsched.core.engine import Engine
+from gsched.core.resources.host_entries import unpack_entries
 from gsched.core.resources.kept_observations import KeptObservation, kept_observation
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import replay
-from gsched.master.host_recorder import BRISK_S, SAMPLE_S, HostRecorder, unpack_entries
+from gsched.master.host_recorder import BRISK_S, SAMPLE_S, HostRecorder
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.gpus.gpu_use import GpuUsage
 from gsched.model.hosts.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport

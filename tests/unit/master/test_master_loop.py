@@ -26,10 +26,10 @@ from gsched.core.command import (
     Submit,
 )
 from gsched.core.engine import Engine
+from gsched.core.resources.host_entries import unpack_entries
 from gsched.core.scheduling_cycles import Schedule
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.master.engine_thread import EngineLoop, InboxItem
-from gsched.master.host_recorder import unpack_entries
 from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobSubmitted

@@ -37,6 +37,14 @@ class ProgressLine:
         text = f"{ended} of {jobs} jobs ({100 * ended // max(1, jobs)} %), {duration(virtual_s)} of virtual time"
         self._say(text, is_last=ended == jobs)
 
+    def show_arrived(self, arrived: int, tasks: int, _: float) -> None:
+        """So many tasks have arrived."""
+        self._say(f"{arrived} of {tasks} tasks have arrived", is_last=arrived == tasks)
+
+    def show_replayed(self, starts: int, recorded_s: float) -> None:
+        """So many starts have been decided again, of so many seconds of the record."""
+        self._say(f"{starts} starts decided again, {duration(recorded_s)} of history", is_last=False)
+
     def _say(self, text: str, *, is_last: bool) -> None:
         now = time.monotonic()
         if not self._says or (now < self._next and not (is_last and not self._on_terminal)):

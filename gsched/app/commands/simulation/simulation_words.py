@@ -1,19 +1,27 @@
-"""`gsched sim`: play a workload on a cluster in virtual time, and say what came of it.
+"""`gsched sim`: play a workload on a cluster in virtual time, and say what came of it; or decide a history once more.
 
 Alone, beside the same with a change (--set, --add-hosts), or once for each value of a sweep.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import click
+from click.core import ParameterSource
 
+from gsched.app.commands.simulation.openb_words import OPENB, fill_by_list
 from gsched.app.commands.simulation.progress_line import ProgressLine
+from gsched.app.commands.simulation.replay_words import replay_history
 from gsched.app.commands.simulation.simulation_output import SimulationOutput, print_comparison, print_one, print_sweep
 from gsched.base.errors import BadRequest
+from gsched.cli.session.time_zone import zone_of
 from gsched.config.changed_files import parse_setting
+from gsched.dialect.times import parse_moment
 from gsched.sim.cluster_file import read_cluster
 from gsched.sim.history.recorded_history import read_history
 from gsched.sim.scenarios import Scenario, changed, play, play_all
@@ -22,14 +30,24 @@ from gsched.sim.workload import Workload, read_workload
 
 MOST_SWEPT = 100
 """Values of a sweep."""
+_OF_SIMULATIONS = (
+    *("folder", "settings", "added", "alone", "sweep", "seed", "skip_refused", "csv_folder", "chart_folder", "form"),
+)
+"""Parameters that nothing is done with where a history is decided again."""
+_NOT_OF_FILLS = ("history", "since", "until", "alone", "sweep", "skip_refused", "chart_folder", "form")
+"""The same where a list of tasks fills the cluster."""
 
 
 @click.command()
-@click.argument("cluster", metavar="CLUSTER")
+@click.argument("cluster", metavar="[CLUSTER]", required=False)
 @click.argument("workload", metavar="[WORKLOAD]", required=False)
 @click.option(
-    "--history", metavar="STATE", help="In place of WORKLOAD: the state folder of a master, or its gsched.db."
+    "--history",
+    metavar="STATE",
+    help="In place of WORKLOAD: the state folder of a master, or its gsched.db. Without CLUSTER too: decide it again.",
 )
+@click.option("--from", "since", metavar="TIME", help="Of the history: from then on, '2026-11-20 03:00' say.")
+@click.option("--to", "until", metavar="TIME", help="Of the history: until then.")
 @click.option("--config", "folder", metavar="DIR", help="Configuration folder (default: as gsched up writes it).")
 @click.option(
     "--set",
@@ -53,9 +71,11 @@ MOST_SWEPT = 100
 @click.option("--chart-format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @click.option("--progress", is_flag=True, help="Say how far it is, also where standard error is no terminal.")
 def sim(  # noqa: PLR0913 - the options of a command
-    cluster: str,
+    cluster: str | None,
     workload: str | None,
     history: str | None,
+    since: str | None,
+    until: str | None,
     folder: str | None,
     settings: tuple[str, ...],
     added: tuple[str, ...],
@@ -73,7 +93,13 @@ def sim(  # noqa: PLR0913 - the options of a command
 
     CLUSTER is a file (columns host, count, slots, mem_mib, gpus, gpu_model ..., or OpenB's nodes), or words such as
     4x8xH100,2x0:64: hosts x GPUs x model : slots. WORKLOAD is a file (our own CSV or JSON lines, SWF, what
-    sacct --parsable2 prints, OpenB's tasks), or random:JOBS. No cluster is asked and none is changed.
+    sacct --parsable2 prints, OpenB's tasks), random:JOBS, or openb:FILE. No cluster is asked and none is changed.
+
+    With openb:FILE the tasks of OpenB's list come by chance and never leave until 130 % of the GPUs were asked for: how
+    much of them could be given out is what a placement policy is measured by.
+
+    With --history and no CLUSTER nothing is simulated: each decision of the recorded scheduler is made again, on
+    what it knew then and under the configuration of then, and those that come out otherwise are told.
 
     With --set or --add-hosts both are played, without and with the change, and shown side by side.
 
@@ -81,29 +107,61 @@ def sim(  # noqa: PLR0913 - the options of a command
     gsched sim 4x8xH100 random:1000
     gsched sim hosts.csv jobs.swf --set GPU_PLACEMENT=scarce --add-hosts 2x8xH200
     gsched sim hosts.csv --history /var/lib/gsched/state --add-hosts 2x8xH200
+    gsched sim --history /var/lib/gsched/state --from '2026-11-20 03:00'
     gsched sim hosts.csv jobs.csv --sweep lsb.queues:short.PRIORITY=20,40,60 --charts out
     """
+    span = span_of(since, until, history)
+    if cluster is None and history is not None:
+        why = "needs a CLUSTER: without one the history is decided again as it was"
+        refuse_options(click.get_current_context(), _OF_SIMULATIONS, why)
+        replay_history(history, *span, as_json=as_json, progress=progress)
+        return
+    if cluster is None:
+        raise BadRequest("wanted is a CLUSTER, 4x8xH100 say, or --history STATE")
     if chart_folder is not None and find_spec("matplotlib") is None:
         raise BadRequest("--charts needs matplotlib: pip install 'gsched[sim]'")
-    hosts = read_cluster(cluster)
-    before = Scenario("before", tuple(hosts), folder)
+    before = Scenario("before", tuple(read_cluster(cluster)), folder)
     after = changed(before, [parse_setting(text) for text in settings], added)
-    values = [] if sweep is None else swept(after, sweep)
-    jobs = work_of(workload, history, seed, [host.gpus for host in hosts])
-    output = SimulationOutput(as_json, csv_folder, chart_folder, form)
+    if workload is not None and workload.startswith(OPENB):
+        refuse_options(click.get_current_context(), _NOT_OF_FILLS, f"cannot be given with {OPENB}PATH")
+        fill_by_list(after, workload.removeprefix(OPENB), seed, csv_folder, as_json=as_json, progress=progress)
+        return
+    values = () if sweep is None else tuple(swept(after, sweep))
+    jobs = work_of(workload, history, span, seed, [host.gpus for host in before.hosts])
+    asked = AskedSimulations(before, after, values, sweep or "", alone, skip_refused)
+    simulate_all(asked, jobs, SimulationOutput(as_json, csv_folder, chart_folder, form), progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSimulations:
+    """What is to be played."""
+
+    before: Scenario
+    after: Scenario
+    """The same where there is no change to compare with."""
+    values: tuple[Scenario, ...]
+    """Of a sweep."""
+    sweep: str
+    is_alone: bool
+    skip_refused: bool
+
+
+def simulate_all(asked: AskedSimulations, jobs: Workload, output: SimulationOutput, *, progress: bool) -> None:
+    """Play the work once, twice or for each value, and print what comes of it. Raises BadRequest."""
+    before, after, values = asked.before, asked.after, asked.values
     idle = said_of_settings((values[0], values[-1]) if values else (after,), jobs)
     with ProgressLine(always=progress) as line:
         if values:
-            found = play_all(values, jobs, skip_refused=skip_refused, finished=line.show_finished)
-        elif after == before or alone:
-            found = [play(after, jobs, skip_refused=skip_refused, progress=line.show)]
+            found = play_all(values, jobs, skip_refused=asked.skip_refused, finished=line.show_finished)
+        elif after == before or asked.is_alone:
+            found = [play(after, jobs, skip_refused=asked.skip_refused, progress=line.show)]
         else:
-            found = play_all([before, after], jobs, skip_refused=skip_refused, finished=line.show_finished)
-    if len(found) == 2 and not (values or added or idle):
+            found = play_all([before, after], jobs, skip_refused=asked.skip_refused, finished=line.show_finished)
+    if len(found) == 2 and not (values or idle) and after.hosts == before.hosts:
         idle = notes_on(after.settings, *found)
     found[-1].notes += idle
     if values:
-        print_sweep(output, sweep or "", [scenario.name for scenario in values], found)
+        print_sweep(output, asked.sweep, [scenario.name for scenario in values], found)
     elif len(found) == 1:
         print_one(output, found[0])
     else:
@@ -121,12 +179,33 @@ def said_of_settings(scenarios: Sequence[Scenario], jobs: Workload) -> list[str]
     ]
 
 
-def work_of(workload: str | None, history: str | None, seed: int, gpus: Sequence[int]) -> Workload:
+def span_of(since: str | None, until: str | None, history: str | None) -> tuple[float | None, float | None]:
+    """UTC seconds of --from and --to; None: open. Raises BadRequest."""
+    if history is None and (since is not None or until is not None):
+        raise BadRequest("--from and --to are of a history: --history STATE")
+    now, zone = time.time(), zone_of(os.environ)
+    first, last = (None if text is None else parse_moment(text, now, zone) for text in (since, until))
+    if first is not None and last is not None and last < first:
+        raise BadRequest(f"--to {until} is before --from {since}")
+    return first, last
+
+
+def refuse_options(context: click.Context, names: Sequence[str], why: str) -> None:
+    """Raises BadRequest for one of these parameters that was given."""
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = next(each for each in context.command.params if each.name == name)
+            raise BadRequest(f"{option.opts[0]} {why}")
+
+
+def work_of(
+    workload: str | None, history: str | None, span: tuple[float | None, float | None], seed: int, gpus: Sequence[int]
+) -> Workload:
     """What is played: a file, made-up jobs, or a recorded history. Raises BadRequest."""
     if (workload is None) == (history is None):
         raise BadRequest("wanted is either a WORKLOAD or --history STATE")
     if workload is None:
-        return read_history(history or "")
+        return read_history(history or "", *span)
     return read_workload(workload, seed, sum(gpus), max(gpus))
 
 
