@@ -6,7 +6,7 @@ nodes of its share trees, ranks); nothing here sorts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -61,7 +61,20 @@ def who_is_first(
     if not reserved:
         return verdict
     first = _first_of(alone, one, other, reserved).first
-    return verdict if first == verdict.first else OrderVerdict(first, verdict.first, RESERVED, _turned(verdict.shares))
+    if first == verdict.first:
+        return verdict
+    # Else a third job has the reservation, and comes before the second, in whose queue users take turns.
+    rule = RESERVED if any(bucket == first.bucket for _, bucket in _in_turns(snapshot, reserved)) else TURN
+    return OrderVerdict(first, verdict.first, rule, _turned(verdict.shares))
+
+
+def _in_turns(snapshot: Snapshot, reserved: Sequence[ReservedJob]) -> Iterator[ReservedJob]:
+    """Those of queues with fairshare: of others none comes first."""
+    return (
+        each
+        for each in reserved
+        if (queue := snapshot.queues.get(each[1].queue)) is not None and queue.fairshare is not None
+    )
 
 
 def _first_of(snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob]) -> OrderVerdict:
