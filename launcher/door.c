@@ -91,7 +91,8 @@ static bool find_socket(struct sockaddr_un *address)
 {
     char path[4096];
     struct stat status;
-    int descriptor = open(door_file(), O_RDONLY | O_CLOEXEC);
+    /* Non-blocking, or a FIFO of this name would be waited for. */
+    int descriptor = open(door_file(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0 || fstat(descriptor, &status) != 0)
         leave_by_errno();
     ssize_t size = read(descriptor, path, sizeof path);

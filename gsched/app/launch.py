@@ -261,7 +261,8 @@ def socket_path() -> tuple[bytes, bool]:
             posix.stat(folder)
         except OSError:
             folder = b"/etc/gsched"
-    descriptor = posix.open(folder + b"/.door", posix.O_RDONLY | posix.O_CLOEXEC)
+    # Non-blocking, or a FIFO of this name would be waited for.
+    descriptor = posix.open(folder + b"/.door", posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
     try:
         status = posix.fstat(descriptor)
         is_roots = status.st_uid == 0 and not status.st_mode & 0o022

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import shutil
 import socket
@@ -152,6 +153,14 @@ def test_a_refusal_at_any_time_has_the_command_run_here(installed: Installation,
 @pytest.mark.parametrize("content", [b"", b"\n", b"/" + b"x" * 200, b"\0sock", b"/so\0ck"])
 def test_an_unusable_announcement_is_no_door(installed: Installation, folder: Path, content: bytes) -> None:
     (folder / ".door").write_bytes(content)
+    done = installed.run("gkill", GSCHED_ENVDIR=str(folder), GSCHED_DEBUG="1")
+    assert done.stdout == b"run here\n"
+    assert done.stderr == b"gkill: without the door: its socket's path is unusable\n"
+
+
+def test_an_announcement_that_is_a_fifo_is_no_door(installed: Installation, folder: Path) -> None:
+    (folder / ".door").unlink(missing_ok=True)
+    os.mkfifo(folder / ".door")
     done = installed.run("gkill", GSCHED_ENVDIR=str(folder), GSCHED_DEBUG="1")
     assert done.stdout == b"run here\n"
     assert done.stderr == b"gkill: without the door: its socket's path is unusable\n"
