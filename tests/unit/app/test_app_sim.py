@@ -88,6 +88,9 @@ def test_text_csv_and_json_say_the_same(folder: Path) -> None:
         (("1y2", "jobs.csv"), "gsched: 1y2: cannot be read: No such file or directory"),
         (("1x1", "jobs.csv"), "gsched: jobs.csv:2: No host can ever provide"),
         (("1x2", "jobs.csv", "--set", "lsb.queues:normal.PRIORTY=1"), "gsched: --set lsb.queues:normal.PRIORTY=1: "),
+        (("1x2", "jobs.csv", "--alone"), "gsched: --alone needs --set or --add-hosts\n"),
+        (("1x2", "jobs.csv", "--alone", "--sweep", "a=1,2"), "gsched: --alone cannot be given with --sweep\n"),
+        (("1x2", "jobs.csv", "--chart-format", "svg"), "gsched: --chart-format needs --charts\n"),
         (("1x2", "jobs.csv", "--config", "none"), "gsched: none: cannot be read: No such file or directory"),
     ],
 )

@@ -126,6 +126,7 @@ def sim(  # noqa: PLR0913 - the options of a command
         refuse_options(click.get_current_context(), _NOT_OF_FILLS, f"cannot be given with {OPENB}PATH")
         fill_by_list(after, workload.removeprefix(OPENB), seed, csv_folder, as_json=as_json, progress=progress)
         return
+    _refuse_idle_options(is_changed=bool(settings or added), sweeps=sweep is not None, draws=chart_folder is not None)
     values = () if sweep is None else tuple(swept(after, sweep))
     jobs = work_of(workload, history, span, seed, [host.gpus for host in before.hosts])
     asked = AskedSimulations(before, after, values, sweep or "", alone, skip_refused)
@@ -196,6 +197,17 @@ def refuse_options(context: click.Context, names: Sequence[str], why: str) -> No
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = next(each for each in context.command.params if each.name == name)
             raise BadRequest(f"{option.opts[0]} {why}")
+
+
+def _refuse_idle_options(*, is_changed: bool, sweeps: bool, draws: bool) -> None:
+    """Raises BadRequest for an option that nothing would come of."""
+    context = click.get_current_context()
+    if sweeps:
+        refuse_options(context, ("alone",), "cannot be given with --sweep")
+    if not is_changed:
+        refuse_options(context, ("alone",), "needs --set or --add-hosts")
+    if not draws:
+        refuse_options(context, ("form",), "needs --charts")
 
 
 def work_of(
