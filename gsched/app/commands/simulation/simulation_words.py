@@ -118,8 +118,6 @@ def sim(  # noqa: PLR0913 - the options of a command
         return
     if cluster is None:
         raise BadRequest("wanted is a CLUSTER, 4x8xH100 say, or --history STATE")
-    if chart_folder is not None and find_spec("matplotlib") is None:
-        raise BadRequest("--charts needs matplotlib: pip install 'gsched[sim]'")
     before = Scenario("before", tuple(read_cluster(cluster)), folder)
     after = changed(before, [parse_setting(text) for text in settings], added)
     if workload is not None and workload.startswith(OPENB):
@@ -200,7 +198,7 @@ def refuse_options(context: click.Context, names: Sequence[str], why: str) -> No
 
 
 def _refuse_idle_options(*, is_changed: bool, sweeps: bool, draws: bool) -> None:
-    """Raises BadRequest for an option that nothing would come of."""
+    """Raises BadRequest for an option that nothing can come of."""
     context = click.get_current_context()
     if sweeps:
         refuse_options(context, ("alone",), "cannot be given with --sweep")
@@ -208,6 +206,8 @@ def _refuse_idle_options(*, is_changed: bool, sweeps: bool, draws: bool) -> None
         refuse_options(context, ("alone",), "needs --set or --add-hosts")
     if not draws:
         refuse_options(context, ("form",), "needs --charts")
+    elif find_spec("matplotlib") is None:
+        raise BadRequest("--charts needs matplotlib: pip install 'gsched[sim]'")
 
 
 def work_of(
