@@ -17,7 +17,7 @@ from live_cluster import Cluster as Live
 
 import gsched
 from gsched.api.executor.call_folder import CallFolder
-from gsched.base.errors import GschedError, Unavailable
+from gsched.base.errors import Conflict, GschedError, Unavailable
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +129,25 @@ def test_nobody_else_can_put_files_in_the_place_of_its_own(
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         with pytest.raises(GschedError, match="it belongs to uid"):
             executor._folder.outcomes(batch, 0)
+
+
+def test_one_program_at_a_time_has_an_executor_of_a_name(cluster: gsched.Cluster, tmp_path: Path) -> None:
+    with gsched.Executor("sweep", cluster=cluster, folder=tmp_path / "calls") as first:
+        with pytest.raises(Conflict, match=r"executor sweep .* is in use"):
+            gsched.Executor("sweep", cluster=cluster, folder=tmp_path / "calls")
+        first.submit(pow, 2, 3)
+    with gsched.Executor("sweep", cluster=cluster, folder=tmp_path / "calls") as second:
+        assert [call.result(0) for call in second.futures()] == [8]
+
+
+def test_files_of_calls_that_go_on_are_kept_where_no_master_answers(
+    cluster: gsched.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_: object) -> None:
+        raise Unavailable("nobody answers")
+
+    monkeypatch.setattr(cluster, "futures", nobody)
+    with gsched.Executor(cluster=cluster, folder=tmp_path / "calls") as executor:
+        call = executor.submit(pow, 2, 3)
+        assert isinstance(call.exception(PATIENCE_S), Unavailable)
+    assert len(list((tmp_path / "calls").glob("*.calls"))) == 1

@@ -8,6 +8,7 @@ there is unpickled.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pickle
@@ -55,6 +56,8 @@ class CallFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._held = -1
+        """The folder, open, while it is held."""
         try:
             _make_private(path)
             found = os.stat(path)
@@ -62,6 +65,26 @@ class CallFolder:
             raise BadRequest(f"{path}: {error.strerror}: an executor keeps its calls there") from None
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             raise BadRequest(f"{path}: others may write there: an executor's folder has to be of its user alone")
+
+    def hold(self) -> bool:
+        """Have the folder alone, until `release` or the end of this process; false where somebody else has it. A file
+        system that has no such locks is taken as it is.
+        """
+        self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            return False
+        except OSError:
+            pass
+        return True
+
+    def release(self) -> None:
+        """Somebody else may have the folder."""
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
 
     def add(self, function: bytes, calls: Sequence[bytes], chunk: int) -> Batch:
         """Write the calls, pickled. `chunk`: as of Batch."""

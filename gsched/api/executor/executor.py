@@ -40,6 +40,7 @@ from gsched.base.errors import (
     NotFound,
     PermissionDenied,
     ResourceExhausted,
+    Unavailable,
 )
 from gsched.base.ids import array_of, element_id, show_job
 from gsched.model.views.view import JobEnd
@@ -74,7 +75,7 @@ class Executor(FuturesExecutor):
     `name`: results stay until `clear`, and another program with an Executor of that name finds them (`futures`).
     `cluster`: one's own Cluster instead of a connection of its own. `folder`: where calls and results are kept, which
     all hosts have to share (~/.gsched/executor/NAME). The others are the options of `Cluster.submit`, for each job.
-    Raises BadRequest and its kin.
+    Raises BadRequest and its kin, Conflict where another program has an executor of that name.
     """
 
     def __init__(
@@ -92,6 +93,10 @@ class Executor(FuturesExecutor):
         self.name = checked_name(name) if name else ""
         self._options: SubmitOptions = options
         self._folder = CallFolder(_folder(folder, self.name))
+        if self.name and not self._folder.hold():
+            raise Conflict(
+                f"the executor {self.name} ({self._folder.path}) is in use: one program at a time has its calls"
+            )
         self._owns_cluster = cluster is None
         self.cluster = Cluster() if cluster is None else cluster
         self._lock = threading.Lock()
@@ -183,9 +188,11 @@ class Executor(FuturesExecutor):
             return [future for work in self._works for future in work.futures]
 
     def clear(self) -> None:
-        """Forget the calls that are over, and remove their files."""
+        """Forget the calls that are over, and remove their files. Those go on that were given up since no master
+        answered.
+        """
         with self._lock:
-            over = [work for work in self._works if all(future.done() for future in work.futures)]
+            over = [work for work in self._works if all(map(_is_over, work.futures))]
             self._works = [work for work in self._works if work not in over]
         for work in over:
             self._folder.remove(work.batch)
@@ -203,6 +210,7 @@ class Executor(FuturesExecutor):
             for future in self.futures():
                 future.cancel()
         if not wait:
+            self._folder.release()
             return
         wait_for(self.futures())
         with self._lock:
@@ -215,6 +223,7 @@ class Executor(FuturesExecutor):
         atexit.unregister(self._join_submissions)
         if self._owns_cluster:
             self.cluster.close()
+        self._folder.release()
         if not self.name:
             self.clear()
             self._folder.remove_if_empty()
@@ -355,6 +364,10 @@ class Executor(FuturesExecutor):
             problem = CallFailed(f"{self.name}: a program ended before it had submitted the call: no job makes it")
             for part in work.parts:
                 part.failed(problem)
+
+
+def _is_over(future: CallFuture) -> bool:
+    return future.done() and (future.cancelled() or not isinstance(future.exception(), Unavailable))
 
 
 def _folder(folder: str | os.PathLike[str] | None, name: str) -> str:
