@@ -113,6 +113,24 @@ class SchedulingReplay:
         self._planned = plan.planned
         return self._choices(plan)
 
+    def look(self, now: float) -> CycleChoices:
+        """The same at a moment of which no start is recorded: where it would start something there was no cycle, so
+        that nothing it plans is kept.
+        """
+        planned = self._planned
+        found = self.decide(now)
+        if found.places:
+            self._planned = planned
+        return found
+
+    def would_decide(self, now: float) -> CycleChoices:
+        """The same, of which nothing is kept."""
+        planned = self._planned
+        try:
+            return self.decide(now)
+        finally:
+            self._planned = planned
+
     def decide_by_load(self, now: float, hosts: Iterable[str]) -> CycleChoices:
         """The same where these hosts had less to do than all others; nothing is kept of it."""
         names = sorted(set(hosts))

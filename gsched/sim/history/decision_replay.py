@@ -18,12 +18,12 @@ from gsched.config.kept_files import config_of
 from gsched.core.scheduling_replay import CycleChoices, SchedulingReplay
 from gsched.core.state.apply_events import IllegalEvent
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.event import AnyEvent, ConfigApplied, JobDispatched, JobRequeueRequested, JobSuspended
+from gsched.model.event import AnyEvent, ConfigApplied, JobDispatched, JobRequeueRequested, JobSubmitted, JobSuspended
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Preempted
 from gsched.sim.history.deviation import place_of
 from gsched.sim.history.recorded_history import store_of
-from gsched.sim.history.recorded_moments import RecordedMoment, moments_of
+from gsched.sim.history.recorded_moments import RecordedMoment, moments_of, wakes
 from gsched.store.past_queries import PastStore
 from gsched.store.safeguards.quarantine import Quarantine
 
@@ -31,6 +31,8 @@ LATE_S = 5.0
 """A job that could start, and is not started for so long while the master runs, was decided about otherwise."""
 RENEWED_S = 1.0
 """After what it has started itself a cycle follows that looks at those that wait, see gsched.master.engine_thread."""
+MOST_BEFORE = 8
+"""Submissions during one cycle that are looked behind."""
 TELL_EVERY = 1_000
 """Moments from one word of progress to the next."""
 ReplayProgress = Callable[[int, float], None]
@@ -107,6 +109,11 @@ class _Replay:
         self._told: set[int] = set()
         """Jobs of which it was told that they could have started."""
         self._cut = 0
+        self._renew_at: float | None = None
+        self._before: list[CycleChoices] = []
+        """What a cycle would have decided before each of the submissions that came last: jobs that come while a cycle
+        is under way are not seen by it.
+        """
 
     def run(self, progress: ReplayProgress | None) -> None:
         """Go through the record."""
@@ -146,6 +153,8 @@ class _Replay:
             if progress is not None and count % TELL_EVERY == 0 and moment.at > self.found.since:
                 progress(self.found.starts, moment.at - self.found.since)
             self._note_late(moment)
+            self._renew(moment)
+            self._note_before(moment)
             if moment.is_decision and self._decides(moment.at):
                 self._compare(moment)
             self._take_in(state, moment, quarantine)
@@ -213,6 +222,7 @@ class _Replay:
         by_hand = {job_id for job_id in started if self._scheduler.is_forced(job_id)}
         found.by_hand += len(by_hand)
         then = {job_id: place for job_id, place in started.items() if job_id not in by_hand}
+        choices = next((each for each in (choices, *self._before) if _agrees(each, then)), choices)
         others = {job_id: place for job_id, place in then.items() if not _is_same(choices.places.get(job_id), place)}
         found.starts += len(then)
         found.same_place += len(then) - len(others)
@@ -232,6 +242,14 @@ class _Replay:
             if job_id not in started
         }
 
+    def _note_before(self, moment: RecordedMoment) -> None:
+        if moment.is_decision:
+            return
+        if not moment.events or not all(isinstance(event, JobSubmitted) for _, event in moment.events):
+            self._before.clear()
+        elif self._decides(moment.at) and self._scheduler is not None:
+            self._before = [*self._before[-MOST_BEFORE + 1 :], self._scheduler.would_decide(moment.at)]
+
     def _is_by_load(self, at: float, then: dict[int, Allocation], others: dict[int, Allocation]) -> bool:
         """Whether all of it comes out as it did if just the hosts that were chosen had less load than others."""
         assert self._scheduler is not None
@@ -239,7 +257,7 @@ class _Replay:
             return False
         hosts = [part.host for place in others.values() for part in place.hosts]
         choices = self._scheduler.decide_by_load(at, hosts)
-        return all(_is_same(choices.places.get(job_id), place) for job_id, place in then.items())
+        return _agrees(choices, then)
 
     def _deviates(self, job_id: int, at: float, then: Allocation, now: Allocation | None) -> None:
         assert self._scheduler is not None
@@ -251,13 +269,24 @@ class _Replay:
 
     def _look_on(self, moment: RecordedMoment, following: RecordedMoment | None) -> None:
         """The cycles that decided nothing: what they plan for later, and whether something could have started."""
-        if following is not None and _is_its_cycle(moment, following):
+        if moment.is_decision:
+            self._renew_at = moment.at + RENEWED_S
+        if following is None or moment.is_decision or not wakes(moment) or _is_its_cycle(moment, following):
             return
-        at = moment.at + (RENEWED_S if moment.is_decision else 0.0)
-        if following is None or following.at < at:
+        self._renew_at = None
+        self._look(moment.at)
+
+    def _renew(self, moment: RecordedMoment) -> None:
+        """The cycle that looks at those that wait a while after others have started."""
+        if self._renew_at is None or moment.at < self._renew_at:
             return
+        at, self._renew_at = self._renew_at, None
+        if not moment.is_start and self._decides(at):
+            self._look(at)
+
+    def _look(self, at: float) -> None:
         assert self._scheduler is not None
-        places = self._decided(at).places
+        places = self._scheduler.look(at).places
         self._could = {
             job_id: self._could.get(job_id, (at, place))
             for job_id, place in places.items()
@@ -305,6 +334,11 @@ def _with_next(moments: Iterable[RecordedMoment]) -> Iterator[tuple[RecordedMome
         before = moment
     if before is not None:
         yield before, None
+
+
+def _agrees(choices: CycleChoices, then: dict[int, Allocation]) -> bool:
+    """Whether all of these starts are among the choices."""
+    return all(_is_same(choices.places.get(job_id), place) for job_id, place in then.items())
 
 
 def _is_same(one: Allocation | None, other: Allocation) -> bool:

@@ -14,15 +14,27 @@ from gsched.core.resources.kept_observations import KeptObservation
 from gsched.model.event import (
     AnyEvent,
     JobDispatched,
+    JobForgotten,
+    JobGpuCurves,
+    JobIdleWarned,
+    JobMessagePosted,
     JobNoted,
     JobNoticeMade,
+    JobNoticeSettled,
+    JobPartStarted,
     JobRequeueRequested,
+    JobServiceAnswered,
+    JobStarted,
     JobSuspended,
 )
 from gsched.store.past_queries import PastStore
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined
 from gsched.store.tables.schema import HostRecordRow
 
+_LETS_NOTHING_START = (
+    *(JobStarted, JobPartStarted, JobMessagePosted, JobNoted, JobGpuCurves, JobNoticeMade, JobNoticeSettled),
+    *(JobServiceAnswered, JobIdleWarned, JobForgotten),
+)
 AnyRecord = tuple[int, AnyEvent] | Quarantined
 
 
@@ -55,6 +67,11 @@ def is_decided(event: AnyEvent) -> bool:
         case JobSuspended() | JobRequeueRequested():
             return bool(event.preempted_by)
     return False
+
+
+def wakes(moment: RecordedMoment) -> bool:
+    """Whether a scheduling cycle followed from it: jobs may start that could not before."""
+    return bool(moment.seen) or any(not isinstance(event, _LETS_NOTHING_START) for _, event in moment.events)
 
 
 def _host_moments(rows: Iterable[HostRecordRow], path: str) -> Iterator[tuple[int, RecordedMoment]]:
