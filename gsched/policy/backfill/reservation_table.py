@@ -184,8 +184,9 @@ class ReservationTable:
 
 
 def coming_first(snapshot: Snapshot) -> list[tuple[int, Bucket]]:
-    """Jobs of queues with fairshare that the cycle before reserved something for, by how long they have had it: they
-    come before others of their queue, whoever's turn it is.
+    """Jobs of queues with fairshare that the cycle before reserved something for, which was free and left to them, by
+    how long they have had it: they come before others of their queue, whoever's turn it is. Who waits for what all is
+    in use loses nothing by another one's turn.
 
     On each host it is one of a queue at the most: else many reservations, made while only one user had jobs, would
     stand before the turns of all others.
@@ -193,7 +194,7 @@ def coming_first(snapshot: Snapshot) -> list[tuple[int, Bucket]]:
     found = [
         (each.since, job_id, each)
         for job_id, each in snapshot.planned.items()
-        if isinstance(each, ReservedStart) and each.allocation is not None and _is_fair(snapshot, each.bucket)
+        if isinstance(each, ReservedStart) and each.has_gathered and _is_fair(snapshot, each.bucket)
     ]
     first: list[tuple[int, Bucket]] = []
     hosts: dict[str, set[str]] = {}

@@ -25,7 +25,7 @@ from gsched.policy.backfill.backfill_check import BackfillCheck
 from gsched.policy.backfill.plan_entry import PlanEntry
 from gsched.policy.backfill.plan_making import SEARCH_AGAIN_S, PlanMaking
 from gsched.policy.backfill.reservation_table import ReservationTable
-from gsched.policy.backfill.reserved_start import ReservedStart
+from gsched.policy.backfill.reserved_start import ReservedStart, is_partly_free
 from gsched.policy.backfill.start_planner import OTHERS_FIRST, Planner
 from gsched.policy.future.bookings import CANDIDATE, Booking
 from gsched.policy.future.future_ledgers import Future
@@ -296,9 +296,20 @@ class Reservations:
         """
         found: dict[int, PlannedStart] = dict(self._table.rest() if truncated else {})
         for job_id, each in self._table.reserved_starts.items():
-            later = self._later(job_id)
-            found[job_id] = each if later == each.later else structs.replace(each, later=later)
+            later, has_gathered = self._later(job_id), self._has_gathered(job_id, each)
+            is_same = later == each.later and has_gathered == each.has_gathered
+            found[job_id] = each if is_same else structs.replace(each, later=later, has_gathered=has_gathered)
         return found
+
+    def _has_gathered(self, job_id: int, reserved: ReservedStart) -> bool:
+        """Whether others could have now, or could have had before, some of what is reserved for the job."""
+        if reserved.allocation is None:
+            return False
+        said = self._entry.said(job_id, reserved.bucket)
+        if said is not None and said.allocation is not None and said.has_gathered:
+            return True
+        host_ledger = self._snapshot.ledger.host
+        return any(is_partly_free(host_ledger(part.host), part) for part in reserved.allocation.parts)
 
     def _later(self, job_id: int) -> frozenset[int]:
         """Who has started, though he comes later, since something was reserved for the job."""

@@ -9,7 +9,8 @@ from msgspec import structs
 
 from gsched.base.coded_text import coded
 from gsched.model.jobs.reason import UNKNOWN, PlannedStart
-from gsched.model.ledgers.allocation import Allocation
+from gsched.model.ledgers.allocation import Allocation, HostAllocation
+from gsched.model.ledgers.host_ledger import HostLedger
 from gsched.model.scheduling.snapshot import Bucket
 
 NOT_LOOKED_AT = coded(UNKNOWN, coded("planned.not_looked_at"))
@@ -29,6 +30,8 @@ class ReservedStart(PlannedStart, frozen=True, kw_only=True):
     """None when nothing is reserved."""
     since: float
     """When something was reserved first."""
+    has_gathered: bool = False
+    """Some of what is reserved has been free since then, and was left to it."""
     later: frozenset[int] = frozenset()
     """Jobs that come after it, have started since then where it is planned, and of which nobody knows when they end."""
     first_told: float = math.inf
@@ -57,6 +60,14 @@ def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, Planne
         job_id: structs.replace(each, searched_at=never, victims_at=never) if isinstance(each, ReservedStart) else each
         for job_id, each in planned.items()
     }
+
+
+def is_partly_free(ledger: HostLedger, part: HostAllocation) -> bool:
+    """Whether a GPU of the part is free on its host; of one without GPUs, a slot."""
+    if part.gpus:
+        return any(gpu.uuid not in ledger.holders for gpu in part.gpus)
+    free = ledger.free_slots
+    return free is None or free > 0
 
 
 def start_of(reserved: ReservedStart) -> float:

@@ -274,7 +274,9 @@ class PastReservations:
         return found
 
     def kept_places(self) -> KeptPlaces:
-        """Who keeps a reservation after the moment: who had it before, else one who is the first without any doubt."""
+        """Who keeps a reservation after the moment, if some of it is free: who had it before, else one who is the first
+        without any doubt.
+        """
         made = [each for each in self.made(after=True) if self._cluster.queues[each.job.queue].shares is not None]
         perhaps = {each.job.number for each in made if each.job.number in self._kept.perhaps}
         for each in made:
@@ -283,8 +285,20 @@ class PastReservations:
             if sum(self.order.precedes(one, job) for one in before) < self._cluster.queues[job.queue].reserved:
                 perhaps.add(job.number)
         is_plain = len(self._cluster.queues) == 1 and not self._cluster.kept  # nothing comes before those of the queue
-        surely = {each.job.number for each in made if each.is_firm and perhaps == {each.job.number}} if is_plain else ()
-        return KeptPlaces(frozenset(perhaps), frozenset(surely))
+        surely = {
+            each.job.number
+            for each in made
+            if each.is_firm and perhaps == {each.job.number} and self._has_surely_gathered(each.job)
+        }
+        return KeptPlaces(frozenset(perhaps), frozenset(surely) if is_plain else frozenset())
+
+    def _has_surely_gathered(self, job: PastJob) -> bool:
+        """Whether some of what is reserved for it is free after the moment, on whichever hosts that is: where it wants
+        all GPUs of a host, and each has a free one.
+        """
+        total, free = self.room.total, self._moment.free
+        able = self.room.able(job, total, math.inf)
+        return bool(job.gpus and able.any() and (total[able, 0] == job.gpus).all() and (free[able, 0] > 0).all())
 
     def _earliest(self, job: PastJob, later: Sequence[PastJob], made: Sequence[Reservation]) -> Reservation:
         """When the job fits beside those that have a reservation; at infinity when nobody knows."""

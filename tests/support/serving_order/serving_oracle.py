@@ -1,11 +1,11 @@
 """Whether jobs were served in order and no GPU was left idle for nothing: a judge of what happened, from these words.
 
     Jobs of a queue are served in order: larger -sp first, then in order of submission (in a fairshare queue by the turn
-    of their users, but who has a reservation comes first until it starts). A job is not started while an older one of
-    the same queue, which could have started then on what is free (its own limits and requirement included), waits. A
-    job that cannot start may be passed by later ones only if they delay no job that has a reservation: with `easy` the
-    first waiting job of the queue, with `conservative` the first N. A GPU is not left idle while a job waits that fits
-    on it and delays none of those.
+    of their users, but who has a reservation of which some is free comes first until it starts). A job is not started
+    while an older one of the same queue, which could have started then on what is free (its own limits and requirement
+    included), waits. A job that cannot start may be passed by later ones only if they delay no job that has a
+    reservation: with `easy` the first waiting job of the queue, with `conservative` the first N. A GPU is not left idle
+    while a job waits that fits on it and delays none of those.
 
     A reservation whose time is the estimated end of a job may be put off by later jobs of queues of equal PRIORITY that
     are thought to end by its latest start: the start told first, and so many times the wait that was told then again

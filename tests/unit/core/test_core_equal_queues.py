@@ -14,8 +14,8 @@ from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import Share
 
 KINDS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", *(f"rusage[mem={mem}]" for mem in range(1, 12)))
-MOST_ENDS = 300
-"""Jobs that end until the big one has started, at the most; 171 on sixty seeds."""
+MOST_ENDS = 200
+"""Jobs that end until the big one has started, at the most; 126 on sixty seeds."""
 
 
 class Site:

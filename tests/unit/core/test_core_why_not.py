@@ -110,9 +110,9 @@ def test_fairshare_with_what_each_has_used() -> None:
 
 def test_a_reservation_keeps_its_place_when_another_users_turn_comes() -> None:
     world = World(make_config(queues=(fair_queue(), Queue(name="filler", priority=99))))
-    world.run(gpu_spec(3, queue="filler", run_limit_s=600), user="fay")
+    world.run(gpu_spec(2, queue="filler", run_limit_s=600), user="fay")
     world.run(gpu_spec(1, queue="fair", run_limit_s=600), user="ann")
-    (ann,) = world.submit(gpu_spec(2, queue="fair"), user="ann")
+    (ann,) = world.submit(gpu_spec(4, queue="fair"), user="ann")
     world.settle()
     (bob,) = world.submit(gpu_spec(1, queue="fair"), user="bob")
     (later,) = world.submit(gpu_spec(1, queue="fair"), user="ann")

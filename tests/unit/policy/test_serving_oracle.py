@@ -352,13 +352,25 @@ def test_a_reservation_is_kept_when_another_turn_comes_with_those_who_started_be
 
 @pytest.mark.parametrize("first", ["cat", "ann"])
 def test_who_has_the_reservation_comes_before_whose_turn_it_is(first: str) -> None:
-    """All GPUs are reserved for Cat's job 2 when Ann comes, of whom none runs, and one of the two has them at 20."""
-    running = [ran(1, 0.0, 20.0, gpus=4, user="cat")]
+    """All GPUs, one of them free, are reserved for Cat's job 2 when Ann comes, of whom none runs. One of the two has
+    them at 20.
+    """
+    running = [ran(1, 0.0, 20.0, gpus=3, user="cat")]
     starts = {"cat": (20.0, 30.0), "ann": (30.0, 20.0)}[first]
     cat = ran(2, starts[0], starts[0] + 10.0, gpus=4, user="cat", submitted=1.0)
     ann = ran(3, starts[1], starts[1] + 10.0, gpus=4, user="ann", submitted=5.0)
     cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 1}))
     assert found(judge(cluster, [*running, cat, ann])) == ([] if first == "cat" else [(3, 2, False)])
+
+
+def test_who_waits_for_what_is_all_in_use_is_passed_by_whose_turn_it_is() -> None:
+    jobs = [
+        ran(1, 0.0, 20.0, gpus=4, user="cat"),
+        ran(2, 30.0, 40.0, gpus=4, user="cat", submitted=1.0),
+        ran(3, 20.0, 30.0, gpus=4, user="ann", submitted=5.0),
+    ]
+    cluster = PastCluster(hosts=ONE_HOST, queues=queue(shares={"ann": 1, "cat": 1}))
+    assert found(judge(cluster, jobs)) == []
 
 
 def test_within_a_user_the_order_of_submission_holds_under_fairshare() -> None:
