@@ -151,7 +151,14 @@ static void show(int stream, const struct frame *frame)
         return;
     if (errno == EPIPE)
         end_of_pipe();
-    say("%s: cannot write to standard output: %s", call.name, strerror(errno));
+    const char *problem = strerror(errno);
+    if (call.mode == MODE_SUBMITS && stream == 1) { /* who hears nothing of the job submits it again */
+        const char *end = memchr(frame->payload, '\n', frame->size);
+        size_t size = end == NULL ? frame->size : (size_t)(end - frame->payload);
+        say("%s: cannot write to standard output: %s: %.*s", call.name, problem, (int)size, frame->payload);
+    } else {
+        say("%s: cannot write to standard output: %s", call.name, problem);
+    }
     _exit(FAILURE);
 }
 

@@ -174,7 +174,7 @@ class DoorConnection:
         try:
             write(stream, data)
         except OSError as problem:
-            raise OutputFault(problem) from None
+            raise OutputFault(problem, data if stream == 1 else b"") from None
 
     def _send(self, kind: bytes, payload: bytes) -> None:
         self._send_all(frame(kind, payload))
@@ -328,7 +328,9 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
         problem = fault.args[0]
         if isinstance(problem, BrokenPipeError):
             return end_of_pipe()
-        say(f"{name}: cannot write to standard output: {problem.strerror}")
+        # Who submits must hear of the job all the same, or submits it again.
+        unsaid = fault.args[1].decode("utf-8", "replace").partition("\n")[0] if token else ""
+        say(f"{name}: cannot write to standard output: {problem.strerror}{unsaid and ': '}{unsaid}")
         return FAILURE
     except (EOFError, OSError):
         mode = command_table.run_mode(name)

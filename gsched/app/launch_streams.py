@@ -15,7 +15,7 @@ HEADER = 5  # bytes of a frame before its payload
 
 
 class OutputFault(Exception):
-    """Standard output or error cannot be written; the argument is the OSError."""
+    """Standard output or error cannot be written; the arguments are the OSError, and what was not shown."""
 
 
 def write(stream: int, data: bytes) -> None:

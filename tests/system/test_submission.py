@@ -7,9 +7,10 @@ import pty
 import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from live_cluster import PATIENCE_S, Cluster, printed
+from live_cluster import BIN, PATIENCE_S, Cluster, printed
 
 QUEUES = """
 Begin Queue
@@ -329,3 +330,21 @@ def test_a_file_of_submissions_is_submitted_in_few_calls(cluster: Cluster) -> No
     done = cluster.run("gsub", "-pack", "jobs", check=False)
     assert (done.returncode, done.stderr) == (255, "jobs, line 2: nosuch: No such queue. Job not submitted.\n")
     assert done.stdout.endswith("3 lines parsed, 1 jobs submitted, 1 errors found.\n")
+
+
+@pytest.mark.parametrize("door", ["on", "off"])
+def test_who_cannot_be_shown_the_number_of_the_job_is_told_it_with_the_error(cluster: Cluster, door: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [BIN / "gsub", "true"],
+            env=cluster.env | {"GSCHED_DOOR": door},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+    told = r"gsub: cannot write to standard output: No space left on device: Job <(\d+)> is submitted to .*\n"
+    found = re.fullmatch(told, done.stderr)
+    assert found is not None and done.returncode == 255, done.stderr
+    cluster.wait(int(found[1]))

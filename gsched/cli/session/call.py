@@ -291,7 +291,10 @@ class LocalCall(Call):
                 raise
             except OSError as problem:  # a full disk, say
                 place = "standard output" if stream == 1 else "standard error"
-                raise ResourceExhausted(f"{self.argv[0]}: cannot write to {place}: {problem.strerror}") from None
+                # Who submits must hear of the job all the same, or submits it again.
+                unsaid = data.decode(errors="replace").partition("\n")[0] if self.token and stream == 1 else ""
+                text = f"{self.argv[0]}: cannot write to {place}: {problem.strerror}{unsaid and ': '}{unsaid}"
+                raise ResourceExhausted(text) from None
 
     def _fetch(self, path: str | None) -> tuple[bytes, int | None]:
         descriptor = 0 if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
