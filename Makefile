@@ -43,7 +43,7 @@ PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench bench-all pictures clean
 
 help:  ## list the targets
@@ -71,12 +71,12 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-# Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
+# Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: three of them mostly
 # wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (5 minutes, without root)
-	@echo "Running the tests in eight parts side by side; each reports when it has ended (about 5 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 8 --output-sync=target \
-		test-smoke test-processes test-engine test-commands test-pages test-units test-master test-scheduling
+	@echo "Running the tests in nine parts side by side; each reports when it has ended (about 5 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 9 --output-sync=target \
+		test-smoke test-smoke-stories test-processes test-engine test-commands test-pages test-units test-master test-scheduling
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
@@ -100,8 +100,12 @@ test-engine: $(DEV_STAMP)
 test-processes: $(DEV_STAMP)
 	@echo "== Units that start processes" && $(PYTEST) $(PROCESSES) -m '$(QUICK)'
 
+# Each waits for processes most of its time: one after the other they would take longer than all that computes.
 test-smoke: $(DEV_STAMP) .venv-psij/.installed
-	@echo "== Real daemons: each part of gsched once" && $(PYTEST) tests/system -m smoke
+	@echo "== Real daemons: each part of gsched once" && $(PYTEST) tests/system --ignore-glob='*/test_story_*' -m smoke
+
+test-smoke-stories: $(DEV_STAMP)
+	@echo "== Real daemons: the stories of users, the shortest" && $(PYTEST) tests/system/test_story_*.py -m smoke
 
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
