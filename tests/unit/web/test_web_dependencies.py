@@ -80,6 +80,7 @@ def test_it_is_bounded_and_nothing_overlaps(waits: dict[int, set[int]]) -> None:
 def test_names_in_it_are_text(master: FakeMaster, pages: Pages) -> None:
     one = JobView(job_id=7, spec=spec(name="<script>x"), state="RUN", submitted_at=1.0, dispatched_at=2.0)
     master.views = [one, view(8, "done(7)")]
+    pages.until(lambda: pages.context.mirror.version >= 5, "the threads have not looked yet")
     pages.context.mirror._rows = {each.job_id: row_of(each) for each in master.views}
     text = pages.get("/jobs/8").text
     assert '<svg class="graph"' in text and "&lt;script&gt;x" in text and "<script>x" not in text
