@@ -305,6 +305,8 @@ class Host:
         """Signal a command that `popen` has started; nothing happens when it has ended."""
         with contextlib.suppress(ProcessLookupError, StopIteration):
             os.kill(machine.child_of(process.pid), number)
+            if number == signal.SIGCONT:
+                process.send_signal(number)  # nsenter has stopped with its child, and would outlive it so
 
     def path(self, path: str) -> Path:
         """A file of the host as this process can reach it; while the host is off only those of its disk."""
