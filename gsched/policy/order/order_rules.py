@@ -6,7 +6,7 @@ nodes of its share trees, ranks); nothing here sorts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -54,7 +54,7 @@ def who_is_first(
 ) -> OrderVerdict:
     """Of two different jobs the one that a cycle comes to first, as long as none has been placed. They are looked at
     with the others that wait where it can depend on these: with fairshare, groups take turns. `reserved`: as of
-    ServingOrder.
+    ServingOrder, of queues with fairshare alone.
     """
     alone = replace(snapshot, pending=_contenders(snapshot, one, other))
     verdict = _first_of(alone, one, other, ())
@@ -64,17 +64,8 @@ def who_is_first(
     if first == verdict.first:
         return verdict
     # Else a third job has the reservation, and comes before the second, in whose queue users take turns.
-    rule = RESERVED if any(bucket == first.bucket for _, bucket in _in_turns(snapshot, reserved)) else TURN
+    rule = RESERVED if any(bucket == first.bucket for _, bucket in reserved) else TURN
     return OrderVerdict(first, verdict.first, rule, _turned(verdict.shares))
-
-
-def _in_turns(snapshot: Snapshot, reserved: Sequence[ReservedJob]) -> Iterator[ReservedJob]:
-    """Those of queues with fairshare: of others none comes first."""
-    return (
-        each
-        for each in reserved
-        if (queue := snapshot.queues.get(each[1].queue)) is not None and queue.fairshare is not None
-    )
 
 
 def _first_of(snapshot: Snapshot, one: OrderedJob, other: OrderedJob, reserved: Sequence[ReservedJob]) -> OrderVerdict:
