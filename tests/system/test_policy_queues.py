@@ -191,6 +191,7 @@ def test_parallel_jobs_spread_over_hosts_and_get_gpus_on_each(make_cluster: Call
     assert view.allocation.first_host == "two"
     assert all(len(part.gpus) == 1 for part in view.allocation.hosts)
     assert printed(cluster.folder / "hosts").split()[:2] == ["two", "2"]
+    cluster.until(lambda: not cluster.job(job).leaving, "its part on the other host does not end")
     ranged = cluster.submit("-n", "8,100", "-o", "/dev/null", "sleep", "600")
     assert cluster.starts(ranged).allocation.slots == 48  # type: ignore[union-attr]
     waiting = cluster.submit("-n", "2", "-R", "span[hosts=1]", "true")
