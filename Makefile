@@ -30,6 +30,10 @@ CLONE_TOOLS := prometheus=prometheus promtool=prometheus modulecmd.tcl=environme
 # Of sshd; installed, it would be started.
 SSH_TOOLS := sshd=openssh-server+libwrap0 sftp-server=openssh-sftp-server
 
+# What modules are compiled to is kept, whatever the caller's environment says: each daemon that the tests start reads a
+# thousand modules, which takes twice as long where each has to be compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTEST := $(BIN)/python -m pytest
 SCHEDULING := $(addprefix tests/unit/,resreq model policy)
 ENGINE := $(addprefix tests/unit/,core sim)
@@ -64,6 +68,7 @@ $(STAMP): $(VENV)/bin/python $(SOURCES)
 $(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py gsched/command_table.py gsched/app/launch.py gsched/app/launch_streams.py $(PROTOS)
 	@echo "Installing gsched with its development tools into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
+	@$(BIN)/python -m compileall -q -j 2 gsched
 	@rm -f $(STAMP) && touch $@
 
 install: $(STAMP)  ## install gsched into .venv

@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    # Daemons that tests start keep what they have compiled: else each compiles a thousand modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Ignored in the background of a script, or below nohup; what tests start inherits that, and would not end by them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
