@@ -5,6 +5,7 @@ A cluster that is up, or partly up after a crash, is completed, never duplicated
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -37,6 +38,17 @@ HELLO_S = 3.0
 FIRST_ASK_S = 0.2
 LONGEST_SOCKET = "master.sock.new"
 CLUSTER = "private"
+MOST_AT_ONCE = 8
+"""Daemons that are started side by side: a cluster of many hosts for tests must not take all of a machine's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    """One to be started: its name in logs and locks, its words after `gsched`, and what tells that it serves."""
+
+    name: str
+    words: tuple[str, ...]
+    is_ready: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +159,19 @@ def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()
 
     daemons.wait_a_while(lambda: not _is_starting(home, run_dir), READY_S)
     if is_missing("master"):
-        _start(home, config, ["master"], "master", _master_answers(home))
-    for host in config.hosts:
-        if is_missing(f"agent-{host}"):
-            _start(home, config, ["agent", "--host", host], f"agent-{host}", _host_is_known(home, host))
+        _start(home, config, [_Daemon("master", ("master",), _master_answers(home))])
+    others = [
+        _Daemon(f"agent-{host}", ("agent", "--host", host), _host_is_known(home, host))
+        for host in config.hosts
+        if is_missing(f"agent-{host}")
+    ]
+    if is_missing("door"):
+        others.append(_Daemon("door", ("door",), _door_listens(home)))
+    for first in range(0, len(others), MOST_AT_ONCE):
+        _start(home, config, others[first : first + MOST_AT_ONCE])
     for host in config.hosts:  # an agent that was running finds a new master by itself
         if not names or daemons.running_pid(run_dir, f"agent-{host}"):
             daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
-    if is_missing("door"):
-        _start(home, config, ["door"], "door", _door_listens(home))
 
 
 def _is_starting(home: Home, run_dir: str) -> bool:
@@ -219,12 +235,18 @@ def private_folder(path: Path) -> None:
         path.chmod(0o700)
 
 
-def _start(home: Home, config: ClusterConfig, words: list[str], name: str, is_ready: Callable[[], bool]) -> None:
-    log_file = Path(config.locations.log_dir) / f"{name}.log"
-    logged_before = log_file.stat().st_size if log_file.exists() else 0
-    with daemons.hearing_failure() as failure:
-        process = daemons.spawn([*words, "--envdir", str(home.conf)], log_file, failure)
-        daemons.wait_until(is_ready, process, name, log_file, READY_S, failure, logged_before)
+def _start(home: Home, config: ClusterConfig, missing: Sequence[_Daemon]) -> None:
+    """Start them side by side and wait for each. Raises Unavailable with the first one that cannot start."""
+    with contextlib.ExitStack() as stack:
+        waits = []
+        for daemon in missing:
+            log_file = Path(config.locations.log_dir) / f"{daemon.name}.log"
+            logged_before = log_file.stat().st_size if log_file.exists() else 0
+            failure = stack.enter_context(daemons.hearing_failure())
+            process = daemons.spawn([*daemon.words, "--envdir", str(home.conf)], log_file, failure)
+            waits.append((daemon.is_ready, process, daemon.name, log_file, READY_S, failure, logged_before))
+        for wait in waits:
+            daemons.wait_until(*wait)
 
 
 def _master_answers(home: Home) -> Callable[[], bool]:
