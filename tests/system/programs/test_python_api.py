@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,18 +20,7 @@ import gsched
 from gsched import api
 from tests.support.reports import printed_in
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
-
-
-@pytest.fixture(scope="module")
-def live(module_cluster: Callable[..., Live]) -> Live:
-    return module_cluster("--sim-gpus", "2:exclusive_process")
-
-
-@pytest.fixture
-def cluster(live: Live) -> Iterator[gsched.Cluster]:
-    with gsched.Cluster(live.conf) as made:
-        yield made
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "python.md").read_text()
 
 
 def test_examples_of_the_document(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,17 +24,6 @@ from gsched.base.errors import BadRequest, GschedError
 Maker = Callable[..., gsched.Executor]
 
 
-@pytest.fixture(scope="module")
-def live(module_cluster: Callable[..., Live]) -> Live:
-    return module_cluster("--sim-gpus", "2:exclusive_process")
-
-
-@pytest.fixture
-def cluster(live: Live) -> Iterator[gsched.Cluster]:
-    with gsched.Cluster(live.conf) as made:
-        yield made
-
-
 @pytest.fixture
 def make(cluster: gsched.Cluster, tmp_path: Path) -> Iterator[Maker]:
     made = []

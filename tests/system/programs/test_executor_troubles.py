@@ -7,28 +7,15 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from live_cluster import PATIENCE_S
-from live_cluster import Cluster as Live
 
 import gsched
 from gsched.api.executor.call_folder import CallFolder
 from gsched.base.errors import Conflict, GschedError, Unavailable
-
-
-@pytest.fixture(scope="module")
-def live(module_cluster: Callable[..., Live]) -> Live:
-    return module_cluster()
-
-
-@pytest.fixture
-def cluster(live: Live) -> Iterator[gsched.Cluster]:
-    with gsched.Cluster(live.conf) as made:
-        yield made
 
 
 class Submissions:
