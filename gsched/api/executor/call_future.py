@@ -6,9 +6,13 @@ As those of concurrent.futures, but that cancelling it ends the job, even one th
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import zip_longest
 from typing import Any
 
+from gsched.api.executor.call_outcome import settle
+from gsched.api.executor.run_calls import CallOutcome
 from gsched.api.job import Job
 from gsched.base.errors import GschedError
 from gsched.model.jobs.job import FINISHED, PENDING
@@ -43,6 +47,16 @@ class CallPart:
         for future in self.futures:
             if future.set_running_or_notify_cancel():
                 future.set_exception(problem)
+
+    def settle(self, outcomes: Sequence[CallOutcome], where: str, missing: Exception) -> None:
+        """Give each call that is still wanted its outcome, and one without the exception. `where`: names the job."""
+        for future, outcome in zip_longest(self.futures, outcomes[: len(self.futures)]):
+            if not future.set_running_or_notify_cancel():
+                continue
+            if outcome is None:
+                future.set_exception(missing)
+            else:
+                settle(future, outcome, where)
 
     def job(self) -> Job:
         """Waits until it is submitted. Raises what the submission raised."""

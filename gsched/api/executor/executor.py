@@ -27,7 +27,7 @@ from gsched.api.cluster import Cluster
 from gsched.api.executor import run_calls
 from gsched.api.executor.call_folder import Batch, CallFolder, checked_name, pickled
 from gsched.api.executor.call_future import CallFuture, CallPart
-from gsched.api.executor.call_outcome import CallFailed, settle
+from gsched.api.executor.call_outcome import CallFailed
 from gsched.api.failure import JobFailed
 from gsched.api.job import Job
 from gsched.api.request import JobRequest, SubmitOptions
@@ -292,29 +292,16 @@ class Executor(FuturesExecutor):
 
     def _settle_all(self) -> None:
         while (found := self._ended.get()) is not None:
-            work, part, end = found
-            left = [future for future in part.futures if future.set_running_or_notify_cancel()]
+            work, part, ended = found
             try:
-                self._settle(work, part, end.result(), left)
+                end = ended.result()
+                outcomes = self._folder.outcomes(work.batch, part.index, is_expected=end.succeeded) or []
             except Exception as error:  # whatever it is, who waits must hear of it
-                for future in left:
-                    if not future.done():
-                        future.set_exception(error)
-
-    def _settle(self, work: _Work, part: CallPart, end: JobEnd, left: list[CallFuture]) -> None:
-        outcomes = self._folder.outcomes(work.batch, part.index, is_expected=end.succeeded) or []
-        where = f"Job <{show_job(end.job_id)}>{f' on {end.host}' if end.host else ''}"
-        for future, outcome in itertools.zip_longest(part.futures, outcomes):
-            if future not in left:
+                part.failed(error)
                 continue
-            if outcome is not None:
-                settle(future, outcome, where)
-            elif end.succeeded:
-                future.set_exception(
-                    CallFailed(f"{where}: it has ended, and its results are not in {self._folder.path}")
-                )
-            else:
-                future.set_exception(JobFailed(end))
+            where = f"Job <{show_job(end.job_id)}>{f' on {end.host}' if end.host else ''}"
+            lost = CallFailed(f"{where}: it has ended, and its results are not in {self._folder.path}")
+            part.settle(outcomes, where, lost if end.succeeded else JobFailed(end))
 
     # Finding again
 
@@ -336,17 +323,16 @@ class Executor(FuturesExecutor):
 
     def _has_all_results(self, work: _Work) -> bool:
         """Whether all are there; they are the futures' then."""
-        found = [(part, self._folder.outcomes(work.batch, part.index)) for part in work.parts]
-        if any(outcomes is None or len(outcomes) < len(part.futures) for part, outcomes in found):
+        found = [self._folder.outcomes(work.batch, part.index) or [] for part in work.parts]
+        if any(len(outcomes) < len(part.futures) for part, outcomes in zip(work.parts, found, strict=True)):
             return False
         known = self._folder.job_of(work.batch)
-        for part, outcomes in found:
+        for part, outcomes in zip(work.parts, found, strict=True):
             number = element_id(array_of(known[0]), part.index) if known else 0
             if number:
                 part.submitted_as(self.cluster.job(number))
-            for future, outcome in zip(part.futures, outcomes or (), strict=False):
-                future.set_running_or_notify_cancel()
-                settle(future, outcome, f"Job <{show_job(number)}>" if number else self.name)
+            where = f"Job <{show_job(number)}>" if number else self.name
+            part.settle(outcomes, where, CallFailed(f"{where}: it has no result"))
         return True
 
     def _find_jobs(self, works: list[_Work]) -> None:
