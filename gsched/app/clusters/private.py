@@ -5,19 +5,19 @@ A cluster that is up, or partly up after a crash, is completed, never duplicated
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shlex
 import socket
 import stat
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gsched.app.clusters import daemons, lost_locks
 from gsched.app.clusters.draining import Say
+from gsched.app.clusters.private_daemons import is_starting, start_missing
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.configuration import load
@@ -28,27 +28,13 @@ from gsched.model.views.view import JobFilter
 from gsched.probe.gpu import inventory_path
 from gsched.probe.simulated.inventory import parse_sim_spec, write_inventory
 from gsched.store.safeguards.filesystem import check_filesystem
-from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
+from gsched.wire.address import DEFAULT_DIR, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
 from gsched.wire.calls.client import Client
 from gsched.wire.identity.caller_identity import user_name
 
 SIMULATED_SLOTS = 16
-READY_S = 90.0
-HELLO_S = 3.0
-FIRST_ASK_S = 0.2
 LONGEST_SOCKET = "master.sock.new"
 CLUSTER = "private"
-MOST_AT_ONCE = 8
-"""Daemons that are started side by side: a cluster of many hosts for tests must not take all of a machine's memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Daemon:
-    """One to be started: its name in logs and locks, its words after `gsched`, and what tells that it serves."""
-
-    name: str
-    words: tuple[str, ...]
-    is_ready: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +122,7 @@ def up(
             say(f"the {name} (process {pid}) had lost its files in {config.locations.run_dir}: it is started anew")
         if new_store:
             _renew(config, say)
-        start_missing(home, config)
+        start_missing(home.conf, config)
     say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
     _say_gpus(home, say)
     _say_how(home, say)
@@ -148,35 +134,6 @@ def _renew(config: ClusterConfig, say: Say) -> None:
     if daemons.running_pid(config.locations.run_dir, "master"):
         raise Conflict("the master runs: --new-store is for one whose store is lost (gsched down ends it)")
     renew_store(config, say)
-
-
-def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()) -> None:
-    """Start the daemons that do not run, or those of them that are named (`master`, `agent-HOST`, `door`)."""
-    run_dir = config.locations.run_dir
-
-    def is_missing(name: str) -> bool:
-        return (not names or name in names) and not daemons.running_pid(run_dir, name)
-
-    daemons.wait_a_while(lambda: not _is_starting(home, run_dir), READY_S)
-    if is_missing("master"):
-        _start(home, config, [_Daemon("master", ("master",), _master_answers(home))])
-    others = [
-        _Daemon(f"agent-{host}", ("agent", "--host", host), _host_is_known(home, host))
-        for host in config.hosts
-        if is_missing(f"agent-{host}")
-    ]
-    if is_missing("door"):
-        others.append(_Daemon("door", ("door",), _door_listens(home)))
-    for first in range(0, len(others), MOST_AT_ONCE):
-        _start(home, config, others[first : first + MOST_AT_ONCE])
-    for host in config.hosts:  # an agent that was running finds a new master by itself
-        if not names or daemons.running_pid(run_dir, f"agent-{host}"):
-            daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
-
-
-def _is_starting(home: Home, run_dir: str) -> bool:
-    """Whether a master has begun, by a `gsched up` that was broken off, and has not said yet where it listens."""
-    return not (home.conf / MASTER_FILE).exists() and bool(daemons.running_pid(run_dir, "master"))
 
 
 def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: bool) -> None:
@@ -233,62 +190,6 @@ def private_folder(path: Path) -> None:
         raise PermissionDenied(f"{path} does not belong to {user_name(os.getuid())}: remove it or choose another --dir")
     if stat.S_IMODE(status.st_mode) & 0o077:
         path.chmod(0o700)
-
-
-def _start(home: Home, config: ClusterConfig, missing: Sequence[_Daemon]) -> None:
-    """Start them side by side and wait for each. Raises Unavailable with the first one that cannot start."""
-    with contextlib.ExitStack() as stack:
-        waits = []
-        for daemon in missing:
-            log_file = Path(config.locations.log_dir) / f"{daemon.name}.log"
-            logged_before = log_file.stat().st_size if log_file.exists() else 0
-            failure = stack.enter_context(daemons.hearing_failure())
-            process = daemons.spawn([*daemon.words, "--envdir", str(home.conf)], log_file, failure)
-            waits.append((daemon.is_ready, process, daemon.name, log_file, READY_S, failure, logged_before))
-        for wait in waits:
-            daemons.wait_until(*wait)
-
-
-def _master_answers(home: Home) -> Callable[[], bool]:
-    wait_s = FIRST_ASK_S
-
-    def ask() -> bool:
-        nonlocal wait_s
-        try:
-            with Client(read_address(str(home.conf)), wait_s=wait_s) as client:
-                client.cluster()
-        except GschedError:
-            wait_s = min(1.5 * wait_s, HELLO_S)  # where everything is slow, so is an answer
-            return False
-        return True
-
-    return ask
-
-
-def _host_is_known(home: Home, host: str) -> Callable[[], bool]:
-    client = Client(read_address(str(home.conf)), wait_s=1.0)
-
-    def ask() -> bool:
-        try:
-            view = client.hosts([host])[0]
-        except GschedError:
-            return False
-        return view.status not in ("unavail", "unreach") and view.ncpus > 0 and view.gpu_provider != ""
-
-    return ask
-
-
-def _door_listens(home: Home) -> Callable[[], bool]:
-    def ask() -> bool:
-        try:
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(1.0)
-                probe.connect(read_address(str(home.conf), DOOR_FILE))
-        except (GschedError, OSError):
-            return False
-        return True
-
-    return ask
 
 
 def _say_gpus(home: Home, say: Say) -> None:
@@ -401,7 +302,7 @@ def status(home: Home, say: Say) -> bool:
     for pid, name in lost_locks.find(home.conf, run_dir).items():
         say(f"attention: the {name} of process {pid} has lost its files in {run_dir}: `gsched up` starts it anew")
         whole = False
-    if _is_starting(home, run_dir):
+    if is_starting(home.conf, run_dir):
         say("attention: the master is starting and does not answer yet")
         whole = False
     elif daemons.running_pid(run_dir, "master"):
