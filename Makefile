@@ -47,7 +47,7 @@ PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-more-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench bench-all pictures clean
 
 help:  ## list the targets
@@ -116,18 +116,21 @@ test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minute
 	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
 	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS) $(SSH_TOOLS)
-	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
+	@echo "Running the tests in five parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 5 --output-sync=target test-stories test-more-stories test-rules test-hosts test-slow
 	@echo "make test-all: all passed"
 
 test-slow: $(DEV_STAMP)
 	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
 test-stories: $(DEV_STAMP)
+	@echo "== Real daemons: stories, from assistant to jobs" && $(PYTEST) tests/system/test_story_[a-j]*.py -m '$(REST)'
+
+test-more-stories: $(DEV_STAMP)
 	@tests/install-tools $(BROWSER_TOOLS)
 	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS)
-	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
+	@echo "== Real daemons: stories, from kill to web" && $(PYTEST) tests/system/test_story_[k-z]*.py -m '$(REST)'
 
 test-rules: $(DEV_STAMP)
 	@tests/unpack-tools $(CLONE_TOOLS)
