@@ -141,14 +141,21 @@ def text_of(words: Sequence[str], environment: dict[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def gsched() -> Iterator[Run]:
-    """A private cluster; an array and `gwait`."""
+def gsched_cluster() -> Iterator[dict[str, str]]:
+    """A private cluster of one host with so many slots as the others have; its environment."""
     with private_cluster("--sim-gpus", "0") as environment:
         hosts = Path(environment["GSCHED_ENVDIR"]) / "lsb.hosts"
         text, found = re.subn(r"(?m)^(default\b[ =]*).*$", rf"\g<1>{SLOTS} ()", hosts.read_text())
         assert found == 1, "lsb.hosts has no line for `default`"
         hosts.write_text(text)
         text_of([str(BIN / "gadmin"), "reconfig"], environment)
+        yield environment
+
+
+@contextlib.contextmanager
+def gsched() -> Iterator[Run]:
+    """A private cluster; an array and `gwait`."""
+    with gsched_cluster() as environment:
 
         def run(jobs: int) -> None:
             words = [str(BIN / "gsub"), "-J", f"a[1-{jobs}]", "-o", "/dev/null", "/bin/true"]
