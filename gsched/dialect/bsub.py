@@ -14,7 +14,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.errors import BadRequest
-from gsched.dialect.bsub_options import BSUB
+from gsched.dialect.bsub_options import BSUB, RESETS
 from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
@@ -111,6 +111,9 @@ ReadOther = Callable[[OtherScript, SpecValues], ParsedSubmission]
 the script sets. Raises BadRequest.
 """
 
+ReadEarlier = Callable[[str], ParsedSubmission]
+"""What the job that is called so was submitted with. Raises GschedError."""
+
 
 def rejected(reason: str) -> str:
     """LSF's sentence for a submission that was refused."""
@@ -128,6 +131,7 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
     is_program: Callable[[str], bool] = lambda word: True,
     esub: Esub | None = None,
     read_other: ReadOther | None = None,
+    read_earlier: ReadEarlier | None = None,
 ) -> ParsedSubmission:
     """The submission that `words` (without the program's name) ask for.
 
@@ -135,7 +139,8 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
     variable of that name in `env` overrides it: then a command that is a readable text file and stands alone is
     submitted as a copy, its #BSUB lines honoured; without such lines only if it is no program (`is_program`). What
     the command line says replaces what #BSUB lines say of the same option. A script with lines of another batch system
-    is read by `read_other`, and refused without it. `esub` may change all of it.
+    is read by `read_other`, and refused without it; the job of --resubmit by `read_earlier`.
+    `esub` may change all of it.
     Raises BadRequest with one line ending in "Job not submitted."
     """
     try:
@@ -146,7 +151,9 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
             return ParsedSubmission(environment={}, pack=_pack(line))
         flag = env.get("LSB_BSUB_PARSE_SCRIPT", "")
         parse = flag.upper() == "Y" if flag else parse_script
-        reading = _Reading(read_stdin, read_file, is_program, env, read_other or _nobody_reads)
+        reading = _Reading(
+            read_stdin, read_file, is_program, env, read_other or _nobody_reads, read_earlier or _nobody_remembers
+        )
         source = _notebook(line) if line.has("-notebook") else _source(line, reading, parse_script=parse)
         options = _merged(line, source.directives)
         if esub is not None:
@@ -158,7 +165,7 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
 
 def read_bsub_script(script: bytes, around: ValueContext) -> ParsedSubmission:
     """What a script's own #BSUB lines ask for; no file that they name is read. Raises BadRequest."""
-    reading = _Reading(lambda: script, lambda path: b"", lambda word: True, {}, _nobody_reads)
+    reading = _Reading(lambda: script, lambda path: b"", lambda word: True, {}, _nobody_reads, _nobody_remembers)
     source = _script_source(script, "No command is specified")
     return _submission(_merged(Parsed(), source.directives), source, reading, {}, around)
 
@@ -180,6 +187,7 @@ class _Reading:
     is_program: Callable[[str], bool]
     env: Mapping[str, str]
     other: ReadOther
+    earlier: ReadEarlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +200,23 @@ class _Source:
     warnings: tuple[AnyText, ...] = ()
     from_stdin: bool = False
     other: OtherScript | None = None
+    earlier: ParsedSubmission | None = None
+    """The job of --resubmit: what it was submitted with counts where nothing else is said."""
 
 
 def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
+    if not line.has("-resubmit"):
+        return _new_source(line, reading, parse_script=parse_script)
+    earlier = reading.earlier(line.last("-resubmit"))
+    if not line.rest and not line.has("Zs"):
+        return _Source(earlier.spec.command, earlier.script, earlier=earlier)
+    source = _new_source(line, reading, parse_script=parse_script)
+    if source.other is not None:
+        raise BadRequest(f"--resubmit: a script with {source.other.mark} lines says all of its job by itself")
+    return replace(source, earlier=replace(earlier, spec=msgspec.structs.replace(earlier.spec, script_words=())))
+
+
+def _new_source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     words = line.rest
     if not words:
         if line.has("Zs"):
@@ -225,7 +247,7 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
 
 def _notebook(line: Parsed) -> _Source:
     """--notebook: JupyterLab, which takes its token from its environment."""
-    given = " ".join(line.rest) or ("-Zs" if line.has("Zs") else "")
+    given = " ".join(line.rest) or next((name for name in ("-Zs", "--resubmit") if line.has(name[1:])), "")
     if given:
         raise BadRequest(f"--notebook says what runs, so '{given[:40]}' cannot stand beside it: use --service auto")
     return _Source(NOTEBOOK)
@@ -306,7 +328,7 @@ def _directives(script: bytes) -> Parsed:
     for number, words in directives(script):
         with told_of(number):
             parsed = BSUB.read(words)
-            if parsed.rest or parsed.has("h", "-help", "V", "-notebook"):
+            if parsed.rest or parsed.has("h", "-help", "V", "-notebook", "-resubmit"):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
                 raise BadRequest(f"'{word[:40]}' cannot stand in a #BSUB line")
         given += parsed.given
@@ -374,13 +396,18 @@ def _submission(
     _check_questions(options)
     values = spec_values(options, around)
     warnings = (*source.warnings, *values.pop("warnings", ()))
-    other = reading.other(source.other, values) if source.other is not None else None
+    other = reading.other(source.other, values) if source.other is not None else source.earlier
     warnings += other.spec.warnings if other is not None else ()
-    values = _values(options, values if other is None else _fields(other.spec) | values, env)
+    if source.earlier is not None:
+        values, env, around = _over_earlier(source.earlier, options, values, around)
+    else:
+        values = _values(options, values if other is None else _fields(other.spec) | values, env)
     notices, targets = notices_of(_notify(options), around.notify_file, around.cwd, around.home)
     if other is not None:  # mail that its script asks for
         notices, targets = (*notices, *other.spec.notices), (*targets, *read_targets(other.notice_targets))
-    command, script = (source.command, source.script) if other is None else (other.spec.command, other.script)
+    command, script = source.command, source.script
+    if source.other is not None and other is not None:
+        command, script = other.spec.command, other.script
     spec = JobSpec(command=command, user="", cwd=around.cwd, warnings=warnings, notices=notices, **values)
     last = options.last_of("i", "is")
     return ParsedSubmission(
@@ -424,7 +451,27 @@ def _values(options: Parsed, values: SpecValues, env: Mapping[str, str]) -> Spec
     return values
 
 
-_OWN_FIELDS = ("command", "user", "cwd", "warnings", "notices")
+def _over_earlier(
+    earlier: ParsedSubmission, options: Parsed, values: SpecValues, around: ValueContext
+) -> tuple[SpecValues, Mapping[str, str], ValueContext]:
+    """The fields of a job that is submitted anew, where they are changed; its variables, and where it was submitted."""
+    spec = earlier.spec
+    if spec.spooled_input and "input_file" not in values:
+        raise BadRequest(f"--resubmit: the copy that -is made of {spec.input_file} is not kept: give -is again")
+    said = {"slots": spec.slots, "queue": spec.queue, **_fields(spec)}
+    for option, *fields in RESETS.values():
+        together = next((names for names in _TOGETHER if option in names), {option})
+        if options.has(*together):
+            said = {name: value for name, value in said.items() if name not in fields}
+    if options.has("J"):
+        said = {name: value for name, value in said.items() if name not in ("indices", "array_limit", "index_shift")}
+    values = said | values
+    if options.has("n"):
+        values["defaulted"] = ()
+    return values, earlier.environment, replace(around, cwd=spec.cwd or around.cwd)
+
+
+_OWN_FIELDS = ("command", "user", "cwd", "warnings", "notices", "spooled_input")
 
 
 def _fields(spec: JobSpec) -> SpecValues:
@@ -436,6 +483,10 @@ def _fields(spec: JobSpec) -> SpecValues:
 
 def _nobody_reads(other: OtherScript, values: SpecValues) -> ParsedSubmission:
     raise BadRequest(f"line {other.line} of the script: {other.mark} lines are not read here: gsub FILE reads them")
+
+
+def _nobody_remembers(job: str) -> ParsedSubmission:
+    raise BadRequest("option --resubmit is for the command line of gsub")
 
 
 def _notify(options: Parsed) -> list[tuple[str, int]]:

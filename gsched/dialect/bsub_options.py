@@ -127,6 +127,12 @@ BSUB = OptionTable(
             "it has a page of its own on this port, or a free one; `gsched web` leads there",
             "--service auto",
         ),
+        Option(
+            "-resubmit",
+            "JOB",
+            "as that job was submitted; what is given beside it counts instead",
+            "--resubmit 812 -q long -W 12:00",
+        ),
         Option("-notebook", help="--service auto, and JupyterLab as the command"),
         Option("H", help="hold the job until it is resumed"),
         Option("is", "FILE", "standard input of the job, copied now: FILE may change or go"),

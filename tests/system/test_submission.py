@@ -261,6 +261,29 @@ def test_login_shell_outdir_input_and_copies(cluster: Cluster) -> None:
     assert (cluster.folder / "returned").read_text() == "back\n"
 
 
+def test_a_job_is_submitted_again(cluster: Cluster) -> None:
+    script = "#BSUB -J train -W 5 -o out.%J\necho $SEED $PWD\n"
+    first = int(cluster.run("gsub", stdin=script, SEED="1").stdout.split("<")[1].split(">")[0])
+    array = cluster.submit("-J", "a[1-3]", "-o", "out.%J.%I", "-w", f"done({first})", "--notify", "mail", "true")
+    cluster.run("gwait", "-w", f"done({array})")
+    told = subprocess.run(
+        ["gsub", "--resubmit", str(first), "-W", "9"], cwd="/", env=cluster.env, capture_output=True, text=True
+    )
+    second = int(told.stdout.split("<")[1].split(">")[0])
+    cluster.wait(second)
+    assert printed(cluster.folder / f"out.{second}") == f"1 {cluster.folder}\n"
+    spec = cluster.job(second).spec
+    assert (spec.name, spec.run_limit_s, spec.script) == ("train", 540, cluster.job(first).spec.script)
+    told = cluster.run("gsub", "--resubmit", f"{array}[2]")
+    assert f"the notices of job {array}[2] are not taken over" in told.stderr
+    third = int(told.stdout.split("<")[1].split(">")[0])
+    cluster.run("gwait", "-w", f"done({third})")
+    assert [path.name for path in cluster.folder.glob(f"out.{third}.*")] == [f"out.{third}.2"]
+    for word, complaint in (("4711", "Job <4711> is not found"), ("x", "x: Illegal job ID. Job not submitted.")):
+        refused = cluster.run("gsub", "--resubmit", word, check=False)
+        assert (refused.returncode, refused.stderr, refused.stdout) == (255, f"{complaint}\n", "")
+
+
 def test_a_job_is_warned_of_its_end(cluster: Cluster) -> None:
     script = "trap 'echo warned; exit 7' USR1; while :; do sleep 0.1; done"
     job = cluster.submit("-W", "2", "-wa", "USR1", "-wt", "2", "-H", script)

@@ -112,6 +112,9 @@ JOB_TEXTS: dict[str, str] = {
     "warning.rounded_up": "rounded up to whole minutes: {0}",
     "warning.no_run_limit": "the job has no run limit of its own; the queue's counts",
     "warning.option": "-{0} {1}: {2}",
+    "warning.notices_not_again": (
+        "the notices of job {0} are not taken over, since nobody reads again where they go: --notify asks for them"
+    ),
     "warning.not_copied": (
         "{0} was given arguments, so it is not copied: what its file holds when the job starts is run"
     ),

@@ -28,6 +28,7 @@ from gsched.cli.session.command_line import program, version_line
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.caller_side import CallerSide, RememberedCallerSide
+from gsched.cli.submit.earlier_job import read_earlier
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
 from gsched.cli.submit.pack import submit_pack
@@ -92,6 +93,7 @@ def read_words(
         is_program=side.is_program,
         esub=side.esub,
         read_other=partial(_read_other, call),
+        read_earlier=partial(read_earlier, call),
     )
 
 
