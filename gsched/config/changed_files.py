@@ -40,23 +40,32 @@ class Setting:
     """The name of the queue, profile or limit; empty in files where there is one section."""
     key: str
     value: str
+    option: str = "--set"
+    """That it was said with."""
+
+    @property
+    def words(self) -> str:
+        """As it was typed."""
+        return f"{self.option} {self.text}"
 
 
-def parse_setting(text: str) -> Setting:
-    """`[FILE:][SECTION.]KEY=VALUE`. Raises BadRequest."""
+def parse_setting(text: str, option: str = "--set") -> Setting:
+    """`[FILE:][SECTION.]KEY=VALUE`, given with that option. Raises BadRequest."""
     found = _FORM.fullmatch(text)
     if found is None:
-        raise BadRequest(f"--set {show(text)}: wanted is [FILE:[SECTION.]]KEY=VALUE, lsb.queues:short.PRIORITY=60 say")
+        raise BadRequest(
+            f"{option} {show(text)}: wanted is [FILE:[SECTION.]]KEY=VALUE, lsb.queues:short.PRIORITY=60 say"
+        )
     file, section = found["file"] or _PARAMS, found["section"] or ""
     if file != _CONF and file not in _SECTIONS:
         known = ", ".join([*_SECTIONS, _CONF])
-        raise BadRequest(f"--set {show(text)}: values of {file} cannot be changed here, but of {known}")
+        raise BadRequest(f"{option} {show(text)}: values of {file} cannot be changed here, but of {known}")
     named = file != _CONF and bool(_SECTIONS[file][1])
     if named and not section:
-        raise BadRequest(f"--set {show(text)}: which {_SECTIONS[file][0]}? {file}:NAME.{found['key']}=VALUE")
+        raise BadRequest(f"{option} {show(text)}: which {_SECTIONS[file][0]}? {file}:NAME.{found['key']}=VALUE")
     if not named and section and section != "Parameters":
-        raise BadRequest(f"--set {show(text)}: {file} has no sections with names")
-    return Setting(text, file, section if named else "", found["key"], found["value"].strip())
+        raise BadRequest(f"{option} {show(text)}: {file} has no sections with names")
+    return Setting(text, file, section if named else "", found["key"], found["value"].strip(), option)
 
 
 def with_setting(content: str, setting: Setting) -> str:
@@ -96,7 +105,7 @@ def _section(lines: list[str], setting: Setting) -> tuple[int, int]:
             first = None
     known = f"; there are {', '.join(names)}" if names and naming else ""
     what = f"{kind} {show(setting.section)}" if naming else f"section {kind}"
-    raise BadRequest(f"--set {show(setting.text)}: {setting.file} has no {what}{known}")
+    raise BadRequest(f"{setting.option} {show(setting.text)}: {setting.file} has no {what}{known}")
 
 
 def _name(body: list[str], naming: str) -> str:

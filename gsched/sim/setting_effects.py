@@ -52,7 +52,7 @@ def notes_on(settings: Sequence[Setting], before: SimulationTables, after: Simul
     """A line where these settings, the only change, came to nothing."""
     if not settings or (before.summary, before.jobs) != (after.summary, after.jobs):
         return []
-    words = " ".join(f"--set {setting.text}" for setting in settings)
+    words = " ".join(setting.words for setting in settings)
     return [f"{words}: nothing comes out otherwise with this workload"]
 
 

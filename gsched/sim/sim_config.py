@@ -105,7 +105,7 @@ def _loaded(folder: str | None, texts: Mapping[str, str], settings: Sequence[Set
         loaded = load(folder, instead={name: text.encode() for name, text in texts.items()})
     if loaded.config is None and settings and _stands_alone(folder):
         first = next(problem for problem in loaded.problems if problem.severity == "error")
-        words = " ".join(f"--set {setting.text}" for setting in settings)
+        words = " ".join(setting.words for setting in settings)
         raise BadRequest(f"{words}: {first.path.rsplit('/', 1)[-1]}: {first.text}")
     if loaded.config is None:
         raise ConfigError(loaded.problems)

@@ -44,7 +44,7 @@ def read_workload(words: str, seed: int, gpus: int = 0, largest: int = 4) -> Wor
     """The jobs of a file, or made up by `random:JOBS` from the seed. `gpus` of the cluster: so many keep up with the
     made-up jobs; `largest`: of the host that has most. Raises BadRequest with file and line.
     """
-    if words.startswith("random:") and not os.path.exists(words):
+    if is_made_up(words):
         made_up = _RANDOM.fullmatch(words)
         if made_up is None:
             raise BadRequest(f"{words}: wanted is random:JOBS, random:1000 say")
@@ -54,6 +54,11 @@ def read_workload(words: str, seed: int, gpus: int = 0, largest: int = 4) -> Wor
         left = ", ".join(f"{count} {why}" for why, count in found.left_out.items())
         raise BadRequest(f"{words}: there is no job in it{f' ({left})' if left else ''}")
     return found
+
+
+def is_made_up(words: str) -> bool:
+    """Whether jobs of these words come from a seed: no file is called so."""
+    return words.startswith("random:") and not os.path.exists(words)
 
 
 def _read_file(words: str) -> Workload:

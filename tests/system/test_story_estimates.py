@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 
 from live_cluster import Cluster
 
@@ -33,3 +35,19 @@ def test_waits_are_learned_told_and_judged_also_by_the_next_master(cluster: Clus
     found = json.loads(cluster.run("gadmin", "estimates", "--json").stdout)
     assert (found["waited"], found["not_kept"], found["estimated"]) == (WAITERS + 1, 0, 1)
     assert found["median_error_s"] is not None and found["mean_wait_median_error_s"] is not None
+
+
+def test_who_has_no_starts_and_who_is_nobody(cluster: Cluster) -> None:
+    assert cluster.run("gadmin", "estimates").stdout == "No job has started\n"
+    me = pwd.getpwuid(os.getuid()).pw_name
+    asked = cluster.run("gadmin", "estimates", "-u", me, "-q", "short")
+    assert (asked.returncode, asked.stdout) == (0, f"No job of {me} in short has started\n")
+    cluster.wait(cluster.submit("true"))
+    for words, said in (
+        (("-u", "no-such-user"), "no-such-user: Unknown user"),
+        (("-u", f"{me} no-such-user"), "no-such-user: Unknown user"),
+        (("-q", "nowhere"), "nowhere: No such queue"),
+    ):
+        asked = cluster.run("gadmin", "estimates", *words, check=False)
+        assert (asked.returncode, asked.stdout, asked.stderr) == (255, "", f"gadmin: {said}\n")
+    assert cluster.run("gadmin", "estimates", "-u", me).stdout.startswith("Jobs that had to wait: ")

@@ -92,6 +92,13 @@ def test_text_csv_and_json_say_the_same(folder: Path) -> None:
         (("1x2", "jobs.csv", "--alone", "--sweep", "a=1,2"), "gsched: --alone cannot be given with --sweep\n"),
         (("1x2", "jobs.csv", "--chart-format", "svg"), "gsched: --chart-format needs --charts\n"),
         (("1x2", "jobs.csv", "--config", "none"), "gsched: none: cannot be read: No such file or directory"),
+        (("1x2", "jobs.csv", "--sweep", "a.b.c:x=1,2"), "gsched: --sweep a.b.c:x=1: wanted is "),
+        (("1x2", "jobs.csv", "--sweep", "x.y:a=1,2"), "gsched: --sweep x.y:a=1: values of x.y cannot be changed here"),
+        (("1x2", "jobs.csv", "--sweep", "lsb.queues:x.NICE=1,2"), "gsched: --sweep lsb.queues:x.NICE=1: lsb.queues "),
+        (("1x2", "jobs.csv", "--sweep", "GPU_PLACEMENT=pack,a"), "gsched: --sweep GPU_PLACEMENT=a: lsb.params: "),
+        (("1x2", "openb:"), "gsched: openb: without a path: openb:FILE is wanted, a list of OpenB's tasks\n"),
+        (("1x2", "jobs.csv", "--seed", "2"), "gsched: --seed has no effect on jobs.csv: random:JOBS and openb:FILE "),
+        (("1x2", "--history", "state", "--seed", "2"), "gsched: --seed has no effect on state: random:JOBS and "),
     ],
 )
 def test_what_is_wrong_is_one_line_and_writes_nothing(folder: Path, words: tuple[str, ...], said: str) -> None:
@@ -99,6 +106,25 @@ def test_what_is_wrong_is_one_line_and_writes_nothing(folder: Path, words: tuple
     assert (done.returncode, done.stdout) == (255, "")
     assert done.stderr.startswith(said) and done.stderr.count("\n") == 1, done.stderr
     assert [path.name for path in folder.iterdir()] == ["jobs.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("1x2:4", "jobs.csv"), "jobs.csv"),
+        (("1x2:4", "../a folder/jobs.csv", "--sweep", "GPU_PLACEMENT=pack,scarce"), "../a folder/jobs.csv"),
+        (("users.csv", "random:3"), "users.csv"),
+        (("1x2", "openb:fill.csv"), "fill.csv"),
+    ],
+)
+def test_tables_never_take_the_place_of_what_is_read(folder: Path, words: tuple[str, ...], name: str) -> None:
+    (folder / "users.csv").write_text("host,slots,gpus\na,4,2\n")
+    (folder / "fill.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1024,1,1000\n")
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    done = sim(*words, "--csv", ".", folder=folder)
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr == f"gsched: --csv .: a table would take the place of {name}, which is read\n"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
 
 
 def test_progress_is_told_when_it_is_asked_for(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Container, Iterable, Iterator
 
 import click
 
@@ -19,8 +20,11 @@ from gsched.cli.render.explaining.explanation_json import explanation_json
 from gsched.cli.render.explaining.explanation_text import explanation_lines
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.times import parse_span
-from gsched.model.views.catalogue import AccountFilter, TimeSpan
+from gsched.model.views.catalogue import Account, AccountFilter, TimeSpan
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future.start_estimate_errors import errors_of
+from gsched.wire.calls.client import Client
+from gsched.wire.identity.caller_identity import uid_of_user
 
 
 @click.command()
@@ -73,12 +77,39 @@ def estimates(envdir: str | None, times: str, users: str, queues: str, table: st
         submitted = TimeSpan(since=since, until=until)
         wanted = AccountFilter(users=tuple(users.split()), queues=tuple(queues.split()), submitted=submitted)
         with connect(envdir) as client:
-            found = errors_of(
-                (each.submitted_at, each.dispatched_at, each.told)
-                for each in client.catalogue.told_accounts(wanted)
-                if each.dispatched_at is not None
-            )
+            users_seen: set[str] = set()
+            found = errors_of(_starts(client.catalogue.told_accounts(wanted), users_seen))
+            _refuse_unknown(client, wanted, users_seen)
+        if not (users_seen or as_json):
+            click.echo(_nothing_started(users, queues, times))
+            return
     click.echo(estimate_errors_json(found) if as_json else "\n".join(estimate_errors_lines(found)))
+
+
+def _starts(accounts: Iterable[Account], users_seen: set[str]) -> Iterator[tuple[float, float, StartEstimate | None]]:
+    """Those jobs that have started; notes whose they are."""
+    for each in accounts:
+        if each.dispatched_at is not None:
+            users_seen.add(each.user)
+            yield each.submitted_at, each.dispatched_at, each.told
+
+
+def _refuse_unknown(client: Client, wanted: AccountFilter, seen: Container[str]) -> None:
+    """Raises NotFound for a queue that there is none, and for a user or group whom neither the cluster nor this host
+    knows.
+    """
+    unseen = [name for name in wanted.users if name not in seen and name != "all" and uid_of_user(name) is None]
+    if unseen:
+        client.catalogue.users(unseen)
+    if wanted.queues:
+        client.queues(wanted.queues)
+
+
+def _nothing_started(users: str, queues: str, times: str) -> str:
+    """Of which jobs there is nothing to judge."""
+    of = f" of {users}" if users else ""
+    of += f" in {queues}" if queues else ""
+    return f"No job{of} has started{f' that was submitted in {times}' if times else ''}"
 
 
 def _one_job(text: str) -> int:

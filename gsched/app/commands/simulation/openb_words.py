@@ -22,6 +22,8 @@ def fill_by_list(
     scenario: Scenario, path: str, seed: int, csv_folder: str | None, *, as_json: bool, progress: bool
 ) -> None:
     """Fill the scenario's hosts with the tasks of the list and print what comes of it. Raises BadRequest."""
+    if not path:
+        raise BadRequest(f"{OPENB} without a path: {OPENB}FILE is wanted, a list of OpenB's tasks")
     tasks = read_openb_requests(path)
     if not tasks:
         raise BadRequest(f"{path}: there is no task in it")

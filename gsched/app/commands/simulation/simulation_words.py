@@ -18,6 +18,7 @@ from gsched.app.commands.simulation.openb_words import OPENB, fill_by_list
 from gsched.app.commands.simulation.progress_line import ProgressLine
 from gsched.app.commands.simulation.replay_words import replay_history
 from gsched.app.commands.simulation.simulation_output import SimulationOutput, print_comparison, print_one, print_sweep
+from gsched.app.commands.simulation.table_files import refuse_input
 from gsched.base.errors import BadRequest
 from gsched.cli.session.time_zone import zone_of
 from gsched.config.changed_files import parse_setting
@@ -26,7 +27,7 @@ from gsched.sim.cluster_file import read_cluster
 from gsched.sim.history.recorded_history import read_history
 from gsched.sim.scenarios import Scenario, changed, play, play_all
 from gsched.sim.setting_effects import idle_settings, notes_on
-from gsched.sim.workload import Workload, read_workload
+from gsched.sim.workload import Workload, is_made_up, read_workload
 
 MOST_SWEPT = 100
 """Values of a sweep."""
@@ -61,7 +62,7 @@ _NOT_OF_FILLS = ("history", "since", "until", "alone", "sweep", "skip_refused", 
 @click.option(
     "--sweep", metavar="[FILE:[SECTION.]]KEY=VALUE,VALUE...", help="Play once for each value, on all processors."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="For random:JOBS.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="For random:JOBS and openb:FILE.")
 @click.option(
     "--skip-refused", is_flag=True, help="Leave out jobs that the cluster refuses; else they end the command."
 )
@@ -118,6 +119,7 @@ def sim(  # noqa: PLR0913 - the options of a command
         return
     if cluster is None:
         raise BadRequest("wanted is a CLUSTER, 4x8xH100 say, or --history STATE")
+    _refuse_for_inputs(cluster, workload, history, csv_folder)
     before = Scenario("before", tuple(read_cluster(cluster)), folder)
     after = changed(before, [parse_setting(text) for text in settings], added)
     if workload is not None and workload.startswith(OPENB):
@@ -172,7 +174,7 @@ def said_of_settings(scenarios: Sequence[Scenario], jobs: Workload) -> list[str]
     each = [idle_settings(scenario, jobs) for scenario in scenarios]
     elsewhere = [{(setting.file, setting.section, setting.key, why) for setting, why in idle} for idle in each[1:]]
     return [
-        f"--set {setting.text}: {why}"
+        f"{setting.words}: {why}"
         for setting, why in each[0]
         if all((setting.file, setting.section, setting.key, why) in other for other in elsewhere)
     ]
@@ -195,6 +197,15 @@ def refuse_options(context: click.Context, names: Sequence[str], why: str) -> No
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = next(each for each in context.command.params if each.name == name)
             raise BadRequest(f"{option.opts[0]} {why}")
+
+
+def _refuse_for_inputs(cluster: str, workload: str | None, history: str | None, csv_folder: str | None) -> None:
+    """Raises BadRequest for a --seed where nothing is left to chance, and tables in the place of what is read."""
+    source = workload or history
+    if source and not (source == workload and (source.startswith(OPENB) or is_made_up(source))):
+        why = f"has no effect on {source}: random:JOBS and openb:FILE alone are left to chance"
+        refuse_options(click.get_current_context(), ("seed",), why)
+    refuse_input(csv_folder, [cluster, (workload or "").removeprefix(OPENB)])
 
 
 def _refuse_idle_options(*, is_changed: bool, sweeps: bool, draws: bool) -> None:
@@ -227,4 +238,7 @@ def swept(base: Scenario, text: str) -> list[Scenario]:
     names = [value.strip() for value in values.split(",")]
     if not equals or len(names) < 2 or len(names) > MOST_SWEPT or not all(names):
         raise BadRequest(f"--sweep {text!r}: wanted are from 2 to {MOST_SWEPT} values, KEY=VALUE,VALUE say")
-    return [Scenario(name, base.hosts, base.folder, (*base.settings, parse_setting(f"{key}={name}"))) for name in names]
+    return [
+        Scenario(name, base.hosts, base.folder, (*base.settings, parse_setting(f"{key}={name}", "--sweep")))
+        for name in names
+    ]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsched.base.errors import BadRequest
@@ -57,6 +57,15 @@ def write_tables(folder: str, tables: Mapping[str, Table]) -> None:
     for name, header in _HEADERS.items():
         if name not in tables:
             _remove_table(os.path.join(folder, f"{name}.csv"), header)
+
+
+def refuse_input(folder: str | None, inputs: Sequence[str]) -> None:
+    """Raises BadRequest where a table in the folder would take the place of one of these files."""
+    for name in _HEADERS if folder is not None else ():
+        path = os.path.join(folder or "", f"{name}.csv")
+        for each in inputs:
+            if os.path.exists(path) and os.path.exists(each) and os.path.samefile(path, each):
+                raise BadRequest(f"--csv {folder}: a table would take the place of {each}, which is read")
 
 
 def _remove_table(path: str, header: bytes) -> None:
