@@ -328,7 +328,7 @@ def _directives(script: bytes) -> Parsed:
     for number, words in directives(script):
         with told_of(number):
             parsed = BSUB.read(words)
-            if parsed.rest or parsed.has("h", "-help", "V", "-notebook", "-resubmit"):
+            if parsed.rest or parsed.has("h", "-help", "V", "-notebook", "-resubmit", "-snapshot"):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
                 raise BadRequest(f"'{word[:40]}' cannot stand in a #BSUB line")
         given += parsed.given

@@ -133,6 +133,7 @@ BSUB = OptionTable(
             "as that job was submitted; what is given beside it counts instead",
             "--resubmit 812 -q long -W 12:00",
         ),
+        Option("-snapshot", help="keep commit, changed files and Python packages with the job; gjobs -l tells of it"),
         Option("-notebook", help="--service auto, and JupyterLab as the command"),
         Option("H", help="hold the job until it is resumed"),
         Option("is", "FILE", "standard input of the job, copied now: FILE may change or go"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -259,6 +260,41 @@ def test_login_shell_outdir_input_and_copies(cluster: Cluster) -> None:
     folder = cluster.folder / f"dir.{job}"
     assert printed(folder / "out") == f"input\nlater\nyes\n{folder}\n"
     assert (cluster.folder / "returned").read_text() == "back\n"
+
+
+def test_a_snapshot_is_kept_with_the_job(cluster: Cluster) -> None:
+    git = shutil.which("git") or pytest.skip("there is no git")
+    folder = cluster.folder / "code"
+    folder.mkdir()
+
+    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=folder, env=cluster.env | env, capture_output=True, text=True, timeout=300)
+
+    run(git, "init", "--quiet", "--initial-branch", "trunk")
+    (folder / "train.py").write_text("rate = 1\n")
+    run(git, "add", "train.py")
+    made = run(git, "-c", "user.name=ann", "-c", "user.email=ann@host", "commit", "--quiet", "-m", "first")
+    assert made.returncode == 0, made.stderr
+    (folder / "train.py").write_text("rate = 2\n")
+    (folder / "notes").touch()
+    told = run("gsub", "--snapshot", "true", PATH=f"{BIN}:{os.environ['PATH']}")
+    assert told.returncode == 0, told.stderr
+    job = int(told.stdout.split("<")[1].split(">")[0])
+    commit = run(git, "rev-parse", "HEAD").stdout.strip()
+    line = run("gread", "-w", "-i", "128", str(job)).stdout
+    assert f"commit {commit[:10]}, 2 files changed, branch trunk; Python " in line, line
+    assert f"commit {commit[:10]}" in cluster.run("gjobs", "-l", str(job)).stdout
+    cluster.wait(job)
+    cluster.run("gread", "-i", "128", "-a", "kept", str(job))
+    kept = (cluster.folder / "kept").read_text()
+    for text in (f"commit {commit} of trunk\n", "?? notes\n", "-rate = 1\n+rate = 2\n", "\ngsched=="):
+        assert text in kept
+    nothing = run(str(BIN / "gsub"), "--snapshot", "true", PATH=str(folder))
+    assert (nothing.returncode, nothing.stdout) == (255, "")
+    assert nothing.stderr.endswith("there is no python3 in PATH: nothing can be kept. Job not submitted.\n")
+    (folder / "jobs").write_text("--snapshot true\n")
+    packed = run("gsub", "-pack", "jobs")
+    assert packed.returncode == 255 and "--snapshot" in packed.stderr
 
 
 def test_a_job_is_submitted_again(cluster: Cluster) -> None:

@@ -298,7 +298,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Attachment(self, request: Any, context: Any) -> Any:
         caller, shown = self._auth.caller(context), show_job(request.job_id)
-        job = self._board.job(request.job_id)
+        job = self._board.job(request.job_id) or await self._finished.any_of(request.job_id)
         if job is None:
             raise NotFound(f"Job <{shown}> is not found")
         if not authorization.Caller(caller.user, caller.is_admin).may_touch(job.spec, self._board.config):

@@ -460,7 +460,7 @@ def test_directives_come_before_the_first_command() -> None:
     assert said in again.notes
 
 
-NOT_OF_SCRIPTS = ("h", "-help", "V", "pack", "Zs", "wt", "gpu-idle-ok", "-notebook", "-resubmit")
+NOT_OF_SCRIPTS = ("h", "-help", "V", "pack", "Zs", "wt", "gpu-idle-ok", "-notebook", "-resubmit", "-snapshot")
 WITH = {
     "R": {"n": "8"},
     "-json": {"-dry-run": ""},

@@ -5,6 +5,7 @@ What bsub's options mean is known to gsched.dialect; what may enter is the maste
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,6 +18,7 @@ from gsched.base.envdir import home_of
 from gsched.base.errors import (
     BadRequest,
     Conflict,
+    GschedError,
     NotFound,
     PermissionDenied,
     ResourceExhausted,
@@ -25,9 +27,11 @@ from gsched.base.ids import new_token
 from gsched.cli.render.explaining import dry_run_text
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.master_links import serves_others
 from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.cli.submit.caller_side import CallerSide, RememberedCallerSide
+from gsched.cli.submit.code_snapshot import WORDS, CodeSnapshot, keep_snapshot, take_snapshot
 from gsched.cli.submit.earlier_job import read_earlier
 from gsched.cli.submit.interactive import TerminalSession
 from gsched.cli.submit.job_wait import Wait, WaitForAll
@@ -50,6 +54,8 @@ _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted
 
 def main(call: Call) -> int:
     """Run `gsub`."""
+    if serves_others() and any(word in WORDS for word in call.argv[1:]):
+        call.take_over()  # what a snapshot runs is run as the caller, and nowhere else
     asked = read_words(call, call.argv[1:], lambda: _typed(call))
     if asked.wants_help:
         call.write(BSUB.help(program(call)))
@@ -67,7 +73,10 @@ def main(call: Call) -> int:
             call.take_over()
         submission = submission_of(call, asked)
         spec = submission.spec
+        kept = take_snapshot(call, time.time()) if asked.options.has("-snapshot") else None
         job = _submit(session, asked, submission, call.token or new_token())
+        if kept is not None:
+            _keep(call, session, job, kept)
         _announce(call, job, spec)
         if spec.interactive:
             sitting = TerminalSession(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
@@ -122,9 +131,12 @@ def _packed(call: Call, side: RememberedCallerSide, known: dict[str, view.Submis
 
 def _packed_anew(call: Call, side: CallerSide, line: str) -> view.Submission:
     asked = read_words(call, split_words(line), lambda: b"", side)
-    if asked.is_for_terminal or asked.pack:
+    if asked.is_for_terminal or asked.pack or asked.options.has("-snapshot"):
         raise BadRequest(
-            rejected("options -I, -K, --test-only, --dry-run, -pack, -h and -V cannot stand in a file of submissions")
+            rejected(
+                "options -I, -K, --test-only, --dry-run, --snapshot, -pack, -h and -V cannot stand "
+                "in a file of submissions"
+            )
         )
     return submission_of(call, asked, side)
 
@@ -199,6 +211,16 @@ def _refusals(asked: ParsedSubmission) -> Iterator[None]:
 def _submit(session: Session, asked: ParsedSubmission, submission: view.Submission, token: str) -> Submitted:
     with _refusals(asked):
         return session.client.submit(submission, token=token)
+
+
+def _keep(call: Call, session: Session, job: Submitted, snapshot: CodeSnapshot) -> None:
+    """Before anybody knows of the job; it is submitted whether that succeeds or not."""
+    try:
+        problem = keep_snapshot(session, job.job_id, snapshot)
+    except GschedError as error:
+        problem = error.text
+    if problem:
+        call.error(f"Warning: the snapshot of job <{job.job_id}> is not kept: {problem}\n")
 
 
 def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
