@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from gsched.base.errors import RequirementError
 from gsched.base.ids import array_of
 from gsched.core.dispatch.snapshot_builder import local_type_of
 from gsched.core.records.job import JobRecord
@@ -23,14 +24,18 @@ from gsched.model.event import (
     JobDispatched,
     JobFinished,
     JobModified,
+    JobRequeued,
     JobSubmitted,
     JobSwitched,
 )
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.reason import PlannedStart
-from gsched.model.scheduling.snapshot import RequirementClass
+from gsched.model.ledgers.allocation import Allocation
+from gsched.model.scheduling.snapshot import Bucket, RequirementClass
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.policy.future.past_waits import AT_ONCE_S, PastStart, PastWaits, WaitEstimate, waits_of
+from gsched.policy.future.wait_forecasts import WaitForecasts
+from gsched.policy.future.waiting_work import WaitingShape, WaitingWork
 from gsched.policy.requirement.demand_cache import Demands
 
 AT_ONCE = 300
@@ -50,10 +55,13 @@ GATHER_S = 5.0
 class _Said:
     """What was said of a job, or of an array."""
 
-    __slots__ = ("again", "at", "plan_at", "usual")
+    __slots__ = ("again", "at", "guess_s", "plan_at", "usual")
 
-    def __init__(self, usual: WaitEstimate | None, at: float, plan_at: float | None) -> None:
+    def __init__(self, usual: WaitEstimate | None, guess_s: float, at: float, plan_at: float | None) -> None:
         self.usual = usual
+        """If it came from waits alone."""
+        self.guess_s = guess_s
+        """How long it waits from its submission on, by the work that waited before it."""
         self.at = at
         self.plan_at = plan_at
         self.again = 0
@@ -65,10 +73,15 @@ class StartEstimates:
     def __init__(self, state: ClusterState, config: ClusterConfig) -> None:
         self._state = state
         self._known = PastWaits()
+        """What is said by it where too little is known of guesses."""
+        self._work = WaitingWork()
+        self._forecasts = WaitForecasts()
         self._new: list[int] = []
         """Jobs and arrays that no cycle has looked at yet."""
         self._due: deque[int] = deque()
         """Those of which something is to be said."""
+        self._before: set[int] = set()
+        """Of these, those that waited before there was this engine: others wait for them, and nothing is said."""
         self._said: dict[int, _Said] = {}
         self._rows: list[StartEstimate] = []
         self._looked_at = -math.inf
@@ -81,10 +94,21 @@ class StartEstimates:
         self._local_type = local_type_of(config)
         self._demands = Demands(self._local_type)
         self._gpus: dict[RequirementClass, float] = {}
+        self._work.configure({name: queue.priority for name, queue in config.queues.items()})
 
     def learn(self, past: Iterable[PastStart]) -> None:
-        """These jobs have started before there was this engine."""
+        """These jobs have started before there was this engine; what its state holds waited and ran by then."""
         self._known = waits_of(past)
+        for job in self._state.jobs.values():
+            if job.is_pending():
+                self._due.append(job.job_id)
+                self._before.add(job.job_id)
+            elif job.allocation is not None and job.dispatched_at is not None and job.finished_at is None:
+                self._work.begin(job.job_id, _held(job.bucket(), job.allocation), job.dispatched_at)
+        for number, array in self._state.arrays.items():
+            if array.count:
+                self._due.append(number)
+                self._before.add(number)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -95,32 +119,42 @@ class StartEstimates:
                 self._new.append(event.job_id)
             elif isinstance(event, JobDispatched):
                 self._note_start(event)
-            elif isinstance(event, JobFinished):
-                self._said.pop(event.job_id, None)
+            elif isinstance(event, JobFinished | JobRequeued):
+                self._work.end(event.job_id, event.at)
+                if isinstance(event, JobFinished):
+                    self._forget_started(event.job_id)
             elif isinstance(event, ArrayElementsFinished):
                 self._forget_started(event.job_id)
             elif isinstance(event, JobModified | JobSwitched):
                 said = self._said.get(event.job_id)
                 if said is not None:  # it asks for something else than when that was said
                     said.usual = None
+                    self._forecasts.leave(event.job_id)
 
     def _note_start(self, event: JobDispatched) -> None:
         number = array_of(event.job_id)
-        said = self._said.get(number)
-        if said is None or event.attempt != 1:
-            return
         job = self._state.jobs.get(event.job_id)
-        if job is not None:
-            start = PastStart(
-                job.spec.user, job.spec.queue, self._gpus_of(job.bucket().requirement), job.submitted_at, event.at
-            )
-            self._known.note(start, said.usual)
+        if job is None:
+            return
+        self._work.begin(event.job_id, _held(job.bucket(), event.allocation), event.at)
+        said = self._said.get(number)
+        if said is not None and event.attempt == 1:
+            spec, gpus = job.spec, self._shape_of(job.spec.queue, job.bucket().requirement).gpus
+            self._known.note(PastStart(spec.user, spec.queue, gpus, job.submitted_at, event.at), said.usual)
+            self._forecasts.started(number, event.at, self._left(number))
         self._forget_started(number)
 
-    def _forget_started(self, number: int) -> None:
+    def _left(self, number: int) -> int:
+        """How many elements of that array wait; 0 for a job."""
         array = self._state.arrays.get(number)
-        if array is None or not array.count:
+        return 0 if array is None else array.count
+
+    def _forget_started(self, number: int) -> None:
+        left = self._left(number)
+        self._work.leave(number, left)
+        if not left:
             self._said.pop(number, None)
+            self._forecasts.leave(number)
 
     def has_cycled(self) -> None:
         """A cycle was carried out: whatever still waits has to wait."""
@@ -150,10 +184,24 @@ class StartEstimates:
                 if said is not None and plan.at is not None and self._is_news(said, plan.at, now):
                     self._say_again(array_of(number), said, now, plan)
 
-    def of(self, spec: JobSpec, requirement: RequirementClass, waited_s: float) -> WaitEstimate | None:
-        """How long such jobs wait, of one that has waited for so long; None: too few are known."""
-        gpus = self._gpus_of(requirement)
-        return self._known.estimate(spec.user, spec.queue, gpus, max(waited_s, AT_ONCE_S))
+    def of(
+        self, spec: JobSpec, requirement: RequirementClass, now: float, waiting: JobRecord | None = None
+    ) -> WaitEstimate | None:
+        """How long such jobs wait, of one that is submitted now or waits; None: too few are known."""
+        shape = self._shape_of(spec.queue, requirement)
+        if waiting is None:
+            return self._usual(spec, shape, self._work.guess_s(shape, now), now)
+        waited_s, said = now - waiting.submitted_at, self._said.get(array_of(waiting.job_id))
+        if said is None:
+            return self._known.estimate(spec.user, spec.queue, shape.gpus, max(waited_s, AT_ONCE_S))
+        return self._usual(spec, shape, said.guess_s, now, waited_s)
+
+    def _usual(
+        self, spec: JobSpec, shape: WaitingShape, guess_s: float, now: float, waited_s: float = 0.0
+    ) -> WaitEstimate | None:
+        known = (spec.user, spec.queue, shape.gpus)
+        found = self._forecasts.estimate(*known, guess_s, now, waited_s)
+        return found or self._known.estimate(*known, max(waited_s, AT_ONCE_S))
 
     def is_due(self, now: float) -> bool:
         """Whether what was said is to be stored now, though nothing else is."""
@@ -171,16 +219,28 @@ class StartEstimates:
     def _say(self, number: int, now: float, plan: PlannedStart | None) -> None:
         job = self._waiting(number)
         if job is None:
+            self._before.discard(number)
             return
-        usual = self.of(job.spec, job.bucket().requirement, now - job.submitted_at)
-        self._said[number] = _Said(usual, now, None if plan is None else plan.at)
+        spec, count = job.spec, max(1, self._left(number))
+        shape = self._shape_of(spec.queue, job.bucket().requirement)
+        guess_s = self._work.guess_s(shape, now, count)
+        self._work.wait(number, shape, count)
+        if number in self._before:
+            self._before.discard(number)
+            return
+        known = (spec.user, spec.queue, shape.gpus)
+        by_guess = self._forecasts.estimate(*known, guess_s, now)
+        usual = by_guess or self._known.estimate(*known)
+        self._said[number] = _Said(None if by_guess else usual, guess_s, now, None if plan is None else plan.at)
+        p90_s = None if usual is None else usual.p90_s
+        self._forecasts.told(number, spec.user, spec.queue, shape.gpus, job.submitted_at, guess_s, p90_s)
         self._add(number, job.submitted_at, now, usual, plan)
 
     def _say_again(self, number: int, said: _Said, now: float, plan: PlannedStart) -> None:
         job = self._waiting(number)
         if job is None:
             return
-        usual = self.of(job.spec, job.bucket().requirement, now - job.submitted_at)
+        usual = self.of(job.spec, job.bucket().requirement, now, job)
         said.again, said.plan_at, said.at = said.again + 1, plan.at, now
         self._add(number, job.submitted_at, now, usual, plan)
 
@@ -219,11 +279,23 @@ class StartEstimates:
         job = self._state.jobs.get(number)
         return job if job is not None and job.is_pending() else None
 
-    def _gpus_of(self, requirement: RequirementClass) -> float:
-        found = self._gpus.get(requirement)
-        if found is None:
+    def _shape_of(self, queue: str, requirement: RequirementClass) -> WaitingShape:
+        gpus = self._gpus.get(requirement)
+        if gpus is None:
             if len(self._gpus) >= MOST_CLASSES:
                 self._demands, self._gpus = Demands(self._local_type), {}
             self._read += 1
-            found = self._gpus[requirement] = round(self._demands.least(requirement).get("ngpus", 0.0), 2)
-        return found
+            demand = self._demands.of(requirement)
+            gpus = 0.0 if isinstance(demand, RequirementError) else round(demand.usual_gpus(), 2)
+            self._gpus[requirement] = gpus
+        return WaitingShape(queue, gpus, requirement.slots, _stated_s(requirement))
+
+
+def _held(bucket: Bucket, allocation: Allocation) -> WaitingShape:
+    """What a started job has."""
+    gpus = math.fsum(gpu.share for part in allocation.hosts for gpu in part.gpus)
+    return WaitingShape(bucket.queue, round(gpus, 2), allocation.slots, _stated_s(bucket.requirement))
+
+
+def _stated_s(requirement: RequirementClass) -> float | None:
+    return requirement.estimate_s if requirement.run_s is None else requirement.run_s

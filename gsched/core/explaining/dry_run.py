@@ -54,7 +54,7 @@ def dry_run(
         told = yield from suggestions(trial, job, _nothing, is_new=True)
     usual = None
     if not starts_now and not waits_for:
-        usual = context.estimates.of(spec, job.bucket().requirement, 0.0)
+        usual = context.estimates.of(spec, job.bucket().requirement, turn.now)
     limits = tuple(_limits(context.cycles.snapshot(turn.decision.config, turn.now), job, parts))
     return JobDryRun(
         explanation=JobExplanation(

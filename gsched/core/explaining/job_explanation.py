@@ -88,7 +88,7 @@ def explain(
         measures = yield from admin_measures(trial, job, check)
     usual = None
     if not waits_for:
-        usual = context.estimates.of(job.spec, job.bucket().requirement, turn.now - job.submitted_at)
+        usual = context.estimates.of(job.spec, job.bucket().requirement, turn.now, job)
     number = job.job_id if job.job_id in context.state.waits.delayed else array_of(job.job_id)
     return JobExplanation(
         job_id=job_id,

