@@ -378,10 +378,12 @@ class PastReservations:
         numbers = {each.number for each in later}
         found = []
         for each in reserved:
-            copied = [replace(version, then=version.then.copy()) for version in each.versions()]
+            versions = each.versions()
+            copied = [replace(version, then=version.then.copy(), least=version.least.copy()) for version in versions]
             for other in self.order.later(each.job):
                 for version in copied if other.number not in numbers else ():
                     if version.is_met_by(self.room.known_end(other)):
-                        version.then[self.room.rows_of(other)] -= self._moment.needs(other)
+                        for room in (version.then, version.least):
+                            room[self.room.rows_of(other)] -= self._moment.needs(other)
             found.append(copied[0] if each.held is None else replace(copied[0], held=copied[1]))
         return found

@@ -215,6 +215,11 @@ def test_nor_where_a_latest_start_is_taken_over_from_who_starts_in_the_same_cycl
     assert_in_order(range(2643, 2644), Foretold)
 
 
+def test_nor_where_one_starts_between_who_may_have_a_reservation_and_who_waits() -> None:
+    """Ann's big job has the reservation; what others took before her small one counts, whoever they had to wait for."""
+    assert_in_order(range(410, 411), Foretold)
+
+
 def test_such_histories_have_starts_that_others_put_off() -> None:
     """Else they would prove nothing: told that nobody may put a start off, the judge finds inversions in some."""
     assert any(is_put_off(seed) for seed in range(FORETOLD))
