@@ -158,6 +158,7 @@ class Agent:
         self._attempts.steps.changed = self._note_step
         desk = StepDesk(self._attempts.steps, tasks.rooms, tasks.first_step)
         door = LaunchServer(self._host, relay, tasks.prove, tasks.slots, desk)
+        door.ask_requeue = tasks.ask_requeue
         self._attempts.signal_steps = door.signal_steps
         self._attempts.services.serve_steps = lambda key, end: door.serve_owner(key, tasks.uid(key), end)
         self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]

@@ -171,7 +171,9 @@ class Job:
 def _output_path(view: JobView) -> Path:
     """The file of -o, as this machine sees it; a directory holds a file for each job."""
     host = view.allocation.first_host if view.allocation is not None else ""
-    path = os.path.join(view.spec.run_dir, expand_job_id(view.spec.output_file, view.job_id, host=host))
+    attempt = view.spec.attempt_in_names(view.attempt)
+    path = expand_job_id(view.spec.output_file, view.job_id, host=host, attempt=attempt)
+    path = os.path.join(view.spec.run_dir, path)
     if path.endswith("/") or os.path.isdir(path):
         path = expand_job_id(f"{path.rstrip('/')}/", view.job_id, extension="out")
     return Path(path)

@@ -14,13 +14,14 @@ MOST_WIDTH = 10
 """Characters that a number is filled up to at most. Source: sbatch(1), "filename pattern"."""
 OF_SLURM = re.compile(r"%0([0-9]{0,2})([JIiNbc%])", re.ASCII)
 """A pattern that LSF does not have: its width, and its letter."""
-_PATTERN = re.compile(r"%(?:0([0-9]{0,2})([JIiNbc%])|([JIi]))", re.ASCII)
+_PATTERN = re.compile(r"%(?:0([0-9]{0,2})([JIiNbc%])|([JIit]))", re.ASCII)
 
 
-def expand_job_id(path: str, job_id: int, *, extension: str = "", host: str = "") -> str:
+def expand_job_id(path: str, job_id: int, *, extension: str = "", host: str = "", attempt: int = 0) -> str:
     """`path` with %J as the job's number and %I as its array index (0 for a job that is no array element), %i as the
     index less one. With %0 before it and perhaps a width, the same with so many digits; %0N is `host` without its
-    domain, %0b and %0c the last digit of index and index less one, %0% a percent sign.
+    domain, %0b and %0c the last digit of index and index less one, %0% a percent sign. %t is the attempt's number,
+    where one is given.
 
     A path that ends in `/` is a directory: the file in it is named `NUMBER.extension` (`.out` for output, `.err`), that
     of an array's element `NUMBER.INDEX.extension`.
@@ -29,9 +30,10 @@ def expand_job_id(path: str, job_id: int, *, extension: str = "", host: str = ""
 
     def filled(found: re.Match[str]) -> str:
         letter = found[2] or found[3]
-        if (letter == "i" and not index) or (letter == "N" and not host):
+        if (letter == "i" and not index) or (letter == "N" and not host) or (letter == "t" and not attempt):
             return found[0]
         values = {"J": number, "I": index, "i": index - 1, "b": index % 10, "c": (index - 1) % 10}
+        values["t"] = attempt
         if letter in values:
             return str(values[letter]).zfill(min(int(found[1] or 0), MOST_WIDTH))
         return "%" if letter == "%" else host.partition(".")[0]

@@ -39,6 +39,7 @@ MAX_TEXT = 4094
 """Longest name, description or path, as in LSF."""
 MAX_GROUP = 512
 MAX_SHELL = 58
+MOST_ASKED_RESTARTS = 9999
 """Longest path of -L, as in LSF."""
 _COPY = re.compile(r"(?P<local>\S+)\s+(?P<how>><|<>|<<|<|>)(?:\s+(?P<remote>\S+))?")
 """-f. Source: bsub(1)."""
@@ -364,6 +365,12 @@ def _idle_ok(text: str, around: ValueContext) -> SpecValues:
     return {"gpu_idle_ok": " ".join(text.split())}
 
 
+def _max_restarts(text: str, around: ValueContext) -> SpecValues:
+    if not re.fullmatch(r"[0-9]{1,4}", text.strip(), re.ASCII) or int(text) > MOST_ASKED_RESTARTS:
+        raise BadRequest(f"--max-restarts: '{text[:40]}' is not a number from 0 to {MOST_ASKED_RESTARTS}")
+    return {"max_restarts": int(text)}
+
+
 def _copy(text: str) -> str:
     found = _COPY.fullmatch(text.strip())
     if found is None:
@@ -390,6 +397,7 @@ def _warning_signal(text: str, around: ValueContext) -> SpecValues:
 READERS: Mapping[str, ValueReader] = {
     "J": _name,
     "-gpu-idle-ok": _idle_ok,
+    "-max-restarts": _max_restarts,
     "-service": lambda text, around: {"service": read_service(text)},
     "-service-users": lambda text, around: {"service_users": read_service_users(text)},
     "-notebook": _constant("service", AUTO_PORT),
@@ -473,6 +481,7 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "input_file": ("i", "is"),
     "mail_user": ("u",),
     "gpu_idle_ok": ("-gpu-idle-ok", "gpu-idle-ok"),
+    "max_restarts": ("-max-restarts",),
     "notices": ("-notify",),
     "plots": ("-plot",),
     "service": ("-service", "-notebook"),

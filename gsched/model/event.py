@@ -272,6 +272,8 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     """The job must not run there again."""
     retry: str = ""
     """The class of the failure that it is run again for (RETRY); empty: another reason."""
+    restart: str = ""
+    """What it is run again after (RestartCause); empty: that does not count as a restart."""
 
 
 class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):

@@ -319,6 +319,10 @@ class ProcessExecutor:
         """Whether nobody has asked this before, of that attempt and that matter. Raises OSError."""
         return self._spool.is_first(attempt_name(job_id, attempt), what)
 
+    def note_wants_requeue(self, job_id: int, attempt: int) -> None:
+        """Its job is to run again when it has ended, whatever its exit code. Raises OSError."""
+        self._spool.note_wants_requeue(attempt_name(job_id, attempt))
+
     def order(self, job_id: int, attempt: int) -> Order | None:
         """The order of an attempt that is held here; None for another one."""
         name = attempt_name(job_id, attempt)

@@ -214,6 +214,14 @@ class Spool:
         with contextlib.suppress(OSError):
             write_file(str(self.folder(name) / attempt_files.WARNED), b"")
 
+    def wants_requeue(self, name: str) -> bool:
+        """Whether the job has asked to run again when it has ended."""
+        return os.path.exists(self.path(name, attempt_files.WANTS_REQUEUE))
+
+    def note_wants_requeue(self, name: str) -> None:
+        """It has; who writes its last word looks here. Raises OSError."""
+        write_file(str(self.folder(name) / attempt_files.WANTS_REQUEUE), b"")
+
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
         return os.path.exists(self.path(name, attempt_files.SUSPENDED))

@@ -52,10 +52,10 @@ def _parsed(block: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals and name}
 
 
-def output_path(path: str, job_id: int, cwd: str, extension: str, host: str = "") -> str:
+def output_path(path: str, job_id: int, cwd: str, extension: str, *, host: str = "", attempt: int = 0) -> str:
     """The output file's path: %J and its kin filled in, and a folder stands for the file JOBID.out (or .err) in it."""
     is_folder = bool(path) and not path.endswith("/") and os.path.isdir(os.path.join(cwd, path))
-    return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension, host=host)
+    return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension, host=host, attempt=attempt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def job_environment(block: bytes, facts: EnvironmentFacts) -> dict[str, str]:
         found.pop(name, None)
     part = next(part for part in allocation.hosts if part.host == facts.host)
     found.update(_batch(facts))
-    found.update(_places(facts.job_id, spec, facts.allocation.first_host))
+    found.update(_places(facts))
     number, attempt = show_job(facts.job_id), str(facts.attempt)
     found.update(GSCHED_JOB_ID=number, GSCHED_ATTEMPT=attempt, GSCHED_CLUSTER=facts.cluster)
     if facts.earlier_runs:
@@ -193,14 +193,16 @@ def _array(indices: str, index: int) -> Mapping[str, str]:
     return {"LSB_JOBINDEX_STEP": str(step), "LSB_JOBINDEX_END": str(ranges.largest)}
 
 
-def _places(job_id: int, spec: JobSpec, host: str) -> Mapping[str, str]:
+def _places(facts: EnvironmentFacts) -> Mapping[str, str]:
     """The job's files, by their final names."""
     found = {}
+    job_id, spec, host = facts.job_id, facts.spec, facts.allocation.first_host
+    attempt = spec.attempt_in_names(facts.attempt)
     for name, path, suffix in (("LSB_OUTPUTFILE", spec.output_file, "out"), ("LSB_ERRORFILE", spec.error_file, "err")):
         if path:
-            found[name] = output_path(path, job_id, spec.run_dir, suffix, host)
+            found[name] = output_path(path, job_id, spec.run_dir, suffix, host=host, attempt=attempt)
     if spec.input_file:
-        found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id, host=host)
+        found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id, host=host, attempt=attempt)
     return found
 
 

@@ -131,18 +131,18 @@ def _as_specified(order: Order, spec: JobSpec, host: str, terminate_interval_s: 
     """The order with what the specification alone says: its files, its limits, and how the job is warned and ended.
     `host`: the job's first.
     """
-    job_id = order.job_id
+    job_id, attempt = order.job_id, spec.attempt_in_names(order.attempt)
     return msgspec.structs.replace(
         order,
         script_words=spec.script_words,
         cwd=spec.run_dir,
         umask=spec.umask,
-        input_file=expand_job_id(spec.input_file, job_id, host=host),
+        input_file=expand_job_id(spec.input_file, job_id, host=host, attempt=attempt),
         interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
         login_shell=spec.login_shell,
-        output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", host),
+        output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", host=host, attempt=attempt),
         output_overwrite=spec.output_overwrite,
-        error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", host),
+        error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", host=host, attempt=attempt),
         error_overwrite=spec.error_overwrite,
         output_required=spec.front_end == SLURM,
         warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
@@ -393,7 +393,8 @@ class OrderBuilder:
 
     def _report_facts(self, start: Start) -> ReportFacts:
         message, spec, allocation = start.message, start.spec, start.allocation
-        job_id = message.job_id
+        job_id, host = message.job_id, allocation.first_host
+        attempt = spec.attempt_in_names(message.attempt)
         is_judged = message.HasField("efficiency_min_run_s")
         asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
         return ReportFacts(
@@ -409,8 +410,8 @@ class OrderBuilder:
             submitted_at=message.submitted_at,
             dispatched_at=message.dispatched_at,
             requested_mem_mib=sum(asked) if asked else None,
-            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", allocation.first_host),
-            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", allocation.first_host),
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out", host=host, attempt=attempt),
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err", host=host, attempt=attempt),
             gpus=sum(len(part.gpus) for part in allocation.hosts),
             # What it uses on its other hosts is not known here.
             asked=asked_of(spec, allocation) if is_judged and len(allocation.hosts) == 1 else None,

@@ -75,6 +75,25 @@ class HostTasks:
         """The attempt that the process belongs to for certain, if the user is its user."""
         return self._tasking.proven(pid, uid)
 
+    def ask_requeue(self, key: AttemptKey) -> str:
+        """Note that the attempt's job wants to wait again when it has ended; else why that cannot be."""
+        try:
+            self._put_back(key)
+            order = self._executor.order(*key)
+            if order is None:
+                return f"nobody knows this job any more on {self._host}"
+            if order.is_part:
+                first = next(iter(self.slots(key)), "")
+                return f"it works on the first host of the job, {first}: this is {self._host}"
+            if order.interactive:
+                return "an interactive job cannot be run again"
+            self._executor.note_wants_requeue(*key)
+        except OSError as error:
+            return f"{self._host}: {error.strerror or error}"
+        except GschedError as error:
+            return error.text
+        return ""
+
     def slots(self, key: AttemptKey) -> list[str]:
         """The job's hosts, a name for each slot; none where nobody knows them any more."""
         try:

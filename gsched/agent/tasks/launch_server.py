@@ -27,7 +27,7 @@ from gsched.base.errors import GschedError
 from gsched.model.jobs.job_step import StepGranted, StepRequest
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.wire.identity.socket_peer import peer_of
-from gsched.wire.messages import launch_protocol, step_messages
+from gsched.wire.messages import launch_protocol, requeue_messages, step_messages
 from gsched.wire.messages.frames import ProtocolError, frame
 from gsched.wire.messages.launch_protocol import LaunchRequest
 from gsched.wire.stream_end import end_stream
@@ -112,6 +112,8 @@ class LaunchServer:
         self._background = LaunchWork()
         self._steps: dict[AttemptKey, dict[int, TaskLaunch]] = {}
         """Those whose commands are served, by number."""
+        self.ask_requeue: Callable[[AttemptKey], str] = lambda key: "jobs are not run again here"
+        """Notes that a job wants to run again when its attempt has ended; why not, or nothing."""
 
     def signal_steps(self, key: AttemptKey, signum: int, number: int | None = None) -> None:
         """Send a signal to the tasks of the attempt's steps, on all hosts, or of one of them; 0 ends the step. What has
@@ -192,6 +194,9 @@ class LaunchServer:
         writer.write(frame(launch_protocol.HELLO, launch_protocol.GREETING))
         frames = LaunchFrames(reader)
         async with asyncio.timeout(REQUEST_S):
+            if caller.key is None and await frames.begins_with(requeue_messages.ASK):
+                await self._note_requeue(key, writer)
+                return
             request, wanted = await frames.request(load.add)
         hosts = list(self._hosts(key))
         if not hosts:
@@ -220,6 +225,15 @@ class LaunchServer:
         launch = TaskLaunch(self._background, self._relay, self._host, order, frames, writer)
         if not await launch.run():
             self._background.beside(_end_tasks(launch, load.passed_on()))
+
+    async def _note_requeue(self, key: AttemptKey, writer: asyncio.StreamWriter) -> None:
+        """The attempt's job is to wait again when it has ended."""
+        refusal = self.ask_requeue(key)
+        if refusal:
+            await _refuse(writer, refusal)
+            return
+        writer.write(frame(requeue_messages.NOTED))
+        await writer.drain()
 
     async def _serve_step(
         self,

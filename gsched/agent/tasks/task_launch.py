@@ -77,6 +77,13 @@ class LaunchFrames:
             self._frames = self._decoder.feed(data)
         return self._frames.pop(0)
 
+    async def begins_with(self, kind: bytes) -> bool:
+        """Whether the next frame is of this kind; it is still the next one then. Raises ProtocolError, OSError."""
+        found = await self.next()
+        if found is not None:
+            self._frames.insert(0, found)
+        return found is not None and found[0] == kind
+
     async def request(self, charge: Callable[[int], None]) -> tuple[LaunchRequest, StepRequest | None]:
         """What is to be launched, and as which step, if it is one; `charge` is told of its bytes as they come, and may
         raise. Raises ProtocolError.

@@ -22,6 +22,7 @@ _OF_GSCHED = {
     "top": "private_cluster_words:top",
     "mcp": "private_cluster_words:mcp",
     "names": "help_words:names",
+    "requeue-me": "in_jobs.requeue_me:requeue_me",
     "convert": "scripts.script_words:convert",
     "man": "help_words:man",
     "completion": "help_words:completion",

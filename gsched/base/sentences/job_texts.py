@@ -36,6 +36,7 @@ JOB_TEXTS: dict[str, str] = {
         'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
         "(ngpus_shared for a shared one)"
     ),
+    "note.most_restarts": "It ends, though {0}: it has been restarted {1} times, the most that it may (--max-restarts)",
     "note.most_requeues": "It exited with {0} and is not requeued again: MAX_JOB_REQUEUE allows {1}",
     "note.most_retries": "It failed ({0}) and does not run again: RETRY allows {1}",
     "note.notice_not_sent": "The notice of the {0} was not sent by {1}: {2}",
@@ -84,6 +85,9 @@ JOB_TEXTS: dict[str, str] = {
     "requeue.preempted": "preempted by job {0}",
     "requeue.failure": "it failed ({0}) and runs again, {1} of {2} times (RETRY)",
     "requeue.exit_code": "it exited with {0}, which requeues it",
+    "requeue.saved": "{0}: restart {1} of at most {2}",
+    "restart.asked": "it asked to be run again (gsched requeue-me)",
+    "restart.exit_code": "it has saved its state (exit code {0})",
     "requeue.rerunnable": "it is rerunnable, and {0}",
     "requeue.lost_part": "it is rerunnable, and {0} lost its part: {1}",
     # Why a job is suspended by the system.

@@ -13,12 +13,12 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_failure import with_gpu_errors
 from gsched.core.attempts.failure_retries import retry_of
+from gsched.core.attempts.restarts import asks_for_another_run, most_requeues, most_restarts
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.records.host_allocations import others, together
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
-from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobFinished,
     JobGpuCurves,
@@ -28,8 +28,8 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.gpus.gpu_idle import GPU_IDLE
-from gsched.model.jobs.job import AttemptResult, JobState, Usage
-from gsched.model.jobs.requeue_exits import requeue_values
+from gsched.model.jobs.job import EXIT_SAVED, AttemptResult, JobState, Usage
+from gsched.model.jobs.requeue_exits import RestartCause, requeue_values
 from gsched.model.ledgers.devices import devices_of
 from gsched.model.texts_of_before import start_failure
 
@@ -116,16 +116,8 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         if job.preempted_by:
             reason = coded("requeue.preempted", show_job(job.preempted_by))
         run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
-    elif not (_requeued_by_code(job, result, at, decision) or _retried(job, result, at, decision)):
+    elif not any(requeued(job, result, at, decision) for requeued in (_requeued_by_code, _put_back, _retried)):
         finish(job, result, at, decision)
-
-
-def most_requeues(job: JobRecord, config: ClusterConfig) -> int | None:
-    """MAX_JOB_REQUEUE of its profile, else of its queue; None: there is no limit."""
-    queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
-    if profile is not None and profile.max_requeue is not None:
-        return profile.max_requeue
-    return queue.max_requeue if queue is not None else None
 
 
 def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
@@ -145,6 +137,20 @@ def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision
     exclude = host if code in values.elsewhere and job.allocation and len(job.allocation.hosts) == 1 else ""
     reason = coded("requeue.exit_code", code)
     run_again(job, result, at, AnotherRun(reason, at_head=True, exclude=exclude), decision)
+    return True
+
+
+def _put_back(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """It has saved its state and asked for another run: it keeps its place, which is that of its submission."""
+    if not asks_for_another_run(job, result):
+        return False
+    most = most_restarts(job, decision.config)
+    asked = coded("restart.asked") if result.wants_requeue else coded("restart.exit_code", EXIT_SAVED)
+    if job.restarts >= most:
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", asked, most)))
+        return False
+    reason = coded("requeue.saved", asked, job.restarts + 1, most)
+    run_again(job, result, at, AnotherRun(reason, restart=RestartCause.SAVED), decision)
     return True
 
 
@@ -174,6 +180,8 @@ class AnotherRun:
     """A host that it is not to run on."""
     retry: str = ""
     """The class of its failure, if its queue's RETRY wants it."""
+    restart: str = ""
+    """What it is run again after, if that counts as a restart."""
 
 
 def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRun, decision: Decision) -> None:
@@ -192,6 +200,7 @@ def run_again(job: JobRecord, result: AttemptResult, at: float, again: AnotherRu
             at_head=again.at_head,
             exclude_host=again.exclude,
             retry=again.retry,
+            restart=again.restart,
         )
     )
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import show_job
-from gsched.core.attempts.attempt_results import SYSTEM, most_requeues
+from gsched.core.attempts.attempt_results import SYSTEM
+from gsched.core.attempts.restarts import most_requeues
 from gsched.core.decision import Decision
 from gsched.core.instruction import JudgeIdleness, TerminateAttempt, WarnIdle
 from gsched.core.records.job import JobRecord

@@ -117,6 +117,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often that was, in all its attempts."""
     idle_requeues: int = 0
     """How often it was requeued because of it."""
+    restarts: int = 0
+    """How often the system has run it again for a RestartCause."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
     service_port: int | None = None
@@ -253,6 +255,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     idle_warning = _Kept[IdleWarning | None]("idle_warning")
     idle_warnings = _Kept[int]("idle_warnings")
     idle_requeues = _Kept[int]("idle_requeues")
+    restarts = _Kept[int]("restarts")
     service_port = _Kept[int | None]("service_port")
     service_at = _Kept[float | None]("service_at")
     told = _Kept[tuple[str, ...]]("told")
@@ -376,6 +379,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             suspending_reason=self.suspend_reason,
             requeues=self.requeues,
             retries=self.retries,
+            restarts=self.restarts,
             idle=idle,
             idle_warning=self.idle_warning,
             kill_reason=self.kill_reason,

@@ -164,6 +164,8 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     if event.exclude_host and event.exclude_host not in job.excluded_hosts:
         job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)
     job.stopped_by = event.by if event.hold else ""
+    if event.restart:
+        job.restarts += 1
     if event.at_head:
         if event.retry:
             job.retries = {**job.retries, event.retry: job.retries.get(event.retry, 0) + 1}

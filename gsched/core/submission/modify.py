@@ -300,6 +300,7 @@ _WORDS = {
     "hosts": "Specified hosts",
     "input_file": "Input file",
     "limits": "Resource limits",
+    "max_restarts": "Maximum number of restarts",
     "max_slots": "Maximum number of processors",
     "name": "Job name",
     "notices": "Notices",

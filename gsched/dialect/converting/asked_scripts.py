@@ -32,6 +32,7 @@ CWD, HOME, SERVER = "/<cwd>", "/<home>", "<server>"
 _PBS_PRIORITIES = 2048
 _LSF_ALONE = {
     "a": "esub programs are those of LSF's bsub",
+    "-max-restarts": "restarts by exit code 99 are those of gsub",
     "-notify": "notices are those of gsub",
     "-service": "pages of jobs are those of gsub",
     "-notebook": "pages of jobs are those of gsub",

@@ -91,6 +91,8 @@ def _times(lines: PrintedLines) -> None:
     for name, option in (("run_limit_s", "W"), ("estimate_s", "We")):
         if (value := getattr(spec, name)) is not None:
             lines.add(f"-{option} {_minutes(lines, name, value)}", name)
+    if spec.max_restarts is not None:
+        lines.add(f"--max-restarts {spec.max_restarts}", "max_restarts")
     if spec.warning_signal and spec.warning_s:
         lines.add(f"-wa {spec.warning_signal} -wt {_minutes(lines, 'warning_signal', spec.warning_s)}")
         lines.said |= {"warning_signal", "warning_s"}

@@ -336,7 +336,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             if is_kept:
                 return
             host = job.allocation.first_host if job.allocation is not None else ""
-            where = expand_job_id(job.spec.output_file, job.job_id, host=host)
+            where = expand_job_id(
+                job.spec.output_file, job.job_id, host=host, attempt=job.spec.attempt_in_names(job.attempt)
+            )
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
         async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, follow=request.follow):
             yield to_proto(chunk, model_pb2.OutputChunk)

@@ -209,6 +209,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """How far its indices are from those that its front end names: 1 of an array that begins with 0."""
     warns_main: bool = False
     """Of a job of Slurm's commands: `warning_signal` goes to its main process alone, else to its steps alone."""
+    max_restarts: int | None = None
+    """--max-restarts: how often the system runs it again at most; None: MOST_RESTARTS times, or MAX_JOB_REQUEUE."""
     defaulted: tuple[str, ...] = ()
     """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
     Of a submission: `slots`, when no -n was given.
@@ -218,6 +220,15 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     def run_dir(self) -> str:
         """The job's working directory; relative file names are relative to it."""
         return self.specified_cwd or self.cwd or "/"
+
+    @property
+    def saves_itself(self) -> bool:
+        """It has said that it saves its state: exit code EXIT_SAVED asks for another run."""
+        return self.max_restarts is not None
+
+    def attempt_in_names(self, attempt: int) -> int:
+        """What %t stands for in names of its files; 0: nothing, for Slurm's and PBS's names have their own patterns."""
+        return 0 if self.front_end else attempt
 
     @property
     def display_name(self) -> str:
@@ -242,6 +253,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 SLURM, PBS = "slurm", "pbs"
 """Front ends."""
+EXIT_SAVED = 99
+"""Exit code of a job that has saved its state and is to run again (see JobSpec.saves_itself)."""
+MOST_RESTARTS = 100
+"""So often a job is run again that asks for it, where nobody says how often."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -329,6 +344,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Exit code of the post-execution commands, of the first that failed; None: there was none."""
     gpus_unfit: bool = False
     """It was not started because its GPUs must not be used now: the job can be started elsewhere at once."""
+    wants_requeue: bool = False
+    """Before it ended it asked to run again (`gsched requeue-me`)."""
     host_down: bool = False
     """Its host went down and took it along: this was not the job's own end, nor anybody's wish."""
     left_running: tuple[LeftProcess, ...] = ()

@@ -1,4 +1,4 @@
-"""Exit codes after which a job waits again: `30 EXCLUDE(20)`, `all ~0 ~1`.
+"""Exit codes after which a job waits again: `30 EXCLUDE(20)`, `all ~0 ~1`; and what else it is run again after.
 
     VALUES = CODES [EXCLUDE(CODES)] | EXCLUDE(CODES)
     CODES = "all" ["~"CODE ...] | CODE ...
@@ -11,10 +11,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 _EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
+
+
+class RestartCause(StrEnum):
+    """After what the system has run a job again; it counts for --max-restarts."""
+
+    SAVED = "saved"
+    """It has saved its state and asked for another run: by EXIT_SAVED, or by `gsched requeue-me`."""
 
 
 @dataclass(frozen=True, slots=True)

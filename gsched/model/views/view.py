@@ -65,6 +65,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often it has gone back to pending after it ran."""
     retries: dict[str, int] = {}
     """Class of failure -> how often it was run again because of it."""
+    restarts: int = 0
+    """How often of these the system has run it again, as its --max-restarts counts."""
     idle: tuple[GpuIdleness, ...] = ()
     """How idle each GPU of a running job is; empty: nobody has looked."""
     idle_warning: IdleWarning | None = None

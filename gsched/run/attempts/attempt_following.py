@@ -339,7 +339,12 @@ class AttemptFollower:
         run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
         term_reason = held.unsupervised.term_reason if held.unsupervised is not None else ""
         return AttemptResult(
-            ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
+            ended_at=now,
+            run_s=run_s,
+            problem=problem,
+            term_reason=term_reason,
+            started=held.started is not None,
+            wants_requeue=self._spool.wants_requeue(held.name),
         )
 
     def _judged(self, held: Attempt, result: AttemptResult) -> AttemptResult:

@@ -32,6 +32,7 @@ from gsched.run.attempt_files import (
     STATUS,
     SUSPENDED,
     UNKILLABLE,
+    WANTS_REQUEUE,
     WARNED,
 )
 from gsched.run.order import AttemptLimits, Order, read_order
@@ -154,6 +155,10 @@ class AttemptFolder:
             write_file(f"{self.path}/{WARNED}", b"")
         except OSError:  # it may then be warned twice
             pass
+
+    def wants_requeue(self) -> bool:
+        """Whether the job has asked to run again when it has ended."""
+        return os.path.exists(f"{self.path}/{WANTS_REQUEUE}")
 
     def mark_past_job(self) -> None:
         """From here on who ends the attempt means a step that follows the job, not the job. Raises OSError."""

@@ -404,6 +404,8 @@ class Supervisor:
     def _result(self, ended_at: float, run_s: float) -> dict[str, object]:
         status = self.main_status or 0
         how: dict[str, object] = {"core_dumped": os.WCOREDUMP(status), "term_reason": self.term_reason}
+        if self.folder.wants_requeue():
+            how["wants_requeue"] = True
         if os.WIFSIGNALED(status):
             how["signal"] = os.WTERMSIG(status)
         else:

@@ -140,7 +140,9 @@ def output_path(view: JobView, stream: str) -> str:
     named = spec.output_file if stream == "stdout" else spec.error_file
     if not named:
         return ""
-    return os.path.join(_folder(spec, view.job_id), expand_job_id(named, view.job_id, host=_first_host(view)))
+    attempt = spec.attempt_in_names(view.attempt)
+    name = expand_job_id(named, view.job_id, host=_first_host(view), attempt=attempt)
+    return os.path.join(_folder(spec, view.job_id), name)
 
 
 def _first_host(view: JobView) -> str:

@@ -374,6 +374,7 @@ LSF_VALUES: dict[str, list[str]] = {
     "env": ["'all, SEED=1, ~DISPLAY'", "none"],
     "nnodes": ["2"],
     "-gpu-idle-ok": ["debugging"],
+    "-max-restarts": ["5"],
     "-service": ["auto"],
     "-service-users": ["'ann bob' --service auto"],
     "-notify": ["mail,fail"],
@@ -381,7 +382,7 @@ LSF_VALUES: dict[str, list[str]] = {
     "a": ["openmpi"],
     "is": ["in.dat"],
 }
-LSF_ALONE = ("a", "is", "-notify", "-plot", "-service", "-service-users")
+LSF_ALONE = ("a", "is", "-max-restarts", "-notify", "-plot", "-service", "-service-users")
 """What nothing is converted to."""
 LSF_FLAGS = ("x", "r", "rn", "ti", "B", "N", "Ne", "K", "H", "I", "Is")
 LSF_OPTIONS = st.fixed_dictionaries(

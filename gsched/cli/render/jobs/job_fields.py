@@ -274,6 +274,7 @@ _GIVEN: tuple[Field[ShownJob], ...] = (
     Field("fail_reason", 60, _plain(_fail_reason)),
     Field("fail_advice", 60, _plain(_fail_advice)),
     Field("retries", 20, _plain(_retries)),
+    Field("restarts", 8, _plain(lambda job: str(job.view.restarts))),
     Field("kill_reason", 50, _plain(lambda job: job.view.kill_reason)),
     Field("from_host", 11, _plain(lambda job: job.spec.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),

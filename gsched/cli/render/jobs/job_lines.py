@@ -97,6 +97,7 @@ def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]
     yield "Specified Termination Time", "" if job.spec.terminate_at is None else long_stamp(job.spec.terminate_at, zone)
     yield "Reservation", job.spec.reservation
     yield "Requeue Exit Values", job.spec.requeue_exit_values
+    yield "Maximum Restarts", "" if job.spec.max_restarts is None else str(job.spec.max_restarts)
     yield "Warning Action", job.spec.warning_signal
     yield "Idle GPUs Allowed", job.spec.gpu_idle_ok
     yield "Warning Time", "" if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g} min"
@@ -191,6 +192,15 @@ def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
         if warning.acted_text:
             lines.append(sentence(warning.acted_text))
     return [printable(line) for line in lines]
+
+
+def restarts(job: ShownJob) -> list[str]:
+    """How often the system has run it again, and may do so; without the closing mark."""
+    spec, view = job.spec, job.view
+    if not spec.saves_itself and not view.restarts:
+        return []
+    most = "" if spec.max_restarts is None else f" of at most {spec.max_restarts}"
+    return [f"Restarted {view.restarts}{most} times"]
 
 
 def service(job: ShownJob, zone: tzinfo) -> list[str]:

@@ -106,6 +106,8 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield affinity_table(job.affinity)
     if service := job_lines.service(job, layout.zone):
         yield "\n SERVICE:\n" + "".join(layout.line(f" {text};") for text in service)
+    if restarts := job_lines.restarts(job):
+        yield "\n RESTARTS:\n" + "".join(layout.line(f" {text};") for text in restarts)
     if idle := job_lines.idle_gpus(job, layout.zone):
         yield "\n IDLE GPUS:\n" + "".join(layout.line(f" {text};") for text in idle)
     if why := job_lines.why_it_failed(job.failure):
