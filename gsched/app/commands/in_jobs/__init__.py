@@ -1,1 +1,1 @@
-"""Words of gsched for processes of a job: `requeue_me`. They ask the agent of their host, never the master."""
+"""Words of gsched for processes of a job. Start with `requeue_me`. They ask the agent of their host alone."""
