@@ -1,4 +1,4 @@
-"""Takes away what was seen of hosts so long ago that nobody is to look at it any more: HOST_HISTORY_DAYS.
+"""Takes away what was seen of hosts, and said of starts, so long ago that nobody is to look at it: HOST_HISTORY_DAYS.
 
 A few records at a time, in the engine's thread, when it has nothing else to do. Jobs, events and configurations are
 kept: it touches nothing else.
@@ -35,7 +35,8 @@ class HostRecordRetention:
             return
         self._due = now + EVERY_S
         try:
-            if self._store.drop_hosts(now - days * DAY_S, AT_ONCE):
+            are_more = self._store.drop_hosts(now - days * DAY_S, AT_ONCE)
+            if self._store.drop_estimates(now - days * DAY_S, AT_ONCE) or are_more:
                 self._due = now + PAUSE_S
         except GschedError as error:
-            log.warning("old records of hosts are taken away later: %s", error.text)
+            log.warning("old records of hosts and starts are taken away later: %s", error.text)

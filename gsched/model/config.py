@@ -113,7 +113,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     job_accept_interval_s: float = 0.0
     clean_period_s: int = 3600
     host_history_days: int = 366
-    """HOST_HISTORY_DAYS (ours): how long what was seen of hosts is kept for looks at the past; 0: for ever."""
+    """HOST_HISTORY_DAYS (ours): how long what was seen of hosts, and said of starts, is kept; 0: for ever."""
     max_job_id: int = 2147483646
     max_pending: int | None = None
     """MAX_PEND_JOBS: of everybody together."""

@@ -84,6 +84,9 @@ class FakeStore:
     def drop_hosts(self, before: float, most: int) -> bool:
         return False
 
+    def drop_estimates(self, before: float, most: int) -> bool:
+        return False
+
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
         pass
 

@@ -13,6 +13,7 @@ from store_samples import noted
 
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.host_record_retention import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
+from gsched.model.views.start_estimate import StartEstimate
 from gsched.store.checkpoint_retention import APART, MOST_OLDER, OLDER_BYTES, not_kept
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
@@ -108,3 +109,17 @@ def test_many_old_records_go_in_pieces(log: EventLog) -> None:
             (count,) = database.execute("SELECT count(*) FROM host_record").fetchone()
         assert count == 3 + (3 - pieces) * AT_ONCE
     assert days_left(log) == [1000]
+
+
+def test_what_was_said_of_starts_goes_with_the_records_of_hosts(log: EventLog) -> None:
+    said = [StartEstimate(job_id=number, at=number * DAY_S, p50_at=1.0) for number in range(1, AT_ONCE + 5)]
+    log.add_hosts([], said)
+    retention, now = HostRecordRetention(log), (AT_ONCE + 4) * DAY_S
+    retention.step(0, now)
+    history = History(log.path)
+    assert len(history.told_of(range(AT_ONCE + 5))) == AT_ONCE + 4, "for ever"
+    retention.step(2, now)
+    assert sorted(history.told_of(range(AT_ONCE + 5))) == list(range(AT_ONCE + 1, AT_ONCE + 5)), "in pieces"
+    retention.step(2, now + PAUSE_S)
+    assert sorted(history.told_of(range(AT_ONCE + 5))) == [AT_ONCE + 3, AT_ONCE + 4]
+    history.close()

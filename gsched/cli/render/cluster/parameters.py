@@ -44,7 +44,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "GPU_HOUR_PRICE": ("Price of a GPU for an hour", ""),
     "KWH_PRICE": ("Price of electricity", ""),
     "EFFICIENCY_MIN_RUN": ("Run time from which on it is said how well a job used what it had", "seconds"),
-    "HOST_HISTORY_DAYS": ("How long what was seen of hosts is kept for looks at the past", "days"),
+    "HOST_HISTORY_DAYS": ("How long what was seen of hosts and said of starts is kept", "days"),
     "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),
     "MIN_RUN_BEFORE_PREEMPT": ("How long a job runs before it may be preempted", "seconds"),
     "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
