@@ -134,6 +134,7 @@ PENDING_TEXTS: dict[str, str] = {
     "planned.suspended": "job {0} is suspended",
     "planned.overrun": "job {0} has overrun its run limit",
     "planned.no_run_limit": "no run limit on job {0}",
+    "planned.no_run_limit_before": "no run limit on job {0}, which comes before it",
     "planned.estimate_given": "judging by the estimated run time (-We) of job {0}",
     "planned.estimate_of_queue": "judging by DEFAULT_RUNLIMIT of the queue of job {0}, which has no run limit",
     "planned.estimate_of_history": "judging by earlier jobs like job {0}, which has no run limit",

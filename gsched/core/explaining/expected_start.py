@@ -13,20 +13,22 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from gsched.base.coded_text import has_code
+from gsched.base.coded_text import coded, has_code
+from gsched.base.ids import show_job
 from gsched.core.dispatch.start_forecast import MOST_WAITING, PlanCycle, waiting_jobs
 from gsched.core.explaining.hosts_in_way import expected_end
 from gsched.core.records.job import JobRecord
 from gsched.core.scheduling_cycles import SeeAnew
 from gsched.core.state.cluster_state import ClusterState
 from gsched.core.state.pending_jobs import PendingJobs
-from gsched.model.jobs.reason import NEVER, PlannedStart
+from gsched.model.jobs.reason import NEVER, UNKNOWN, PlannedStart
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.model.views.explanation import AwaitedEnd
 from gsched.policy.backfill.planned_reasons import OTHER_PLANNED
 from gsched.policy.backfill.reserved_start import NOT_LOOKED_AT, ReservedStart
 from gsched.policy.backfill.start_planner import OTHERS_FIRST
+from gsched.policy.future.bookings import NEVER_ENDS
 from gsched.policy.future.future_ledgers import Future
 
 BUDGET = 1_000
@@ -84,8 +86,27 @@ def expected_start(
     expected = found.planned.get(job.job_id)
     if expected is None:
         return ExpectedStart(is_alone=is_alone)
-    awaits = _awaits(seen(), now, job, expected, found.planned)
-    return ExpectedStart(planned=_plain(expected), is_alone=is_alone, awaits=awaits)
+    snapshot = seen()
+    awaits = _awaits(snapshot, now, job, expected, found.planned)
+    named = _named(expected, found.planned, Future(snapshot, now))
+    return ExpectedStart(planned=_plain(named), is_alone=is_alone, awaits=awaits)
+
+
+def _named(expected: PlannedStart, others: Mapping[int, PlannedStart], future: Future) -> PlannedStart:
+    """The same, naming the last planned job of which nobody knows how long it runs, where it was only said that others
+    come first.
+    """
+    if expected.at is not None or expected.text not in (OTHERS_FIRST, OTHER_PLANNED):
+        return expected
+    endless = [
+        (other.at, number)
+        for number, other in others.items()
+        if other.at is not None and isinstance(other, ReservedStart) and future.run_s(other.bucket) == NEVER_ENDS
+    ]
+    if not endless:
+        return expected
+    why = coded(UNKNOWN, coded("planned.no_run_limit_before", show_job(max(endless)[1])))
+    return msgspec.structs.replace(expected, text=why)
 
 
 def _is_told(known: PlannedStart) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import START, World, gpu_spec, gpus, make_config, spec
 
-from gsched.base.coded_text import CodedText
+from gsched.base.coded_text import CodedText, sentence
 from gsched.base.errors import Conflict, NotFound
 from gsched.core.command import DryRunJob, ExplainJob
 from gsched.model.queues.queue import Queue
@@ -51,6 +51,18 @@ def test_a_job_without_a_run_limit_makes_the_start_unknown() -> None:
     assert found.planned is not None and found.planned.at is None and not found.awaits
     assert isinstance(found.planned.text, CodedText) and found.planned.text.code == "planned.unknown"
     assert str(first) in str(found.planned.text)
+
+
+def test_a_planned_job_without_a_run_limit_is_named_by_those_behind_it() -> None:
+    world = World()
+    world.run(gpu_spec(4, run_limit_s=600))
+    second, third, fourth = world.submit(gpu_spec(4, run_limit_s=60), gpu_spec(4), gpu_spec(4, run_limit_s=60))
+    world.cycle()
+    before, found = asked(world, third), asked(world, fourth)
+    assert before.planned is not None and before.planned.at == START + 660
+    assert found.planned is not None and found.planned.at is None
+    assert code(found.planned.text) == "planned.unknown"
+    assert f"no run limit on job {third}, which comes before it" in sentence(found.planned.text), second
 
 
 def test_behind_others_the_start_is_planned_for_the_answer() -> None:
