@@ -67,7 +67,7 @@ def run_simulation(
     world.refused = refusals.note
     world.expect(jobs)
     _play(world, len(jobs), progress)
-    return tables_of(hosts, world, notes + refusals.notes(), refusals.count)
+    return tables_of(hosts, world, _of_history(hosts, workload) + notes + refusals.notes(), refusals.count)
 
 
 class _Refusals:
@@ -119,6 +119,25 @@ def _where(workload: Workload, job: TraceJob) -> str:
     if isinstance(job, RecordedJob):
         return f"{workload.path}: job {show_job(job.line)}"
     return f"{workload.path}:{job.line}" if job.line else workload.path
+
+
+def _of_history(hosts: Sequence[SimulatedHost], workload: Workload) -> list[str]:
+    """What is to be said of a record that is played: it is no replay, and of its hosts that there are not."""
+    places = [job.place for job in workload.jobs if isinstance(job, RecordedJob)]
+    if not places:
+        return []
+    notes = ["played in a simulation; without a cluster each decision of the record is made again instead"]
+    used, there = {part.host for place in places for part in place.hosts}, {host.name for host in hosts}
+    if missing := sorted(used - there):
+        what = (
+            f"{len(missing)} hosts of the record, {missing[0]} first"
+            if len(missing) > 1
+            else f"{missing[0]} of the record"
+        )
+        are = "is" if len(missing) == 1 else "are"
+        rest = "no place is the same" if used.isdisjoint(there) else "what ran there has other places"
+        notes.append(f"not in the cluster {are} {what}: {rest}")
+    return [f"{workload.path}: {note}" for note in notes]
 
 
 def default_queue(config: ClusterConfig) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_another_cluster_is_told_apart(tmp_path: Path, monkeypatch: pytest.Monke
     found = run_simulation(larger, read_history(path), simulation_config(None, larger))
     assert (found.summary["same_place"], found.summary["same_start"]) == (0.5, 0.5)
     assert found.summary["start_off_most_s"] == 100.0
+    told = f"{path}: played in a simulation; without a cluster each decision of the record is made again instead"
+    assert found.notes == [told]
+
+
+def test_hosts_of_the_record_that_the_cluster_has_not_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [TraceJob(arrives_s=0, runs_s=100, gpus=1, gpu_req="num=1") for _ in range(2)]
+    path = recorded(tmp_path, hosts_of_words("2x1:1", "h"), jobs, monkeypatch)
+    other = [replace(hosts_of_words("1x8:8", "n")[0], name="n1")]
+    found = run_simulation(other, read_history(path), simulation_config(None, other))
+    assert found.notes[1:] == [
+        f"{path}: not in the cluster are 2 hosts of the record, h001 first: no place is the same"
+    ]
 
 
 def test_what_has_not_ended_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
