@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from gsched.base.ids import show_job
 from gsched.cli.options.job_selection import parse_job_ids
 from gsched.cli.render.explaining.comparison_json import comparison_record
 from gsched.cli.render.explaining.explanation_json import explanation_record
+from gsched.mcp.asked_submissions import asked_submission
 from gsched.mcp.command_runs import MOST_OUTPUT, json_of, text_of
 from gsched.mcp.job_facts import (
     HostFacts,
@@ -64,6 +66,7 @@ class ReadingTools:
                 self.show_job,
                 self.explain_job,
                 self.compare_jobs,
+                self.dry_run_job,
                 self.list_hosts,
                 self.list_queues,
                 self.job_history,
@@ -101,6 +104,18 @@ class ReadingTools:
         rule that decides (queue priority, fairshare, limits, backfill, ...), with the numbers of both jobs.
         """
         return comparison_record(self._cluster.client().why_not(one_job(waiting), one_job(other)))
+
+    def dry_run_job(self, command: str, options: Sequence[str] = ()) -> dict[str, Any]:
+        """What would become of a job that is not submitted: where it would start and with which GPUs, or why it would
+        wait, until when, and what would start it now; what it takes of limits and budgets. Changes nothing. What would
+        be refused is an error with the reason.
+
+        `command` is a line for the shell. `options` are those of gsub (bsub), a word each: ["-gpu", "num=2", "-W",
+        "2:00", "-q", "short"].
+        """
+        told = asked_submission(command, options, self._cluster.folder).dry_run("--json")
+        found: dict[str, Any] = json.JSONDecoder().raw_decode(told)[0]  # warnings may follow
+        return found
 
     def list_hosts(self, names: Sequence[str] = ()) -> FoundHosts:
         """Hosts with their slots and GPUs: which jobs hold each GPU, how busy it is, what is wrong with it."""

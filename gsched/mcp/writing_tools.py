@@ -19,8 +19,9 @@ from gsched.api.cluster import Cluster
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import new_token, show_job
-from gsched.cli.commands.submission.gsub import read_words, submission_of
+from gsched.cli.commands.submission.gsub import submission_of
 from gsched.mcp.action_previews import ActionPreviews
+from gsched.mcp.asked_submissions import asked_submission
 from gsched.mcp.command_runs import ToolCall
 from gsched.mcp.job_facts import job_facts
 from gsched.mcp.reading_tools import one_job
@@ -69,24 +70,16 @@ class WritingTools:
         `command` is a line for the shell. `options` are those of gsub (bsub), a word each: ["-R",
         "rusage[ngpus_excl_p=1]", "-W", "2:00", "-q", "short", "-o", "out.%J", "-cwd", "/work"].
         """
-        if not command.strip() or command.lstrip().startswith("-"):
-            raise BadRequest(f"command={command[:60]!r} is no command")
-        words = [*options, command]
-        call = ToolCall(["gsub", *words], self._cluster.folder, only_reads=False)
-        asked = read_words(call, words, call.read_stdin)
-        if asked.is_for_terminal or asked.pack:
-            raise BadRequest("-h, -V, -K, -I, --test-only, --dry-run and -pack are for the command line")
-        if asked.script is None and asked.spec.command.strip() != command.strip():
-            raise BadRequest(f"options has a word that is no option: gsub would run {asked.spec.command[:80]!r}")
-        told = ToolCall(["gsub", "--dry-run", *words], self._cluster.folder, only_reads=False).run()
-        submission, token = submission_of(call, asked), new_token()
+        found = asked_submission(command, options, self._cluster.folder)
+        told = found.dry_run()
+        submission, token = submission_of(found.call, found.asked), new_token()
 
         def submit() -> str:
             submitted = self._cluster.client().submit(submission, token=token)
             said = "".join(f"\n{sentence(warning)}" for warning in submitted.warnings)
             return f"Job <{show_job(submitted.job_id)}> is submitted to queue <{submitted.queue}>.{said}"
 
-        line = shlex.join(["gsub", *words])
+        line, call = shlex.join(["gsub", *found.words]), found.call
         return self._preview(f"Submit as {call.user}, from {call.cwd}:\n{line}\n{told.strip()}", submit)
 
     def kill_jobs(self, jobs: Sequence[str], signal: str = "") -> Preview:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, delete, func, literal_column, select
+from sqlalchemy import Connection, Integer, delete, func, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
@@ -292,7 +292,7 @@ class EventLog:
         """Take away up to so many of what was said of starts before that time (UTC seconds), the oldest first; says
         whether there may be more. Raises StoreFull, StoreBroken.
         """
-        row = literal_column("rowid")  # rows are added in the order of their times
+        row = literal_column("rowid", Integer)  # rows are added in the order of their times
         oldest = select(row).select_from(start_estimate).order_by(row).limit(most)
         old = delete(start_estimate).where(row.in_(oldest), start_estimate.c.at < before)
         dropped = 0

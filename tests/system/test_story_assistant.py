@@ -24,6 +24,7 @@ READING = {
         "show_job",
         "explain_job",
         "compare_jobs",
+        "dry_run_job",
         "list_hosts",
         "list_queues",
         "job_history",
@@ -93,6 +94,24 @@ def test_it_only_reads_unless_more_is_allowed(live: Live) -> None:
             assert await killer.tools() == READING | {"kill_jobs", "confirm_action"}
 
     play(scenario)
+
+
+def test_it_asks_what_would_become_of_a_job_and_submits_none(live: Live) -> None:
+    before = numbers(live)
+
+    async def scenario() -> None:
+        async with assistant(live) as reader:
+            told = await reader.ask("dry_run_job", command="./train.sh", options=ONE)
+            assert (told["start"]["now"], told["queue"]) == (True, "normal")
+            assert [part["host"] for part in told["parts"]] == [live.host]
+            too_much = ["-R", "rusage[ngpus_excl_p=3]"]
+            assert "Job not submitted" in await reader.refused("dry_run_job", command="true", options=too_much)
+            assert "-K" in await reader.refused("dry_run_job", command="true", options=["-K"])
+            assert "no command" in await reader.refused("dry_run_job", command="-q short")
+            assert "no option" in await reader.refused("dry_run_job", command="true", options=["rm", "x"])
+
+    play(scenario)
+    assert numbers(live) == before
 
 
 @pytest.mark.smoke
