@@ -20,6 +20,7 @@ from gsched.agent.store_memory import StoreMemory
 from gsched.agent.tasks.task_questions import TaskQuestions
 from gsched.model.gpus.gpu_idle import IdleLimits
 from gsched.model.ledgers.host_ledger import AttemptKey
+from gsched.run.order import SaveOrder
 from gsched.wire.messages.convert import from_proto
 from gsched.wire.v1 import agent_pb2
 
@@ -136,6 +137,7 @@ class MessageHandler:
                     hangup=order.hangup,
                     failed=order.failed,
                     kill_delay_s=order.kill_delay_s if order.HasField("kill_delay_s") else None,
+                    save=_save_order(order),
                 )
             case "signal":
                 if order.HasField("step"):
@@ -176,3 +178,8 @@ class MessageHandler:
 
     async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
         return await self._outbox.deliver(agent_pb2.AgentMessage(output=reply))
+
+
+def _save_order(order: agent_pb2.TerminateAttempt) -> SaveOrder | None:
+    asked = order.ask_to_save
+    return SaveOrder(asked.signal, asked.grace_s, asked.target) if order.HasField("ask_to_save") else None

@@ -27,6 +27,17 @@ class StartJob(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """What asks a job to save its state before it is ended, and how long it has for that."""
+
+    signal: int
+    """0: nothing on this host."""
+    grace_s: int
+    target: str = ""
+    """As in SignalAttempt."""
+
+
+@dataclass(frozen=True, slots=True)
 class TerminateAttempt(Instruction):
     """End it with all its processes: INT, TERM, KILL with JOB_TERMINATE_INTERVAL between."""
 
@@ -42,6 +53,8 @@ class TerminateAttempt(Instruction):
     """Its job has failed by itself: its agent is to say who else is on its GPUs."""
     kill_delay_s: int | None = None
     """Seconds from the signals that ask to SIGKILL; None: as usual."""
+    save: SaveRequest | None = None
+    """It is asked to save its state first. A repeat asks for nothing anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,19 @@ JOB = (
     Option("rn", help="never run it again by itself"),
     Option("Q", "CODES", "exit codes after which the job waits again", '-Q "99 EXCLUDE(3)"'),
     Option(
+        "-signal",
+        "[B:]SIGNAL[@SECONDS]",
+        "asks it to save its state so long (60) before its run limit, preemption or the requeue for idle GPUs; B: its "
+        "script alone",
+        "--signal TERM@120",
+    ),
+    Option(
+        "-restart-on",
+        "CAUSE,...",
+        "run it again after preempt, host, gpu, timelimit, idle",
+        "--restart-on preempt,timelimit",
+    ),
+    Option(
         "-max-restarts",
         "COUNT",
         "it saves its state, and exit code 99 asks for another run: so often at most",
@@ -202,6 +215,8 @@ RESETS = {
     "outdirn": ("outdir", "output_dir"),
     "wan": ("wa", "warning_signal"),
     "wtn": ("wt", "warning_s"),
+    "-signaln": ("-signal", "warning_signal", "warning_s", "warns_main", "saves_on_signal"),
+    "-restart-onn": ("-restart-on", "restart_on"),
     "-max-restartsn": ("-max-restarts", "max_restarts"),
     "-gpu-idle-okn": ("-gpu-idle-ok", "gpu_idle_ok"),
     "-plotn": ("-plot", "plots"),

@@ -27,7 +27,8 @@ from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.jobs.job import JobPlot
 from gsched.model.jobs.job_plot import check_plots, read_plot
 from gsched.model.jobs.job_service import AUTO_PORT
-from gsched.model.jobs.requeue_exits import fault_in
+from gsched.model.jobs.job_signal import read_save_signal
+from gsched.model.jobs.requeue_exits import RESTART_CAUSES, fault_in
 from gsched.resreq.parsing.gpu import parse_gpu
 from gsched.resreq.parsing.gpu import with_unit as gpu_with_unit
 from gsched.resreq.parsing.syntax import merge, with_unit
@@ -115,7 +116,10 @@ def _set_value(values: SpecValues, name: str, value: str, around: ValueContext) 
 
 
 def check_warning(options: Parsed) -> None:
-    """-wa and -wt mean something only together. Raises BadRequest."""
+    """-wa and -wt mean something only together, and not beside --signal. Raises BadRequest."""
+    if options.has("-signal") and options.has("wa", "wt"):
+        with told_of(options.line("-signal")):
+            raise BadRequest("options --signal and -wa exclude each other: both say which signal comes before the end")
     if options.has("wa") is not options.has("wt"):
         given, lacking = ("wa", "wt") if options.has("wa") else ("wt", "wa")
         with told_of(options.line(given)):
@@ -365,6 +369,28 @@ def _idle_ok(text: str, around: ValueContext) -> SpecValues:
     return {"gpu_idle_ok": " ".join(text.split())}
 
 
+def _save_signal(text: str, around: ValueContext) -> SpecValues:
+    found = read_save_signal(text)
+    if found is None:
+        raise BadRequest(
+            f"--signal: '{text[:40]}' is not of the form [B:]SIGNAL[@SECONDS] with a signal that a job can catch"
+        )
+    return {
+        "warning_signal": found.name,
+        "warning_s": found.seconds,
+        "warns_main": found.main_only,
+        "saves_on_signal": True,
+    }
+
+
+def _restart_on(text: str, around: ValueContext) -> SpecValues:
+    causes = tuple(dict.fromkeys(each.strip().lower() for each in text.split(",")))
+    for cause in causes:
+        if cause not in RESTART_CAUSES:
+            raise BadRequest(f"--restart-on: '{cause[:40]}' is not one of {', '.join(RESTART_CAUSES)}")
+    return {"restart_on": causes}
+
+
 def _max_restarts(text: str, around: ValueContext) -> SpecValues:
     if not re.fullmatch(r"[0-9]{1,4}", text.strip(), re.ASCII) or int(text) > MOST_ASKED_RESTARTS:
         raise BadRequest(f"--max-restarts: '{text[:40]}' is not a number from 0 to {MOST_ASKED_RESTARTS}")
@@ -397,6 +423,8 @@ def _warning_signal(text: str, around: ValueContext) -> SpecValues:
 READERS: Mapping[str, ValueReader] = {
     "J": _name,
     "-gpu-idle-ok": _idle_ok,
+    "-signal": _save_signal,
+    "-restart-on": _restart_on,
     "-max-restarts": _max_restarts,
     "-service": lambda text, around: {"service": read_service(text)},
     "-service-users": lambda text, around: {"service_users": read_service_users(text)},
@@ -481,6 +509,8 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
     "input_file": ("i", "is"),
     "mail_user": ("u",),
     "gpu_idle_ok": ("-gpu-idle-ok", "gpu-idle-ok"),
+    "warning_signal": ("wa", "-signal"),
+    "restart_on": ("-restart-on",),
     "max_restarts": ("-max-restarts",),
     "notices": ("-notify",),
     "plots": ("-plot",),

@@ -249,6 +249,8 @@ class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_
     """The system asks, because a GPU of the job has failed: which one, and how."""
     reason: AnyText = ""
     """Why the system asks otherwise."""
+    save_by: float | None = None
+    """It is asked to save its state, and has until then, UTC seconds; None: it is ended at once."""
 
 
 class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):

@@ -31,7 +31,7 @@ from gsched.run.attempts.lost_folders import put_back, record_again
 from gsched.run.attempts.shutdown import last_shutdown
 from gsched.run.attempts.task_orders import TaskOrders
 from gsched.run.attempts.usage_samples import UsageSamples
-from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey
+from gsched.run.order import AttemptLimits, OnEnded, OnStarted, OnUnkillable, Order, RunKey, SaveOrder
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.report.job_report import ReportFacts
 from gsched.run.shell_line import in_place
@@ -66,8 +66,8 @@ class ProcessExecutor:
         """
         self._spool = Spool(spool)
         self._cluster = cluster
-        self._endings = AttemptEndings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
+        self._endings = AttemptEndings(self._spool, on_unkillable, self._clock)
         self._held: dict[str, Attempt] = {}
         self.tasking = TaskOrders(self._held, self._spool)
         """What there is for tasks of these attempts."""
@@ -153,12 +153,20 @@ class ProcessExecutor:
                 process_tree.send(main, signum)
 
     async def terminate(
-        self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False, kill_delay_s: float | None = None
+        self,
+        job_id: int,
+        attempt: int,
+        interval_s: float,
+        *,
+        hangup: bool = False,
+        kill_delay_s: float | None = None,
+        save: SaveOrder | None = None,
     ) -> None:
         """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval.
 
         `hangup`: its terminal is gone, so HUP, and KILL soon afterwards. `kill_delay_s`: somebody wants this interval,
-        which no repeat without one changes.
+        which no repeat without one changes. `save`: it is asked to save its state first, and has time for that, which
+        any order without it cuts short.
         """
         interval_s = min(interval_s, HANGUP_S) if hangup else interval_s
         held = self._running(job_id, attempt)
@@ -168,14 +176,19 @@ class ProcessExecutor:
             interval_s = kill_delay_s
         elif held.ends_by_term and not hangup:
             interval_s = KILL_WAIT_S
-        if held.ending is not None and not held.ending.done():
+        if held.ending is not None and not held.ending.done() and (save is not None or not held.saves):
             is_chosen = held.has_chosen_delay and kill_delay_s is None and not hangup
             if is_chosen or interval_s >= held.terminate_interval_s:
                 return
+        if held.ending is not None:
             held.ending.cancel()
         held.has_chosen_delay = kill_delay_s is not None
         held.terminate_interval_s = interval_s
-        held.ending = self._following.spawn(self._endings.end(held, interval_s, hangup=hangup))
+        held.saves = save is not None
+        if save is not None:
+            held.ending = self._following.spawn(self._endings.end_saved(held, save, interval_s))
+        else:
+            held.ending = self._following.spawn(self._endings.end(held, interval_s, hangup=hangup))
 
     async def close_part(self, job_id: int, attempt: int) -> None:
         """End a part with whatever runs there: its job is over."""

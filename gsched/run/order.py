@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -165,6 +165,16 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     holding: HostAllocation | None = None
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
+
+
+class SaveOrder(NamedTuple):
+    """What asks a job to save its state before it is ended, and how long it has for that."""
+
+    signal: int
+    """0: nothing here."""
+    grace_s: int
+    target: str = ""
+    """As `warning_target` of an order."""
 
 
 class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True):

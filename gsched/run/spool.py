@@ -24,7 +24,7 @@ import msgspec
 from gsched.base.coded_text import coded
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
-from gsched.base.machine.atomic_write import replace_file, write_file
+from gsched.base.machine.atomic_write import replace_file, write_deadline, write_file
 from gsched.base.machine.folder_spread import spread_folders
 from gsched.model.jobs.job import AttemptResult
 from gsched.run import attempt_files
@@ -221,6 +221,19 @@ class Spool:
     def note_wants_requeue(self, name: str) -> None:
         """It has; who writes its last word looks here. Raises OSError."""
         write_file(str(self.folder(name) / attempt_files.WANTS_REQUEUE), b"")
+
+    def deadline(self, name: str) -> float | None:
+        """Until when the job may save its state before it is ended, UTC seconds; None: nobody has asked for that."""
+        try:
+            with open(self.path(name, attempt_files.DEADLINE), encoding="ascii") as file:
+                return float(file.read())
+        except (OSError, ValueError):
+            return None
+
+    def note_deadline(self, name: str, at: float) -> None:
+        """Write it down for the job, and for agents after this one; where that cannot be, it is not told."""
+        with contextlib.suppress(OSError):
+            write_deadline(self.path(name, attempt_files.DEADLINE), at)
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""

@@ -50,7 +50,7 @@ from gsched.model.jobs.step_facts import MOST_PACKED_STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import AttemptLimits, StartedInfo
+from gsched.run.order import AttemptLimits, SaveOrder, StartedInfo
 from gsched.run.processes.attempt_marks import left_by
 from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.wire.identity.caller_identity import user_name
@@ -296,12 +296,13 @@ class Attempts:
         hangup: bool = False,
         failed: bool = False,
         kill_delay_s: int | None = None,
+        save: SaveOrder | None = None,
     ) -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone;
         `kill_delay_s`: when SIGKILL follows the signals that ask, else as usual.
 
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
-        `failed`: its job has failed by itself.
+        `failed`: its job has failed by itself. `save`: it is asked to save its state first.
         """
         if given_up and key not in self.holdings and key not in self._memory.ended:
             gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
@@ -315,7 +316,7 @@ class Attempts:
             await self._executor.close_part(*key)
         else:
             interval_s = self.terminate_interval_s
-            await self._executor.terminate(*key, interval_s, hangup=hangup, kill_delay_s=kill_delay_s)
+            await self._executor.terminate(*key, interval_s, hangup=hangup, kill_delay_s=kill_delay_s, save=save)
             if hangup:  # else its end would wait for somebody to take its last output
                 await terminal_questions.hang_up(self.folder(key))
 

@@ -36,12 +36,12 @@ from gsched.dialect.slurm.job_variables import SlurmFacts, slurm_variables
 from gsched.model.config import GpuUnrequested
 from gsched.model.efficiency.job_use import asked_of
 from gsched.model.jobs.job import PBS, SLURM, JobSpec
+from gsched.model.jobs.job_signal import MAIN, STEPS
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.probe.topology import has_several_nodes
 from gsched.run import attempt_files
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Fence, JobStep, Mail, Order
-from gsched.run.processes.warned_processes import MAIN, STEPS
 from gsched.run.report.job_report import ReportFacts, room_for
 from gsched.run.supervisor.run_limits import KILL_WAIT_S
 from gsched.run.supervisor.steps import SITE_FOLDER
@@ -75,7 +75,9 @@ def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[
 
 def _warning_target(spec: JobSpec) -> str:
     """Whom -wa and --signal warn. A job of srun has but tasks."""
-    if spec.front_end != SLURM or (spec.interactive and spec.script_words):
+    if spec.front_end != SLURM:
+        return MAIN if spec.warns_main else ""
+    if spec.interactive and spec.script_words:
         return ""
     return MAIN if spec.warns_main else STEPS
 
@@ -163,11 +165,13 @@ def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) 
 
 
 def _files_for(spec: JobSpec, allocation: Allocation) -> dict[str, str]:
-    """Files that jobs of its front end find."""
+    """Files that jobs of its front end find, and those that save their state."""
+    found = {attempt_files.DEADLINE: ""} if spec.saves_itself else {}
     if spec.front_end != PBS:
-        return {}
+        return found
     gpus = gpu_lines(allocation)
-    return {attempt_files.NODEFILE: node_lines(spec, allocation), **({attempt_files.GPUFILE: gpus} if gpus else {})}
+    found[attempt_files.NODEFILE] = node_lines(spec, allocation)
+    return {**found, **({attempt_files.GPUFILE: gpus} if gpus else {})}
 
 
 def _has_file(spec: JobSpec) -> bool:
@@ -309,6 +313,9 @@ class OrderBuilder:
             environment["GSCHED_GLAUNCH"] = launcher()
         elif start.spec.front_end == PBS:
             environment |= pbs_variables(self._pbs_facts(start, environment))
+        if start.spec.saves_itself:
+            key = (start.message.job_id, start.message.attempt)
+            environment["GSCHED_DEADLINE"] = self._executor.job_file(*key, attempt_files.DEADLINE)
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)

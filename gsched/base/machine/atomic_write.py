@@ -20,6 +20,15 @@ def write_file(path: str, data: bytes, *, durable: bool = False) -> None:
         os.close(fd)
 
 
+def write_deadline(path: str, at: float) -> None:
+    """`at` (UTC seconds) as whole seconds, into a file that is there and keeps its owner and mode. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.write(fd, b"%d\n" % at)
+    finally:
+        os.close(fd)
+
+
 def replace_file(path: str, data: bytes, *, durable: bool = False) -> None:
     """The same in place of what the file held: nobody ever reads half of it. Raises OSError, and all is as it was."""
     write_file(f"{path}.new", data, durable=durable)

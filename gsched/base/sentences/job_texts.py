@@ -36,6 +36,7 @@ JOB_TEXTS: dict[str, str] = {
         'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
         "(ngpus_shared for a shared one)"
     ),
+    "note.waits_for_save": "Job {0}, which makes room for it, has {1} s to save its state",
     "note.most_restarts": "It ends, though {0}: it has been restarted {1} times, the most that it may (--max-restarts)",
     "note.most_requeues": "It exited with {0} and is not requeued again: MAX_JOB_REQUEUE allows {1}",
     "note.most_retries": "It failed ({0}) and does not run again: RETRY allows {1}",
@@ -87,6 +88,7 @@ JOB_TEXTS: dict[str, str] = {
     "requeue.exit_code": "it exited with {0}, which requeues it",
     "requeue.saved": "{0}: restart {1} of at most {2}",
     "restart.asked": "it asked to be run again (gsched requeue-me)",
+    "restart.timelimit": "it has reached its run limit (--restart-on timelimit)",
     "restart.exit_code": "it has saved its state (exit code {0})",
     "requeue.rerunnable": "it is rerunnable, and {0}",
     "requeue.lost_part": "it is rerunnable, and {0} lost its part: {1}",

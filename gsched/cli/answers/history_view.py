@@ -189,15 +189,7 @@ class _Teller:
             case events.JobModified():
                 yield history.Modified(at=event.at, user=event.by, changes=tuple(map(sentence, event.changes)))
             case events.JobRequeueRequested():
-                if event.gpu_fault:
-                    yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.gpu_fault)}")
-                elif event.reason:
-                    yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.reason)}")
-                elif event.preempted_by:
-                    text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
-                    yield Remark(at=event.at, text=text)
-                else:
-                    yield history.requeue_requested(event.at, event.by)
+                yield from _requeue_requested(event)
             case events.ArrayElementsFinished():
                 yield from self._ended(event)
             case events.JobNoticeSettled():
@@ -237,6 +229,21 @@ class _Teller:
         if result.problem and not result.started:
             yield Remark(at=event.at, text=sentence(result.problem))
         yield from _why(event.at, result)
+
+
+def _requeue_requested(event: events.JobRequeueRequested) -> Iterator[HistoryEvent]:
+    """Why its attempt is to end, and how long it has to save its state."""
+    if event.gpu_fault:
+        yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.gpu_fault)}")
+    elif event.reason:
+        yield Remark(at=event.at, text=f"Requeue requested: {sentence(event.reason)}")
+    elif event.preempted_by:
+        text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
+        yield Remark(at=event.at, text=text)
+    else:
+        yield history.requeue_requested(event.at, event.by)
+    if event.save_by is not None:
+        yield Remark(at=event.at, text=f"Asked to save its state; it has {event.save_by - event.at:.0f} seconds")
 
 
 def _signalled(event: events.JobSignalRequested) -> Remark:

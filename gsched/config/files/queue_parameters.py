@@ -33,7 +33,7 @@ from gsched.config.parameters.job_limits import time_s
 from gsched.config.parameters.preemption import preemption
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
 from gsched.config.parameters.reservation import reservation, reservation_text
-from gsched.config.parameters.retries import retries
+from gsched.config.parameters.retries import retries, save_signal
 from gsched.config.parameters.shares import fairshare
 from gsched.model.config import Timing
 from gsched.model.hosts.resource import Resource
@@ -134,6 +134,7 @@ PARAMETERS = (
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
     QueueParameter("MAX_JOB_REQUEUE", "max_requeue", _LIMIT, _number),
+    QueueParameter("CHKPNT_SIGNAL", "save_signal", _always(save_signal), str),
     QueueParameter("RETRY", "retry", _always(retries), str),
     QueueParameter(
         "GPU_IDLE",

@@ -11,9 +11,9 @@ from gsched.core.attempts.attempt_results import (
     SYSTEM,
     AnotherRun,
     end,
-    ending_reason,
     finish,
     keep_curves,
+    requeue_order,
     requeue_unstarted,
     run_again,
     suspend_for_good,
@@ -28,6 +28,7 @@ from gsched.core.attempts.job_part_reports import (
     regain,
 )
 from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
+from gsched.core.attempts.restarts import restart_cause
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
@@ -60,6 +61,7 @@ from gsched.model.event import (
     StaleResultRecorded,
 )
 from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState
+from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.resreq.parsing.gpu import asks_for_none
 
 MOST_STALE = 10_000
@@ -140,7 +142,7 @@ def _reconcile(job: JobRecord, hello: HostHello, held: bool, decision: Decision)
     regain(job, hello.host, decision)
     # Orders that the agent may have missed are repeated; all of them are idempotent.
     if job.kill_by or job.requeue_by:
-        decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt, ending_reason(job)))
+        decision.instruct(requeue_order(job, hello.host))
         return
     if not is_ordered(job):
         return  # its parts on other hosts are not open yet
@@ -164,10 +166,15 @@ def _finish_unheard(job: JobRecord, hello: HostHello, decision: Decision) -> Non
         problem = ""  # killed before its order arrived: nothing is unknown
     result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
     decision.over.add((hello.host, job.key))
-    if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
-        run_again(job, result, now, AnotherRun(coded("requeue.rerunnable", problem)), decision)
+    is_asked = job.kill_by or job.requeue_by
+    if job.runs_again_after(RestartCause.HOST) and job.started_at is not None and not is_asked:
+        run_again(job, result, now, _after_host(job, coded("requeue.rerunnable", problem)), decision)
     else:
         end(job, result, now, decision)
+
+
+def _after_host(job: JobRecord, reason: AnyText) -> AnotherRun:
+    return AnotherRun(reason, restart=restart_cause(job, RestartCause.HOST))
 
 
 def attempt_started(report: AttemptStarted, seen: Observation, decision: Decision) -> None:
@@ -259,8 +266,8 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
             suspend_for_good(job, report, decision)
         return
     at = within(job, result.ended_at, now)
-    if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
-        run_again(job, result, at, AnotherRun(coded("requeue.rerunnable", result.problem)), decision)
+    if result.host_down and job.runs_again_after(RestartCause.HOST) and not job.kill_by and not job.requeue_by:
+        run_again(job, result, at, _after_host(job, coded("requeue.rerunnable", result.problem)), decision)
     else:
         end(job, result, at, decision)
 
@@ -295,13 +302,14 @@ def host_lost(host: str, seen: Observation, decision: Decision) -> None:
         has_none = is_part(job, host) and all(part.host != host for part in job.left_parts())
         if job.state in (JobState.UNKWN, JobState.ZOMBI) or has_none:
             continue
-        if job.spec.rerunnable and not job.kill_by:
+        if job.runs_again_after(RestartCause.HOST) and not job.kill_by:
             silent = coded("attempt.silent_host", host)
             result = AttemptResult(ended_at=now, problem=silent, started=job.started_at is not None)
             allocation, key = job.allocation, job.key
             reason = coded("requeue.rerunnable", silent)
             by = "" if job.requeue_by == SYSTEM else job.requeue_by
-            run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold), decision)
+            cause = restart_cause(job, RestartCause.HOST)
+            run_again(job, result, now, AnotherRun(reason, by=by, hold=job.requeue_hold, restart=cause), decision)
             if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see job_part_reports.settle
                 keep_orphaned(state, seen, host, key, allocation.hosts[0])
         else:

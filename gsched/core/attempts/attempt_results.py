@@ -13,9 +13,17 @@ from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_failure import with_gpu_errors
 from gsched.core.attempts.failure_retries import retry_of
-from gsched.core.attempts.restarts import asks_for_another_run, most_requeues, most_restarts
+from gsched.core.attempts.restarts import (
+    asks_for_another_run,
+    has_reached_run_limit,
+    most_requeues,
+    most_restarts,
+    restart_cause,
+    save_request,
+)
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
+from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.host_allocations import others, together
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
@@ -115,9 +123,21 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         reason = job.gpu_fault or job.requeue_reason or coded("requeue.asked")
         if job.preempted_by:
             reason = coded("requeue.preempted", show_job(job.preempted_by))
-        run_again(job, result, at, AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold), decision)
-    elif not any(requeued(job, result, at, decision) for requeued in (_requeued_by_code, _put_back, _retried)):
+        again = AnotherRun(reason, by="" if by == SYSTEM else by, hold=job.requeue_hold, restart=_cause_of_end(job))
+        run_again(job, result, at, again, decision)
+    elif not any(
+        requeued(job, result, at, decision) for requeued in (_requeued_by_code, _put_back, _past_run_limit, _retried)
+    ):
         finish(job, result, at, decision)
+
+
+def _cause_of_end(job: JobRecord) -> str:
+    """For which cause the system has had it end."""
+    if job.requeue_by != SYSTEM:
+        return ""
+    if job.gpu_fault:
+        return restart_cause(job, RestartCause.GPU)
+    return restart_cause(job, RestartCause.PREEMPT if job.preempted_by else RestartCause.IDLE)
 
 
 def _requeued_by_code(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
@@ -151,6 +171,19 @@ def _put_back(job: JobRecord, result: AttemptResult, at: float, decision: Decisi
         return False
     reason = coded("requeue.saved", asked, job.restarts + 1, most)
     run_again(job, result, at, AnotherRun(reason, restart=RestartCause.SAVED), decision)
+    return True
+
+
+def _past_run_limit(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """--restart-on timelimit."""
+    if RestartCause.TIMELIMIT not in job.spec.restart_on or not has_reached_run_limit(job, result):
+        return False
+    most, limit = most_restarts(job, decision.config), coded("restart.timelimit")
+    if job.restarts >= most:
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", limit, most)))
+        return False
+    reason = coded("requeue.saved", limit, job.restarts + 1, most)
+    run_again(job, result, at, AnotherRun(reason, restart=RestartCause.TIMELIMIT), decision)
     return True
 
 
@@ -260,6 +293,11 @@ def ending_reason(job: JobRecord) -> str:
     if job.requeue_by:
         return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"
     return ""
+
+
+def requeue_order(job: JobRecord, host: str) -> TerminateAttempt:
+    """To the host, for a job that the system has end; asked again of one that may have missed it."""
+    return TerminateAttempt(host, job.job_id, job.attempt, ending_reason(job), save=save_request(job, host))
 
 
 def _killed(job: JobRecord) -> str:

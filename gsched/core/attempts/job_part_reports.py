@@ -11,6 +11,7 @@ from gsched.base.coded_text import AnyText, coded, has_code
 from gsched.core.attempts import attempt_results
 from gsched.core.attempts.attempt_notes import note
 from gsched.core.attempts.orphaned_attempts import keep_orphaned
+from gsched.core.attempts.restarts import restart_cause
 from gsched.core.command import AttemptEnded
 from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
@@ -27,6 +28,7 @@ from gsched.model.event import (
     JobStatusRegained,
 )
 from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState, Usage
+from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.host_ledger import AttemptKey
 
 LOST_PART = "TERM_EXTERNAL_SIGNAL"
@@ -114,7 +116,7 @@ def reconcile_part(job: JobRecord, host: str, held: bool, rebooted: bool, decisi
     elif not held and is_open:
         _lost(job, host, rebooted, decision)
     elif job.kill_by or job.requeue_by:
-        decision.instruct(TerminateAttempt(host, *job.key, attempt_results.ending_reason(job)))
+        decision.instruct(attempt_results.requeue_order(job, host))
     else:
         regain(job, host, decision)
         _repeat_orders(job, host, is_open, decision)
@@ -148,11 +150,13 @@ def _lost(job: JobRecord, host: str, rebooted: bool, decision: Decision) -> None
 
 def _runs_again(job: JobRecord, host: str, why: AnyText, decision: Decision) -> bool:
     """A rerunnable job that has lost a host waits again; whether it is one, and nobody has it end."""
-    if not job.spec.rerunnable or job.kill_by or job.requeue_by:
+    if not job.runs_again_after(RestartCause.HOST) or job.kill_by or job.requeue_by:
         return False
     problem = coded("attempt.on_host", host, why)
     result = AttemptResult(ended_at=decision.now, problem=problem, started=job.started_at is not None)
-    again = attempt_results.AnotherRun(coded("requeue.lost_part", host, why))
+    again = attempt_results.AnotherRun(
+        coded("requeue.lost_part", host, why), restart=restart_cause(job, RestartCause.HOST)
+    )
     attempt_results.run_again(job, result, decision.now, again, decision)
     return True
 

@@ -1,13 +1,18 @@
-"""How often a job may be run again by the system, and whether an attempt that has ended asks for that. Nothing is
-decided here.
+"""What a job that saves its state is asked for before its end, and whether and how often it is run again afterwards.
+Nothing is decided here.
 """
 
 from __future__ import annotations
 
+import signal
+
+from gsched.core.instruction import SaveRequest
 from gsched.core.records.job import JobRecord
 from gsched.model.config import ClusterConfig
 from gsched.model.jobs.failure import death
-from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, AttemptResult
+from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, SLURM, AttemptResult, JobState
+from gsched.model.jobs.job_signal import MAIN, PASSED_ON, STEPS
+from gsched.model.jobs.requeue_exits import RestartCause
 
 RUN_LIMIT = "TERM_RUNLIMIT"
 
@@ -38,3 +43,40 @@ def most_restarts(job: JobRecord, config: ClusterConfig) -> int:
     if allowed is None:
         return MOST_RESTARTS if asked is None else asked
     return allowed if asked is None else min(asked, allowed)
+
+
+def restart_cause(job: JobRecord, cause: RestartCause) -> str:
+    """What is recorded of a restart; empty where restarts of the job are not counted."""
+    return cause if job.spec.saves_itself else ""
+
+
+def has_reached_run_limit(job: JobRecord, result: AttemptResult) -> bool:
+    """Also one that its signal before the limit has ended, of which it took no notice."""
+    spec = job.spec
+    if result.term_reason == RUN_LIMIT:
+        return True
+    if not (spec.saves_on_signal and spec.warning_signal and spec.run_limit_s) or result.term_reason:
+        return False
+    number = signal.Signals[f"SIG{spec.warning_signal}"]
+    return death(result) == number and result.run_s >= spec.run_limit_s - (spec.warning_s or 0)
+
+
+def save_by(job: JobRecord, now: float) -> float | None:
+    """Until when the started job may save its state before it is ended; None: it has no time for that."""
+    spec = job.spec
+    is_able = spec.saves_on_signal and job.started_at is not None and job.state in (JobState.RUN, JobState.SSUSP)
+    return now + (spec.warning_s or 0) if is_able else None
+
+
+def save_request(job: JobRecord, host: str) -> SaveRequest | None:
+    """What asks it on that host; None where it was given no time. `glaunch` passes most signals on to other hosts; the
+    others are sent to its tasks there as well.
+    """
+    spec = job.spec
+    if job.save_by is None or job.allocation is None:
+        return None
+    number = int(signal.Signals[f"SIG{spec.warning_signal}"])
+    target = MAIN if spec.warns_main else STEPS if spec.front_end == SLURM else ""
+    if host != job.allocation.first_host and (target or number in PASSED_ON):
+        number = 0
+    return SaveRequest(number, spec.warning_s or 0, target)

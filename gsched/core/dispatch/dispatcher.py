@@ -12,15 +12,17 @@ import msgspec
 from gsched.base.coded_text import AnyText, coded
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.node_lists import node_order
-from gsched.core.attempts.attempt_results import ending_reason
+from gsched.core.attempts.attempt_results import requeue_order
+from gsched.core.attempts.restarts import save_by
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import SYSTEM
-from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
+from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
-from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
+from gsched.model.event import JobDispatched, JobNoted, JobRequeueRequested, JobResumed, JobSuspended
 from gsched.model.jobs.job import SLURM, JobSpec, JobState
+from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import Allocation
 from gsched.model.scheduling.snapshot import Placement, Plan, Preempted
 from gsched.policy.match.host_fit import misfit
@@ -97,11 +99,7 @@ class Dispatcher:
         if job is None or job.allocation is None or job.kill_by or job.requeue_by:
             return
         if preempted.requeue:
-            decision.record(
-                JobRequeueRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, preempted_by=preempted.by)
-            )
-            for part in job.allocation.hosts:
-                decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
+            self._preempt_by_requeue(job, job.allocation, preempted.by, decision)
         elif job.state is JobState.RUN:
             reason = coded(_why_suspended(job, decision.config.params.preempt_requeue), show_job(preempted.by))
             decision.record(
@@ -116,6 +114,16 @@ class Dispatcher:
             )
             for part in job.allocation.hosts:
                 decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+
+    def _preempt_by_requeue(self, job: JobRecord, allocation: Allocation, by: int, decision: Decision) -> None:
+        """Its attempt ends, at once or when it has had time to save its state; who is to get its place is told."""
+        now, until = decision.now, save_by(job, decision.now)
+        decision.record(JobRequeueRequested(at=now, job_id=job.job_id, by=SYSTEM, preempted_by=by, save_by=until))
+        if until is not None and by in self._state.jobs:
+            text = coded("note.waits_for_save", show_job(job.job_id), round(until - now))
+            decision.record(JobNoted(at=now, job_id=by, text=text, is_warning=False))
+        for part in allocation.hosts:
+            decision.instruct(requeue_order(job, part.host))
 
     def _resume(self, job_id: int, decision: Decision) -> None:
         job = self._state.jobs.get(job_id)
@@ -132,7 +140,7 @@ def _why_suspended(job: JobRecord, requeues: bool) -> str:
     """The code for a job that was preempted; `requeues`: PREEMPT_ACTION=requeue."""
     if not requeues:
         return "suspend.preempted"
-    return "suspend.not_requeued" if job.spec.rerunnable else "suspend.not_rerunnable"
+    return "suspend.not_requeued" if job.runs_again_after(RestartCause.PREEMPT) else "suspend.not_rerunnable"
 
 
 def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:

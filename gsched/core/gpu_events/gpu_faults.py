@@ -16,6 +16,7 @@ from gsched.model.event import JobRequeueRequested, JobSignalRequested
 from gsched.model.gpus.xid import describe_xid
 from gsched.model.hosts.host import Gpu, GpuReport
 from gsched.model.jobs.job import FINISHED
+from gsched.model.jobs.requeue_exits import RestartCause
 
 MOST_REQUEUES = 1
 """So often a job is run again because of a GPU; the next failure is more likely to be its own doing."""
@@ -44,7 +45,7 @@ def _fail(job: JobRecord, host: str, gpu: Gpu, decision: Decision) -> None:
     # One that has not begun is turned away by its agent; one that is ending needs no second word.
     if job.state in FINISHED or job.started_at is None or job.kill_by or job.requeue_by or job.allocation is None:
         return
-    if job.spec.rerunnable and job.gpu_faults < MOST_REQUEUES:
+    if job.runs_again_after(RestartCause.GPU) and job.gpu_faults < MOST_REQUEUES:
         decision.record(JobRequeueRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, gpu_fault=text))
     else:
         decision.record(JobSignalRequested(at=decision.now, job_id=job.job_id, by=SYSTEM, signal=0, gpu_fault=text))

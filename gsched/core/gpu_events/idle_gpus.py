@@ -13,7 +13,7 @@ from __future__ import annotations
 from gsched.base.coded_text import AnyText, coded, listed
 from gsched.base.ids import show_job
 from gsched.core.attempts.attempt_results import SYSTEM
-from gsched.core.attempts.restarts import most_requeues
+from gsched.core.attempts.restarts import most_requeues, save_by, save_request
 from gsched.core.decision import Decision
 from gsched.core.instruction import JudgeIdleness, TerminateAttempt, WarnIdle
 from gsched.core.records.job import JobRecord
@@ -37,6 +37,7 @@ from gsched.model.gpus.gpu_idle import (
     of_job,
 )
 from gsched.model.jobs.job import JobSpec, JobState
+from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.gpu_idle_policy import ExemptKind, GpuIdlePolicy, IdleAction
 
@@ -170,15 +171,17 @@ def _act(job: JobRecord, policy: GpuIdlePolicy, idle: JobIdleness, warning: Idle
         return
     now, number = decision.now, job.job_id
     if policy.action is IdleAction.REQUEUE:
-        decision.record(JobRequeueRequested(at=now, job_id=number, by=SYSTEM, reason=coded(IDLE_REQUEUE, span)))
+        reason, until = coded(IDLE_REQUEUE, span), save_by(job, now)
+        decision.record(JobRequeueRequested(at=now, job_id=number, by=SYSTEM, reason=reason, save_by=until))
     else:
         decision.record(JobSignalRequested(at=now, job_id=number, by=SYSTEM, signal=0, keyword=GPU_IDLE))
     for part in job.allocation.hosts if job.allocation is not None else ():
-        decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, GPU_IDLE))
+        order = TerminateAttempt(part.host, job.job_id, job.attempt, GPU_IDLE, save=save_request(job, part.host))
+        decision.instruct(order)
 
 
 def _why_not_requeued(job: JobRecord, config: ClusterConfig) -> AnyText | None:
-    if not job.spec.rerunnable:
+    if not job.runs_again_after(RestartCause.IDLE):
         return coded("idle.kept.not_rerunnable")
     most = most_requeues(job, config)
     return coded("idle.kept.most_requeues", most) if most is not None and job.idle_requeues >= most else None

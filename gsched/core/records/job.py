@@ -11,7 +11,8 @@ import msgspec
 from gsched.base.coded_text import AnyText
 from gsched.base.ids import array_of, index_of
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
-from gsched.model.jobs.job import FINISHED, PENDING, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.jobs.job import FINISHED, MOST_RESTARTS, PENDING, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Running
@@ -117,6 +118,8 @@ class JobProgress(msgspec.Struct, omit_defaults=True, gc=False):
     """How often that was, in all its attempts."""
     idle_requeues: int = 0
     """How often it was requeued because of it."""
+    save_by: float | None = None
+    """It was asked to save its state before its attempt is ended, and has until then."""
     restarts: int = 0
     """How often the system has run it again for a RestartCause."""
     counted_as: str = ""
@@ -256,6 +259,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
     idle_warnings = _Kept[int]("idle_warnings")
     idle_requeues = _Kept[int]("idle_requeues")
     restarts = _Kept[int]("restarts")
+    save_by = _Kept[float | None]("save_by")
     service_port = _Kept[int | None]("service_port")
     service_at = _Kept[float | None]("service_at")
     told = _Kept[tuple[str, ...]]("told")
@@ -311,6 +315,13 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             if part.host not in ended and (is_new or part.host in self.open_parts)
         )
 
+    def runs_again_after(self, cause: RestartCause) -> bool:
+        """Whether the system may run it again after that: -r, or --restart-on, so often at most as it has said."""
+        spec, most = self.spec, self.spec.max_restarts
+        if cause not in spec.restart_on and not spec.rerunnable:
+            return False
+        return not spec.saves_itself or self.restarts < (MOST_RESTARTS if most is None else most)
+
     def is_pending(self) -> bool:
         return self.state in PENDING
 
@@ -344,7 +355,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             started_at=began,
             ends_at=float("inf") if limit is None else began + limit,
             is_ending=bool(self.kill_by or self.requeue_by),
-            rerunnable=bool(self.spec.rerunnable),
+            rerunnable=self.runs_again_after(RestartCause.PREEMPT),
             preempted=self.preempted,
             resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
         )
@@ -380,6 +391,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             requeues=self.requeues,
             retries=self.retries,
             restarts=self.restarts,
+            save_by=self.save_by,
             idle=idle,
             idle_warning=self.idle_warning,
             kill_reason=self.kill_reason,

@@ -131,6 +131,7 @@ def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
         job.preempted_by = event.preempted_by
         job.preempted += 1
     job.requeue_reason = event.reason
+    job.save_by = event.save_by
     if event.gpu_fault:
         job.gpu_fault = event.gpu_fault
         job.gpu_faults += 1
@@ -206,7 +207,7 @@ def _forget_attempt(job: JobRecord) -> None:
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False
     job.signals = ()
-    job.requeue_reason, job.idle_warning = "", None
+    job.requeue_reason, job.idle_warning, job.save_by = "", None, None
     job.service_port = job.service_at = None
 
 

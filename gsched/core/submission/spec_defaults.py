@@ -5,6 +5,7 @@ Whether the resources can ever be had is admission's question. It changes nothin
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +21,10 @@ from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.jobs.job import JobSpec
 from gsched.model.jobs.job_service import AUTO_PORT, LEAST_PORT, MOST_PORT, MOST_USERS, is_service
+from gsched.model.jobs.job_signal import MOST_SAVE_S, read_save_signal
 from gsched.model.jobs.notice import MAIL
 from gsched.model.jobs.notice_targets import check_wishes
+from gsched.model.jobs.requeue_exits import RESTART_CAUSES
 from gsched.model.queues.application import Application
 from gsched.model.queues.queue import Queue
 from gsched.model.texts_of_before import is_no_mail
@@ -39,9 +42,27 @@ def as_asked(spec: JobSpec) -> JobSpec:
     changes: dict[str, Any] = {name: getattr(_PLAIN, name) for name in _DEFAULTED if name in names}
     if "slots" in names:
         changes |= {"slots": 1, "max_slots": 0}
+    if "warning_signal" in names:
+        changes |= _NO_SAVING
     limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
     defaulted = ("slots",) if "slots" in names else ()
     return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
+
+
+_NO_SAVING = {"warning_signal": "", "warning_s": None, "warns_main": False, "saves_on_signal": False}
+
+
+def _saving(spec: JobSpec, queue: Queue) -> dict[str, Any]:
+    """CHKPNT_SIGNAL, for a job that names no signal itself; empty where there is nothing to fill in."""
+    found = read_save_signal(queue.save_signal)
+    if found is None or spec.warning_signal or spec.interactive:
+        return {}
+    return {
+        "warning_signal": found.name,
+        "warning_s": found.seconds,
+        "warns_main": found.main_only,
+        "saves_on_signal": True,
+    }
 
 
 def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
@@ -100,9 +121,12 @@ def complete(
     profile = _application(spec, config)
     asked, spec = spec, with_profile(spec, profile)
     limits = _limits(spec, queue)
+    saving = _saving(spec, queue)
+    _check_restarts(spec)
     return msgspec.structs.replace(
         spec,
-        defaulted=_defaulted(asked, limits),
+        **saving,
+        defaulted=(*_defaulted(asked, limits), *(("warning_signal",) if saving else ())),
         slots=_slots(asked, queue, profile),
         user=user,
         queue=queue.name,
@@ -193,6 +217,26 @@ def _check_service(spec: JobSpec) -> None:
             raise BadRequest("The job has no service (--service): there is nothing that others could use")
         if len(spec.service_users) > MOST_USERS:
             raise BadRequest(f"Too many users of a service: {MOST_USERS} are the most")
+
+
+def _check_restarts(spec: JobSpec) -> None:
+    """--restart-on and --max-restarts, whoever has written them. Raises BadRequest."""
+    with about("restart_on"):
+        for cause in spec.restart_on:
+            if cause not in RESTART_CAUSES:
+                raise BadRequest(f"'{cause[:40]}' is no cause of restarts: {', '.join(RESTART_CAUSES)} are")
+        if spec.interactive and (spec.restart_on or spec.max_restarts is not None):
+            raise BadRequest("Interactive job cannot be rerunnable")
+    with about("max_restarts"):
+        if spec.max_restarts is not None and spec.max_restarts < 0:
+            raise BadRequest(f"Bad argument: {spec.max_restarts} restarts")
+    with about("warning_signal"):
+        if spec.warning_signal and f"SIG{spec.warning_signal}" not in signal.Signals.__members__:
+            raise BadRequest(f"Bad argument: there is no signal {spec.warning_signal[:40]}")
+        if spec.saves_on_signal and not (spec.warning_signal and 1 <= (spec.warning_s or 0) <= MOST_SAVE_S):
+            raise BadRequest(
+                f"Bad argument: a job is asked to save by a signal 1 to {MOST_SAVE_S} seconds before its end"
+            )
 
 
 def _check_idle_ok(spec: JobSpec, queue: Queue, old: JobSpec | None) -> None:

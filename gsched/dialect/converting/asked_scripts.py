@@ -32,6 +32,8 @@ CWD, HOME, SERVER = "/<cwd>", "/<home>", "<server>"
 _PBS_PRIORITIES = 2048
 _LSF_ALONE = {
     "a": "esub programs are those of LSF's bsub",
+    "-signal": "it also asks for the state to be saved before preemption: that is gsub's",
+    "-restart-on": "restarts by cause are those of gsub",
     "-max-restarts": "restarts by exit code 99 are those of gsub",
     "-notify": "notices are those of gsub",
     "-service": "pages of jobs are those of gsub",

@@ -93,7 +93,13 @@ def _times(lines: PrintedLines) -> None:
             lines.add(f"-{option} {_minutes(lines, name, value)}", name)
     if spec.max_restarts is not None:
         lines.add(f"--max-restarts {spec.max_restarts}", "max_restarts")
-    if spec.warning_signal and spec.warning_s:
+    if spec.restart_on:
+        lines.add(f"--restart-on {','.join(spec.restart_on)}", "restart_on")
+    if spec.saves_on_signal:
+        main = "B:" if spec.warns_main else ""
+        lines.add(f"--signal {main}{spec.warning_signal}@{spec.warning_s}")
+        lines.said |= {"warning_signal", "warning_s", "saves_on_signal"}
+    elif spec.warning_signal and spec.warning_s:
         lines.add(f"-wa {spec.warning_signal} -wt {_minutes(lines, 'warning_signal', spec.warning_s)}")
         lines.said |= {"warning_signal", "warning_s"}
     at = lines.number_of_begin()

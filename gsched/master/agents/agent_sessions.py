@@ -293,6 +293,9 @@ class AgentSessions:
                     failed=instruction.failed,
                     kill_delay_s=instruction.kill_delay_s,
                 )
+                if (save := instruction.save) is not None:
+                    asked = agent_pb2.AskToSave(signal=save.signal, grace_s=save.grace_s, target=save.target)
+                    terminate.ask_to_save.CopyFrom(asked)
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
                 sent = agent_pb2.SignalAttempt(

@@ -208,7 +208,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     index_shift: int = 0
     """How far its indices are from those that its front end names: 1 of an array that begins with 0."""
     warns_main: bool = False
-    """Of a job of Slurm's commands: `warning_signal` goes to its main process alone, else to its steps alone."""
+    """`warning_signal` goes to its main process alone; else to all its processes, of Slurm's jobs to their steps."""
+    saves_on_signal: bool = False
+    """--signal, or CHKPNT_SIGNAL of its queue: by `warning_signal` it saves its state, also before it is preempted."""
+    restart_on: tuple[str, ...] = ()
+    """--restart-on: what it is run again after (RestartCause), beside what -r says."""
     max_restarts: int | None = None
     """--max-restarts: how often the system runs it again at most; None: MOST_RESTARTS times, or MAX_JOB_REQUEUE."""
     defaulted: tuple[str, ...] = ()
@@ -224,7 +228,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     @property
     def saves_itself(self) -> bool:
         """It has said that it saves its state: exit code EXIT_SAVED asks for another run."""
-        return self.max_restarts is not None
+        return self.max_restarts is not None or self.saves_on_signal or bool(self.restart_on)
 
     def attempt_in_names(self, attempt: int) -> int:
         """What %t stands for in names of its files; 0: nothing, for Slurm's and PBS's names have their own patterns."""

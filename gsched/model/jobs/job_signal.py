@@ -5,8 +5,10 @@ Said here alone, for the commands that tell what is being done and for the engin
 
 from __future__ import annotations
 
+import re
 import signal
 from enum import Enum
+from typing import NamedTuple
 
 
 class SignalEffect(Enum):
@@ -32,9 +34,40 @@ _EFFECTS = {
 }
 
 
+PASSED_ON = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2))
+"""What `glaunch` passes on to its tasks when it gets it."""
+MAIN, STEPS = "main", "steps"
+"""Whom of a job a signal is for: its main process alone; each srun, which passes it on."""
+
+
 def is_signal(number: int) -> bool:
     """Whether there is such a signal."""
     return 1 <= number <= signal.SIGRTMAX
+
+
+NEVER_TO_SAVE = ("KILL", "STOP")
+"""No process takes notice of them."""
+MOST_SAVE_S = 65535
+SAVE_S = 60
+"""How long before, where nothing is said. Source: sbatch(1), --signal."""
+_SAVE = re.compile(r"(B:)?(?:SIG)?([A-Z]+[0-9+-]*)(?:@([0-9]{1,5}))?", re.ASCII)
+
+
+class SaveSignal(NamedTuple):
+    """The signal by which a job saves its state, and how many seconds before its end it comes."""
+
+    name: str
+    seconds: int
+    main_only: bool
+
+
+def read_save_signal(text: str) -> SaveSignal | None:
+    """`[B:]SIGNAL[@SECONDS]`: with B: it goes to the job's first process alone. None: it is not of that form."""
+    found = _SAVE.fullmatch(text.strip().upper())
+    if found is None or f"SIG{found[2]}" not in signal.Signals.__members__ or found[2] in NEVER_TO_SAVE:
+        return None
+    seconds = SAVE_S if found[3] is None else int(found[3])
+    return SaveSignal(found[2], seconds, bool(found[1])) if 1 <= seconds <= MOST_SAVE_S else None
 
 
 def effect_of(number: int) -> SignalEffect:

@@ -23,6 +23,19 @@ class RestartCause(StrEnum):
 
     SAVED = "saved"
     """It has saved its state and asked for another run: by EXIT_SAVED, or by `gsched requeue-me`."""
+    PREEMPT = "preempt"
+    HOST = "host"
+    """Its host has gone down or is lost."""
+    GPU = "gpu"
+    """A GPU of it has failed."""
+    TIMELIMIT = "timelimit"
+    """It has reached its run limit."""
+    IDLE = "idle"
+    """GPU_IDLE."""
+
+
+RESTART_CAUSES = tuple(cause for cause in RestartCause if cause is not RestartCause.SAVED)
+"""What --restart-on may name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """MAX_JOB_REQUEUE."""
     retry: str = ""
     """RETRY: after which failures jobs wait again (gsched.model.jobs.retry)."""
+    save_signal: str = ""
+    """CHKPNT_SIGNAL: what asks jobs to save their state that have said nothing (model.jobs.job_signal)."""
     gpu_idle: GpuIdlePolicy | None = None
     """GPU_IDLE; None: nobody minds idle GPUs."""
     service_idle_s: int | None = None

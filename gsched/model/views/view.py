@@ -67,6 +67,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Class of failure -> how often it was run again because of it."""
     restarts: int = 0
     """How often of these the system has run it again, as its --max-restarts counts."""
+    save_by: float | None = None
+    """It was asked to save its state before its end, and has until then, UTC seconds."""
     idle: tuple[GpuIdleness, ...] = ()
     """How idle each GPU of a running job is; empty: nobody has looked."""
     idle_warning: IdleWarning | None = None

@@ -52,6 +52,8 @@ class Attempt:
         """To its supervisor, where that takes further orders when it is over; `watch` is its then."""
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
+        self.saves = False
+        """That asks it to save its state, and gives it time."""
         self.is_swept = False
         """Its supervisor was killed and the job is over: what it left is being ended, and what follows it run."""
         self.problem: AnyText = ""

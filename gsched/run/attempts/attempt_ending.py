@@ -10,10 +10,12 @@ import signal
 import time
 from collections.abc import Collection, Iterable
 
+from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
 from gsched.run.attempts.attempt import Attempt
-from gsched.run.order import OnUnkillable, Unkillable
+from gsched.run.order import OnUnkillable, SaveOrder, Unkillable
 from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.processes.warned_processes import warned
 from gsched.run.spool import Spool
 from gsched.run.supervisor import host_parts
 from gsched.run.supervisor.children import refused_text
@@ -31,8 +33,9 @@ _LOOKS_S = (0.02, 0.1, 0.5)
 class AttemptEndings:
     """Ends attempts of one spool."""
 
-    def __init__(self, spool: Spool, on_unkillable: OnUnkillable) -> None:
+    def __init__(self, spool: Spool, on_unkillable: OnUnkillable, clock: Clock) -> None:
         self._spool = spool
+        self._clock = clock
         self._on_unkillable = on_unkillable
 
     async def end(self, held: Attempt, interval_s: float, *, hangup: bool = False) -> None:
@@ -57,6 +60,31 @@ class AttemptEndings:
                 return
             if time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
                 self.note_unkillable(held, named(there))
+
+    async def end_saved(self, held: Attempt, save: SaveOrder, interval_s: float) -> None:
+        """Ask it to save its state, once, and end it when its time for that is over, if it is still there.
+
+        When that is is in the attempt's folder: an agent that comes after this one asks for nothing anew, and waits no
+        longer.
+        """
+        await self.begun_or_killed(held)
+        until = self._spool.deadline(held.name) if self._spool.is_warned(held.name) else None
+        if until is None:
+            until = self._clock.now() + save.grace_s
+            self._spool.note_deadline(held.name, until)
+            self._spool.mark_warned(held.name)
+            self._ask_to_save(held, save)
+        if not await self._ends_within(held, max(min(until - self._clock.now(), save.grace_s), 0.0)):
+            await self.end(held, interval_s)
+
+    def _ask_to_save(self, held: Attempt, save: SaveOrder) -> None:
+        main = held.started.pid if held.started is not None else 0
+        asked = warned(attempt_processes.now(held), save.target, main) if save.signal else []
+        process_tree.send_all(asked, save.signal)
+        if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+            if held.group is not None:
+                held.group.thaw()
+            process_tree.send_all(attempt_processes.now(held), signal.SIGCONT)
 
     async def begun_or_killed(self, held: Attempt) -> None:
         """Wait for the job to begin, or the attempt to end.

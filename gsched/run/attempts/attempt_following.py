@@ -319,6 +319,7 @@ class AttemptFollower:
 
         def send() -> None:
             self._spool.mark_warned(held.name)
+            self._spool.note_deadline(held.name, self._clock.now() + order.warning_s)
             main = held.started.pid if held.started is not None else 0
             process_tree.send_all(warned(attempt_processes.now(held), target, main), number)
 

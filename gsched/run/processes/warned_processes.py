@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from gsched.run.processes.process_tree import Process
 
 MAIN, STEPS = "main", "steps"
+"""As in gsched.model.jobs.job_signal, which is not imported here."""
 STEP_COMMAND = "srun"
 """The name that srun gives its process within a job: it passes signals on to its tasks on all hosts."""
 

@@ -19,10 +19,11 @@ import time
 import msgspec
 
 from gsched.base.coded_text import AnyText
-from gsched.base.machine.atomic_write import replace_file, write_file
+from gsched.base.machine.atomic_write import replace_file, write_deadline, write_file
 from gsched.run.attempt_files import (
     AFFINITY,
     CLAIM,
+    DEADLINE,
     FAILED,
     HOSTFILE,
     LAST,
@@ -154,6 +155,13 @@ class AttemptFolder:
         try:
             write_file(f"{self.path}/{WARNED}", b"")
         except OSError:  # it may then be warned twice
+            pass
+
+    def note_deadline(self, at: float) -> None:
+        """Tell a job that saves its state until when it may, UTC seconds."""
+        try:
+            write_deadline(f"{self.path}/{DEADLINE}", at)
+        except OSError:  # it has no such file, or is not told
             pass
 
     def wants_requeue(self) -> bool:

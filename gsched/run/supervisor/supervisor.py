@@ -286,6 +286,7 @@ class Supervisor:
             elif warn_s <= ran_s:
                 was_warned = True
                 self.folder.mark_warned()
+                self.folder.note_deadline(time.time() + self._ends_at(order) - ran_s)
                 process_tree.send_all(
                     warned(self.children.tree(), order.warning_target, self.pid), order.warning_signal
                 )
@@ -323,13 +324,14 @@ class Supervisor:
 
     def _warning_due(self) -> float:
         """At which run time the job is warned of its end (-wa, -wt); infinity for never."""
-        order = self.order
-        if not order.warning_signal:
-            return math.inf
+        return max(self._ends_at(self.order) - self.order.warning_s, 0.0) if self.order.warning_signal else math.inf
+
+    def _ends_at(self, order: Order) -> float:
+        """At which run time its limit or -t ends it; infinity for never."""
         ends: list[float] = [order.run_limit_s] if order.run_limit_s is not None else []
         if order.terminate_at is not None:
             ends.append(self.clock.ran_s_at(order.terminate_at))
-        return max(min(ends) - float(order.warning_s), 0.0) if ends else math.inf
+        return min(ends, default=math.inf)
 
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""

@@ -98,7 +98,8 @@ def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]
     yield "Reservation", job.spec.reservation
     yield "Requeue Exit Values", job.spec.requeue_exit_values
     yield "Maximum Restarts", "" if job.spec.max_restarts is None else str(job.spec.max_restarts)
-    yield "Warning Action", job.spec.warning_signal
+    yield "Restart On", ",".join(job.spec.restart_on)
+    yield "Warning Action", ("B:" if job.spec.warns_main else "") + job.spec.warning_signal
     yield "Idle GPUs Allowed", job.spec.gpu_idle_ok
     yield "Warning Time", "" if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g} min"
 
@@ -194,13 +195,16 @@ def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def restarts(job: ShownJob) -> list[str]:
+def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
     """How often the system has run it again, and may do so; without the closing mark."""
     spec, view = job.spec, job.view
     if not spec.saves_itself and not view.restarts:
         return []
     most = "" if spec.max_restarts is None else f" of at most {spec.max_restarts}"
-    return [f"Restarted {view.restarts}{most} times"]
+    lines = [f"Restarted {view.restarts}{most} times"]
+    if view.save_by is not None:
+        lines.append(f"Asked to save its state until {long_stamp(view.save_by, zone)} (signal {spec.warning_signal})")
+    return lines
 
 
 def service(job: ShownJob, zone: tzinfo) -> list[str]:

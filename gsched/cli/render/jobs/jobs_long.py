@@ -106,7 +106,7 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield affinity_table(job.affinity)
     if service := job_lines.service(job, layout.zone):
         yield "\n SERVICE:\n" + "".join(layout.line(f" {text};") for text in service)
-    if restarts := job_lines.restarts(job):
+    if restarts := job_lines.restarts(job, layout.zone):
         yield "\n RESTARTS:\n" + "".join(layout.line(f" {text};") for text in restarts)
     if idle := job_lines.idle_gpus(job, layout.zone):
         yield "\n IDLE GPUS:\n" + "".join(layout.line(f" {text};") for text in idle)
