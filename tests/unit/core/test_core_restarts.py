@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
-from core_world import World, make_config, spec
+from core_world import World, gpu_spec, make_config, spec
 
 from gsched.base.coded_text import coded
+from gsched.base.errors import BadRequest
+from gsched.core.instruction import SaveRequest, TerminateAttempt
+from gsched.model.config import Params
 from gsched.model.event import JobNoted, JobRequeued
 from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS
 from gsched.model.jobs.requeue_exits import RestartCause
-from gsched.model.queues.queue import Queue
+from gsched.model.queues.queue import Preemption, Queue
 
 
 def world_of(**queue: Any) -> World:
@@ -122,3 +126,113 @@ def test_values_of_the_queue_come_first() -> None:
     world.run(spec(max_restarts=0))
     assert ends(world, exit_code=EXIT_SAVED) == "PEND"
     assert world.job(1).excluded_hosts == ("a",) and not world.job(1).restarts
+
+
+def asked(world: World) -> list[SaveRequest | None]:
+    return [order.save for order in world.instructions if isinstance(order, TerminateAttempt)]
+
+
+def preempting() -> World:
+    low = Queue(name="low", priority=1)
+    high = Queue(name="high", priority=99, preemption=Preemption(preemptive=()))
+    params = Params(preempt_requeue=True, min_run_before_preempt_s=10.0)
+    return World(make_config("a", (low, high), params=params))
+
+
+SAVES: dict[str, Any] = {"warning_signal": "TERM", "warning_s": 30, "saves_on_signal": True, "restart_on": ("preempt",)}
+
+
+def test_a_preempted_job_has_time_to_save_and_whoever_gets_its_place_is_told_how_long() -> None:
+    world = preempting()
+    world.run(gpu_spec(queue="low", slots=16, **SAVES))
+    world.wait(3600.0)
+    world.submit(gpu_spec(queue="high", slots=16))
+    world.settle()
+    assert asked(world) == [SaveRequest(signal.SIGTERM, 30)]
+    assert world.job(1).save_by == world.now + 30
+    assert coded("note.waits_for_save", "1", 30) in notes(world)
+    world.check_replay()
+    assert ends(world, exit_code=EXIT_SAVED) == "PEND"
+    assert last_requeue(world).restart == RestartCause.PREEMPT and world.job(1).restarts == 1
+    assert world.job(1).save_by is None
+    world.settle()
+    assert world.state(2) == "RUN"
+    world.check_replay()
+
+
+def test_an_agent_that_comes_back_hears_the_same_again() -> None:
+    world = preempting()
+    world.run(gpu_spec(queue="low", slots=16, **SAVES))
+    world.wait(3600.0)
+    world.submit(gpu_spec(queue="high", slots=16))
+    world.settle()
+    world.restart()
+    world.hello("a", held=((1, 1),))
+    assert asked(world)[-1] == SaveRequest(signal.SIGTERM, 30)
+
+
+def test_a_job_that_may_not_be_restarted_any_more_is_not_preempted_by_requeue() -> None:
+    world = preempting()
+    world.run(gpu_spec(queue="low", slots=16, **(SAVES | {"max_restarts": 0})))
+    world.wait(3600.0)
+    world.submit(gpu_spec(queue="high", slots=16))
+    world.settle()
+    assert world.state(1) != "PEND" and not asked(world)
+
+
+def test_a_chain_of_runs_goes_on_after_each_run_limit_until_it_is_done() -> None:
+    """30 h of work in a queue of 8 h."""
+    world = world_of(run_limit_s=8 * 3600)
+    world.run(spec(restart_on=("timelimit",), max_restarts=5))
+    for attempt in (1, 2, 3):
+        world.wait(8 * 3600.0)
+        killed: dict[str, Any] = {"exit_code": None, "signal": 9, "term_reason": "TERM_RUNLIMIT", "run_s": 8 * 3600.0}
+        assert ends(world, attempt, **killed) == "PEND"
+        assert last_requeue(world).restart == RestartCause.TIMELIMIT
+        runs_again(world)
+    world.wait(6 * 3600.0)
+    assert ends(world, 4) == "DONE"
+    assert world.job(1).restarts == 3
+    world.check_replay()
+
+
+@pytest.mark.parametrize("run_s, state", [(40.0, "PEND"), (5.0, "EXIT")])
+def test_a_signal_before_the_limit_that_nobody_took_notice_of_counts_as_the_limit(run_s: float, state: str) -> None:
+    world = world_of()
+    world.run(spec(run_limit_s=60, **(SAVES | {"restart_on": ("timelimit",)})))
+    assert ends(world, exit_code=None, signal=15, run_s=run_s) == state
+
+
+def test_a_lost_host_restarts_a_job_that_asks_for_that_alone() -> None:
+    world = World(make_config("ab"))
+    world.run(spec(restart_on=("host",), hosts=("a",)), spec(restart_on=("gpu",), hosts=("a",)))
+    world.disconnect()
+    world.wait(world.config.params.host_lost_after_s)
+    assert (world.state(1), world.state(2)) == ("PEND", "UNKWN")
+    assert last_requeue(world).restart == RestartCause.HOST
+
+
+def test_the_queue_says_by_which_signal_jobs_save_that_say_nothing_and_another_queue_takes_it_back() -> None:
+    world = World(make_config("a", (Queue(name="normal", save_signal="B:URG@90"), Queue(name="other"))))
+    world.submit(spec(hold=True), spec(hold=True, warning_signal="TERM", warning_s=10, saves_on_signal=True))
+    own = [(each.warning_signal, each.warning_s, each.warns_main) for each in (world.job(1).spec, world.job(2).spec)]
+    assert own == [("URG", 90, True), ("TERM", 10, False)]
+    assert world.job(1).spec.saves_itself
+    assert world.modify(1, queue="other") == [""]
+    after = world.job(1).spec
+    assert (after.warning_signal, after.warning_s, after.saves_on_signal) == ("", None, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"restart_on": ("flood",)},
+        {"max_restarts": -1},
+        {"saves_on_signal": True},
+        {"warning_signal": "NONE", "warning_s": 5},
+        {"interactive": "I", "restart_on": ("host",)},
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        world_of().submit(spec(**wrong))
