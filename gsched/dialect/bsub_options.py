@@ -32,8 +32,7 @@ JOB = (
     Option(
         "-signal",
         "[B:]SIGNAL[@SECONDS]",
-        "asks it to save its state so long (60) before its run limit, preemption or the requeue for idle GPUs; B: its "
-        "script alone",
+        "asks it so long (60) before its end to save its state; B: its script alone",
         "--signal TERM@120",
     ),
     Option(

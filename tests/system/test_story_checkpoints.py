@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from counting_job import BY_REQUEUE, PREEMPTING, counted, counting
 from live_cluster import Cluster
 
 
@@ -65,61 +66,44 @@ def test_a_wrong_number_of_restarts_is_refused(cluster: Cluster, wrong: str) -> 
     assert refused.returncode == 255 and "--max-restarts" in refused.stderr
 
 
-COUNTING = """\
-#!/bin/sh
-# Counts to $1; at the signal it writes down how far it has come, and asks for another run.
-n=$(cat count 2>/dev/null || echo 0)
-echo "begins $n" >> counted
-trap 'echo "saves $n of $(cat "$GSCHED_DEADLINE")" >> counted; echo $n > count.new; mv count.new count; exit 99' TERM
-[ -s "$GSCHED_DEADLINE" ] && echo "asked too early" >> counted
-while [ $n -lt $1 ]; do sleep 0.2 & wait $!; n=$((n + 1)); done
-echo "ends $n" >> counted
-"""
-
-
-def counting(cluster: Cluster, folder: str) -> str:
-    """A script that counts, in a folder of its own."""
-    (cluster.folder / folder).mkdir()
-    script = cluster.folder / folder / "count.sh"
-    script.write_text(COUNTING)
-    script.chmod(0o755)
-    return str(cluster.folder / folder)
-
-
-def counted(cluster: Cluster, folder: str) -> tuple[list[int], list[int], list[int]]:
-    """Where its attempts began, what they saved, and where they ended."""
-    words = [line.split() for line in lines(cluster, f"{folder}/counted")]
-    return tuple([int(each[1]) for each in words if each[0] == what] for what in ("begins", "saves", "ends"))  # type: ignore[return-value]
-
-
 def test_a_preempted_job_saves_its_state_and_goes_on_from_there(cluster: Cluster) -> None:
-    urgent = "Begin Queue\nQUEUE_NAME = urgent\nPRIORITY = 90\nPREEMPTION = PREEMPTIVE[normal]\nEnd Queue\n"
-    parameters = "Begin Parameters\nPREEMPT_ACTION = requeue\nEnd Parameters\n"
+    folder = cluster.folder / "preempted"
     with cluster.files_as_they_are():
-        cluster.configure(lsb_queues=urgent, lsb_params=parameters)
-        folder = counting(cluster, "preempted")
-        options = ("-cwd", folder, "-m", "one", "-gpu", "num=1", "--restart-on", "preempt", "--signal", "TERM@60")
-        low = cluster.submit(*options, "./count.sh", "15")
-        cluster.until(lambda: (cluster.folder / "preempted" / "counted").exists(), "it does not begin")
+        cluster.configure(lsb_queues=PREEMPTING, lsb_params=BY_REQUEUE.format(""))
+        command = counting(folder)
+        options = ("-cwd", str(folder), "-m", "one", "-gpu", "num=1", "--restart-on", "preempt", "--signal", "TERM@60")
+        low = cluster.submit(*options, command, "15")
+        cluster.until(lambda: (folder / "counted").exists(), "it does not begin")
         high = cluster.submit("-q", "urgent", "-m", "one", "-gpu", "num=1", "true")
         views = cluster.wait(low, high)
     assert [view.state for view in views] == ["DONE", "DONE"]
-    begins, saves, ends = counted(cluster, "preempted")
-    assert begins == [0, *saves] and ends == [15] and len(saves) == 1
-    told = next(line for line in lines(cluster, "preempted/counted") if line.startswith("saves")).split()
-    assert float(told[3]) > views[0].submitted_at
+    told = counted(folder)
+    assert told.begins == [0, *told.saves] and told.ends == [15] and len(told.saves) == 1
+    assert told.deadlines[0] >= views[0].submitted_at + 59
     shown = cluster.run("gjobs", "-l", str(low)).stdout
     assert "Restart On <preempt>" in shown and "Restarted 1 times" in shown
 
 
 def test_a_job_that_takes_longer_than_its_run_limit_goes_on_in_a_chain_of_runs(cluster: Cluster) -> None:
-    folder = counting(cluster, "chain")
-    options = ("-cwd", folder, "-W", "1", "--signal", "TERM@57", "--restart-on", "timelimit", "--max-restarts", "50")
-    job = cluster.submit(*options, "./count.sh", "25")
+    folder = cluster.folder / "chain"
+    command = counting(folder)
+    options = (
+        "-cwd",
+        str(folder),
+        "-W",
+        "1",
+        "--signal",
+        "TERM@57",
+        "--restart-on",
+        "timelimit",
+        "--max-restarts",
+        "50",
+    )
+    job = cluster.submit(*options, command, "25")
     (view,) = cluster.wait(job)
     assert view.state == "DONE" and view.restarts >= 1
-    begins, saves, ends = counted(cluster, "chain")
-    assert begins == [0, *saves] and ends == [25] and len(saves) == view.restarts
+    told = counted(folder)
+    assert told.begins == [0, *told.saves] and told.ends == [25] and len(told.saves) == view.restarts
 
 
 def test_a_signal_with_b_is_for_the_script_alone(cluster: Cluster) -> None:
@@ -132,15 +116,11 @@ def test_a_signal_with_b_is_for_the_script_alone(cluster: Cluster) -> None:
 
 
 def test_who_does_not_answer_in_time_is_ended(cluster: Cluster) -> None:
-    urgent = "Begin Queue\nQUEUE_NAME = urgent\nPRIORITY = 90\nPREEMPTION = PREEMPTIVE[normal]\nEnd Queue\n"
-    parameters = "Begin Parameters\nPREEMPT_ACTION = requeue\nJOB_TERMINATE_INTERVAL = 1\nEnd Parameters\n"
     with cluster.files_as_they_are():
-        cluster.configure(lsb_queues=urgent, lsb_params=parameters)
+        cluster.configure(lsb_queues=PREEMPTING, lsb_params=BY_REQUEUE.format("JOB_TERMINATE_INTERVAL = 1\n"))
         script = "trap 'echo x >> deaf' TERM; touch deaf.began; [ $GSCHED_ATTEMPT -gt 1 ] && exit 0; "
         script += "while true; do sleep 0.2; done"
-        low = cluster.submit(
-            *("-m", "one", "-gpu", "num=1", "--restart-on", "preempt", "--signal", "B:TERM@2", script)
-        )
+        low = cluster.submit(*("-m", "one", "-gpu", "num=1", "--restart-on", "preempt", "--signal", "B:TERM@2", script))
         cluster.until(lambda: (cluster.folder / "deaf.began").exists(), "it does not begin")
         high = cluster.submit("-q", "urgent", "-m", "one", "-gpu", "num=1", "true")
         views = cluster.wait(low, high)

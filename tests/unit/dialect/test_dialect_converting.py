@@ -374,6 +374,8 @@ LSF_VALUES: dict[str, list[str]] = {
     "env": ["'all, SEED=1, ~DISPLAY'", "none"],
     "nnodes": ["2"],
     "-gpu-idle-ok": ["debugging"],
+    "-signal": ["TERM@120"],
+    "-restart-on": ["host,gpu"],
     "-max-restarts": ["5"],
     "-service": ["auto"],
     "-service-users": ["'ann bob' --service auto"],
@@ -382,7 +384,7 @@ LSF_VALUES: dict[str, list[str]] = {
     "a": ["openmpi"],
     "is": ["in.dat"],
 }
-LSF_ALONE = ("a", "is", "-max-restarts", "-notify", "-plot", "-service", "-service-users")
+LSF_ALONE = ("a", "is", "-max-restarts", "-restart-on", "-signal", "-notify", "-plot", "-service", "-service-users")
 """What nothing is converted to."""
 LSF_FLAGS = ("x", "r", "rn", "ti", "B", "N", "Ne", "K", "H", "I", "Is")
 LSF_OPTIONS = st.fixed_dictionaries(
