@@ -73,7 +73,7 @@ def save_request(job: JobRecord, host: str) -> SaveRequest | None:
     others are sent to its tasks there as well.
     """
     spec = job.spec
-    if job.save_by is None or job.allocation is None:
+    if job.save_by is None or job.allocation is None or job.kill_by:
         return None
     number = int(signal.Signals[f"SIG{spec.warning_signal}"])
     target = MAIN if spec.warns_main else STEPS if spec.front_end == SLURM else ""

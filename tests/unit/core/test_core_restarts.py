@@ -171,6 +171,20 @@ def test_an_agent_that_comes_back_hears_the_same_again() -> None:
     assert asked(world)[-1] == SaveRequest(signal.SIGTERM, 30)
 
 
+def test_who_kills_it_meanwhile_waits_for_nothing() -> None:
+    world = preempting()
+    world.run(gpu_spec(queue="low", slots=16, **SAVES))
+    world.wait(3600.0)
+    world.submit(gpu_spec(queue="high", slots=16))
+    world.settle()
+    world.control("kill", 1)
+    assert asked(world)[-1] is None
+    world.restart()
+    world.hello("a", held=((1, 1),))
+    assert asked(world)[-1] is None
+    assert ends(world, exit_code=EXIT_SAVED) == "EXIT"
+
+
 def test_a_job_that_may_not_be_restarted_any_more_is_not_preempted_by_requeue() -> None:
     world = preempting()
     world.run(gpu_spec(queue="low", slots=16, **(SAVES | {"max_restarts": 0})))
