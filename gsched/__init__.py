@@ -9,11 +9,15 @@ if TYPE_CHECKING:
     from gsched.api import GschedError as GschedError
     from gsched.api import Job as Job
     from gsched.api import JobFailed as JobFailed
+    from gsched.api.asynchronous import AsyncCluster as AsyncCluster
+    from gsched.api.asynchronous import AsyncJob as AsyncJob
     from gsched.api.executor import Executor as Executor
     from gsched.api.simulating import simulate as simulate
 
 __version__ = "0.1.0"
 _HOMES = {
+    "AsyncCluster": "gsched.api.asynchronous",
+    "AsyncJob": "gsched.api.asynchronous",
     "Cluster": "gsched.api",
     "Executor": "gsched.api.executor",
     "GschedError": "gsched.api",

@@ -5,22 +5,24 @@ It belongs to the process that made it: gRPC's connections do not survive a fork
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed, wait
 from datetime import datetime
 from typing import Unpack, cast
 
+import grpc
+
 from gsched.api.job import Job
 from gsched.api.named import NamesJob, number_of, numbers_of
 from gsched.api.options import refuses_unknown_options
 from gsched.api.request import JobRequest, RequestReader, SubmitOptions
 from gsched.api.values import members, nearest, one_text, path, seconds, texts, truth, whole
-from gsched.api.waiting import Waiting
+from gsched.api.waiting import Waiting, not_finished
 from gsched.base.coded_text import sentence
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
-from gsched.base.ids import show_job
 from gsched.model.jobs.job import JobState
 from gsched.model.views.catalogue import MOST_NAMED, AccountFilter, TimeSpan
 from gsched.model.views.explanation import JobDryRun, JobExplanation
@@ -49,8 +51,9 @@ class Cluster:
         if wait is None:
             wait = read_wait(os.environ.get(WAIT_VARIABLE, "") or read_setting(self.folder, WAIT_VARIABLE))
         self._channel = way.channel()
-        self._client = Client(self.address, wait_s=wait, channel=self._channel)
-        self._waiting = Waiting(self._client)
+        self._wait_s = wait
+        self._client = self._client_by(self._channel)
+        self._waiting = Waiting(self._channel, self._client_by)
         self._process = os.getpid()
         self._is_closed = False
 
@@ -79,6 +82,20 @@ class Cluster:
         if os.getpid() != self._process:
             raise BadRequest(f"this Cluster was made by process {self._process}: make one in each process after a fork")
         return self._client
+
+    def channel(self) -> grpc.Channel:
+        """The connection behind the client. Raises as `client`."""
+        self.client()
+        return self._channel
+
+    def by(self, channel: grpc.Channel) -> Cluster:
+        """This one, with calls that go by another view of its connection; it is closed with this one."""
+        seen = copy.copy(self)
+        seen._channel, seen._client = channel, self._client_by(channel)
+        return seen
+
+    def _client_by(self, channel: grpc.Channel) -> Client:
+        return Client(self.address, wait_s=self._wait_s, channel=channel)
 
     # Submitting
 
@@ -271,9 +288,8 @@ class Cluster:
         futures = self.futures(numbers)
         done, still = wait(futures, timeout)
         if still:
-            left = [show_job(number) for number, future in zip(numbers, futures, strict=True) if future not in done]
-            names = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
-            raise TimeoutError(f"jobs {names} have not finished within {timeout:g} s")
+            left = [number for number, future in zip(numbers, futures, strict=True) if future not in done]
+            raise not_finished(left, timeout)
         return [future.result() for future in futures]
 
     @refuses_unknown_options
@@ -289,8 +305,8 @@ class Cluster:
             for future in as_completed(by_future, timeout):
                 yield by_future[future], future.result()
         except TimeoutError:
-            left = [str(job) for future, job in by_future.items() if not future.done()]
-            raise TimeoutError(f"jobs {', '.join(left[:10])} have not finished within {timeout:g} s") from None
+            left = [job.id for future, job in by_future.items() if not future.done()]
+            raise not_finished(left, timeout) from None
 
     # Doing something to many
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.api.failure import JobFailed
+from gsched.api.job_output import lines_of, output_path
 from gsched.api.options import refuses_unknown_options
 from gsched.api.values import seconds, whole
 from gsched.base.coded_text import sentence
 from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
-from gsched.base.patterns import expand_job_id
 from gsched.cli.render.text.reason_texts import reason_text
 from gsched.model.jobs.job import FINISHED
 from gsched.model.views.view import EventRecord, JobEnd, JobFilter, JobView
@@ -115,9 +113,19 @@ class Job:
         """
         view = self.view()
         if view.state in FINISHED and view.spec.output_file:
-            return _output_path(view).read_text("utf-8", "replace")
+            return output_path(view).read_text("utf-8", "replace")
         chunks = self.cluster.client().output(self.id)
         return b"".join(chunk.data for chunk in chunks if chunk.stream == "stdout").decode("utf-8", "replace")
+
+    def output_lines(self) -> Iterator[str]:
+        """Each line of its standard output as it is written, without its end, until the job's end; waits for its start.
+        A job that goes back to the queue is followed in its next attempt, too; one that is over tells all at once.
+
+        Raises Conflict for an array, OSError when the file of -o cannot be read. A line of more than a million letters
+        comes in pieces.
+        """
+        self.view()
+        return lines_of(self)
 
     # Waiting
 
@@ -166,14 +174,3 @@ class Job:
             if answer.error and array_of(answer.job_id) == array_of(self.id):
                 kind = NotFound if answer.error == NO_SUCH_JOB else Conflict
                 raise kind(f"Job <{show_job(answer.job_id)}>: {answer.error}")
-
-
-def _output_path(view: JobView) -> Path:
-    """The file of -o, as this machine sees it; a directory holds a file for each job."""
-    host = view.allocation.first_host if view.allocation is not None else ""
-    attempt = view.spec.attempt_in_names(view.attempt)
-    path = expand_job_id(view.spec.output_file, view.job_id, host=host, attempt=attempt)
-    path = os.path.join(view.spec.run_dir, path)
-    if path.endswith("/") or os.path.isdir(path):
-        path = expand_job_id(f"{path.rstrip('/')}/", view.job_id, extension="out")
-    return Path(path)

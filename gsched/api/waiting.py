@@ -7,30 +7,42 @@ polled. The stream is opened by the first who waits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+
+import grpc
 
 from gsched.base.errors import GschedError, NotFound, Unavailable
 from gsched.base.ids import show_job
 from gsched.model.views.view import JobEnd
+from gsched.wire.breakable_channel import BreakableChannel
 from gsched.wire.calls.client import Client
 from gsched.wire.calls.completion_watch import EndsCall
 
 MOST_FAILURES = 10
 """Streams that break off one after the other without a single end in between."""
 _PAUSE_S = 0.05
+_CLOSED = "this Cluster was closed while its jobs were waited for"
+
+
+def not_finished(job_ids: Sequence[int], timeout: float | None) -> TimeoutError:
+    """What is raised after `timeout` seconds for jobs that still run or wait: it names the first ten."""
+    names = ", ".join(map(show_job, job_ids[:10])) + (f" and {len(job_ids) - 10} more" if len(job_ids) > 10 else "")
+    return TimeoutError(f"jobs {names} have not finished within {timeout:g} s")
 
 
 class Waiting:
     """Futures of jobs' ends; any thread may ask."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, channel: grpc.Channel, client: Callable[[grpc.Channel], Client]) -> None:
+        """`client`: makes one that speaks by a view of the channel, which `close` breaks off."""
+        self._closing = threading.Event()
+        self._channel = BreakableChannel(channel, self._closing, lambda: Unavailable(_CLOSED))
+        self._client = client(self._channel)
         self._lock = threading.Lock()
         self._open: dict[int, Future[JobEnd]] = {}
         self._call: EndsCall | None = None
         self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
 
     def futures(self, job_ids: Iterable[int]) -> list[Future[JobEnd]]:
         """A future for each of the jobs: all who wait for one job share it, so that nobody can cancel it."""
@@ -60,6 +72,7 @@ class Waiting:
             call, thread = self._call, self._thread
         if call is not None:
             call.cancel()
+        self._channel.break_off()  # the thread may ask for a master that is away
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -73,7 +86,7 @@ class Waiting:
                     self._call.ask(list(self._open))
             try:
                 if is_closing:
-                    raise Unavailable("this Cluster was closed while its jobs were waited for")
+                    raise Unavailable(_CLOSED)
                 if self._settle_all():
                     failures = 0
                 failures += 1
