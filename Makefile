@@ -178,7 +178,7 @@ bench-all: $(STAMP)  ## run all the benches on a plain installation (an hour)
 lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its extras (asks the package index; needs python3.11)
 	@python3.11 -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_TOOLS)
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --output-file requirements.lock pyproject.toml
-	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra executor --extra mcp --extra sim --extra top --extra web --no-annotate \
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra executor --extra mcp --extra progress --extra sim --extra top --extra web --no-annotate \
 		--output-file requirements-all.lock pyproject.toml
 
 pictures: $(DEV_STAMP)  ## take the pictures of docs/images anew (four minutes, as root, with chromium)

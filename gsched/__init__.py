@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gsched.api.asynchronous import AsyncCluster as AsyncCluster
     from gsched.api.asynchronous import AsyncJob as AsyncJob
     from gsched.api.executor import Executor as Executor
+    from gsched.api.job_table import table as table
+    from gsched.api.progress_bar import progress as progress
     from gsched.api.simulating import simulate as simulate
 
 __version__ = "0.1.0"
@@ -23,7 +25,9 @@ _HOMES = {
     "GschedError": "gsched.api",
     "Job": "gsched.api",
     "JobFailed": "gsched.api",
+    "progress": "gsched.api.progress_bar",
     "simulate": "gsched.api.simulating",
+    "table": "gsched.api.job_table",
 }
 
 
@@ -36,4 +40,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return sorted({*globals(), *_HOMES} - {"TYPE_CHECKING"})

@@ -17,7 +17,9 @@ import grpc
 from gsched.api.job import Job
 from gsched.api.named import NamesJob, number_of, numbers_of
 from gsched.api.options import refuses_unknown_options
+from gsched.api.progress_bar import with_bar
 from gsched.api.request import JobRequest, RequestReader, SubmitOptions
+from gsched.api.shared_clusters import shared_cluster
 from gsched.api.values import members, nearest, one_text, path, seconds, texts, truth, whole
 from gsched.api.waiting import Waiting, not_finished
 from gsched.base.coded_text import sentence
@@ -74,6 +76,18 @@ class Cluster:
         self._waiting.close()
         self._client.close()
         self._channel.close()
+
+    @classmethod
+    def shared(cls, folder: str) -> Cluster:
+        """The one connection of this process that all jobs of that folder have which came from another process. Raises
+        Unavailable when no cluster is known there.
+        """
+        return shared_cluster(folder, cls)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is not closed, and of this process."""
+        return not self._is_closed and os.getpid() == self._process
 
     def client(self) -> Client:
         """The client of the master's protocol behind it; that may change, this class does not."""
@@ -307,6 +321,15 @@ class Cluster:
         except TimeoutError:
             left = [job.id for future, job in by_future.items() if not future.done()]
             raise not_finished(left, timeout) from None
+
+    @refuses_unknown_options
+    def progress(
+        self, jobs: Iterable[NamesJob] | NamesJob, timeout: float | None = None
+    ) -> Iterator[tuple[Job, JobEnd]]:
+        """As `as_completed`, with a bar of tqdm that counts the ends and failures, in a terminal (standard error) or a
+        notebook. Raises GschedError where tqdm is not installed (gsched[progress]).
+        """
+        return with_bar(self, jobs, timeout)
 
     # Doing something to many
 

@@ -16,6 +16,9 @@ class JobFailed(GschedError):
         super().__init__(story_of(end))
         self.end = end
 
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[JobEnd]]:
+        return JobFailed, (self.end,)
+
 
 def story_of(end: JobEnd) -> str:
     """`Job <7> (train) on gpu01 ended with exit code 3`, with LSF's reason where there is one."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from gsched.api.failure import JobFailed
 from gsched.api.job_output import lines_of, output_path
+from gsched.api.job_table import JobTable
 from gsched.api.options import refuses_unknown_options
 from gsched.api.values import seconds, whole
 from gsched.base.coded_text import sentence
-from gsched.base.errors import Conflict, NotFound
+from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.render.text.reason_texts import reason_text
 from gsched.model.jobs.job import FINISHED
@@ -29,11 +31,14 @@ NO_SUCH_JOB = "No matching job found"
 class Job:
     """A job, an array, or an element of one. `await job` is the same as `job.wait()` in a coroutine.
 
-    `queue` and `warnings` are what the submission was answered; empty for a job that was found otherwise.
+    `queue` and `warnings` are what the submission was answered; empty for a job that was found otherwise. It can be
+    pickled: in another process it finds its cluster by the configuration folder, when it is first used.
     """
 
     def __init__(self, cluster: Cluster, job_id: int, *, queue: str = "", warnings: tuple[str, ...] = ()) -> None:
-        self.cluster = cluster
+        self._cluster: Cluster | None = cluster
+        self._kind = type(cluster)
+        self.folder = cluster.folder
         self.id = job_id
         self.queue = queue
         self.warnings = warnings
@@ -45,7 +50,26 @@ class Job:
         return show_job(self.id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and (self.id, self.cluster.address) == (other.id, other.cluster.address)
+        if not isinstance(other, Job) or self.id != other.id:
+            return False
+        return self.folder == other.folder or self.cluster.address == other.cluster.address
+
+    @property
+    def cluster(self) -> Cluster:
+        """Its cluster; of a job that came from another process a connection that all such jobs share. Raises
+        Unavailable where no cluster is known in its folder.
+        """
+        return self._kind.shared(self.folder) if self._cluster is None else self._cluster
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cluster": None}
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is now, an array's elements."""
+        try:
+            return JobTable(self.elements())._repr_html_()
+        except GschedError as error:
+            return f"<code>{escape(repr(self))}</code> {escape(error.text)}"
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gsched.base.patterns import expand_job_id
 from gsched.model.views.view import EventRecord, JobView
-from gsched.wire.calls.output_following import OutputFollower
+from gsched.wire.output_following import OutputFollower
 
 if TYPE_CHECKING:
     from gsched.api.job import Job

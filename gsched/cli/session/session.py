@@ -17,8 +17,8 @@ from gsched.cli.session.master_links import folder_of, link_of
 from gsched.model.views.view import EventRecord, JobEnd, OutputChunk
 from gsched.wire.breakable_channel import BreakableChannel
 from gsched.wire.calls.client import Client
-from gsched.wire.calls.output_following import MOST_FAILURES, OutputFollower
 from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
+from gsched.wire.output_following import MOST_FAILURES, OutputFollower
 
 PLEASE_WAIT = "gsched: {} is not responding. Please wait ...\n"
 HOST_AWAY = "gsched: host {} is not responding; the job may well go on. Please wait ...\n"

@@ -9,6 +9,7 @@ import msgspec
 
 from gsched.base.coded_text import AnyText
 from gsched.base.errors import LSF_FAILURE
+from gsched.base.ids import show_job
 from gsched.model.gpus.gpu_closure import GpuClosure
 from gsched.model.gpus.gpu_idle import GpuIdleness, IdleWarning
 from gsched.model.hosts.host import Gpu
@@ -85,6 +86,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of a started job with a service: the port of its first host on which it listens; None: it does not yet."""
     service_at: float | None = None
     """Since when, UTC seconds."""
+
+    def __repr__(self) -> str:
+        return f"<JobView {show_job(self.job_id)} {self.state} {self.spec.name[:60]!r}>"
 
 
 class JobTexts(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,6 +384,9 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     counts: dict[str, int] = {}
     """Of an array: state -> elements in it."""
+
+    def __repr__(self) -> str:
+        return f"<JobEnd {show_job(self.job_id)} {self.state} {self.exit_code}>"
 
     @property
     def succeeded(self) -> bool:

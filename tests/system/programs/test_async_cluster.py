@@ -105,7 +105,7 @@ def test_thousands_of_waits_cost_no_thread_and_may_be_given_up(run: Run) -> None
         before = threading.active_count()
         waits = [asyncio.create_task(job.wait()) for job in elements for _ in range(3)]
         await asyncio.sleep(0)
-        assert threading.active_count() == before
+        assert threading.active_count() < before + 20  # of gRPC, whatever the number of waits
         for each in waits[::2]:
             each.cancel()
         await array.kill()

@@ -14,7 +14,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[3]
 LOCK, LOCK_OF_ALL = ROOT / "requirements.lock", ROOT / "requirements-all.lock"
 LOCKS = (LOCK, LOCK_OF_ALL)
-EXTRAS = ("executor", "mcp", "sim", "top", "web")
+EXTRAS = ("executor", "mcp", "progress", "sim", "top", "web")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+]+)(?: ; (.+))?")
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
