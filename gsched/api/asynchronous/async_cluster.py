@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -95,11 +95,11 @@ class AsyncCluster:
         """The handle of a job that is known by its number, or by what a query answered."""
         return AsyncJob(self, number_of(job))
 
-    def jobs(self, **options: Any) -> AsyncIterator[JobView]:
+    def jobs(self, **options: Any) -> AsyncGenerator[JobView, None]:
         """Jobs as of now, for `async for`, with the options of `Cluster.jobs`. Raises what that raises."""
         return self.calls.stream(lambda cluster: cluster.jobs(**options))
 
-    def history(self, **options: Any) -> AsyncIterator[JobView]:
+    def history(self, **options: Any) -> AsyncGenerator[JobView, None]:
         """Finished jobs, for `async for`, with the options of `Cluster.history`. Raises what that raises."""
         return self.calls.stream(lambda cluster: cluster.history(**options))
 
@@ -111,7 +111,7 @@ class AsyncCluster:
         """All queues by descending priority, or the named ones. Raises NotFound."""
         return await self.calls.call(lambda cluster: cluster.queues(*names))
 
-    def events(self, **options: Any) -> AsyncIterator[EventRecord]:
+    def events(self, **options: Any) -> AsyncGenerator[EventRecord, None]:
         """What happens, as it is committed, for `async for`, with the options of `Cluster.events`; without `after` from
         its first step on. Raises what that raises.
         """
@@ -153,7 +153,7 @@ class AsyncCluster:
     @refuses_unknown_options
     async def as_completed(
         self, jobs: Iterable[NamesJob] | NamesJob, timeout: float | None = None
-    ) -> AsyncIterator[tuple[AsyncJob, JobEnd]]:
+    ) -> AsyncGenerator[tuple[AsyncJob, JobEnd], None]:
         """Each job with its end, in the order in which they finish, for `async for`. Raises TimeoutError, NotFound."""
         timeout = seconds("timeout", timeout)
         many = [jobs] if isinstance(jobs, AsyncJob) else members("jobs", jobs, "a list of jobs")

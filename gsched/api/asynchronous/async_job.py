@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gsched.api.failure import JobFailed
@@ -79,7 +79,7 @@ class AsyncJob:
         """
         return await self._ask(Job.output)
 
-    def output_lines(self) -> AsyncIterator[str]:
+    def output_lines(self) -> AsyncGenerator[str, None]:
         """Each line of its standard output as it is written, until the job's end: see `Job.output_lines`."""
         return self.cluster.calls.stream(lambda cluster: cluster.job(self.id).output_lines())
 

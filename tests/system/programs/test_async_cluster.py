@@ -155,7 +155,7 @@ def test_events_are_followed_and_broken_off(run: Run, live: Live) -> None:
                 break
         stream = {thread for thread in threading.enumerate() if thread.name == "gsched-async-stream"} - before
         assert stream
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
         for thread in stream:
             await asyncio.to_thread(thread.join, PATIENCE_S)
             assert not thread.is_alive()
