@@ -1,6 +1,7 @@
 """Build hook: generates the gRPC stubs from proto/ and the commands, for wheels and editable installs alike.
 
-A command is a program, launcher/launcher.c, where there is a C compiler, and the script bin/launcher elsewhere.
+A command is a program, launcher/launcher.c, where there is a C compiler, and the script bin/launcher elsewhere. With a
+compiler there is launcher/waiter.c as well, which supervisors become while their jobs run.
 
 It must never need anything that is not in [build-system].requires, and never write outside gsched/wire/v1 and build/.
 """
@@ -48,16 +49,16 @@ def generate_stubs(root: Path) -> None:
         raise RuntimeError("protoc could not generate the stubs from proto/")
 
 
-def native_launcher(root: Path, build: SimpleNamespace) -> Path | None:
-    """The compiled launcher; None where the commands are left to the interpreter, with the reason on standard error."""
+def native_programs(root: Path, build: SimpleNamespace) -> tuple[Path, Path] | None:
+    """The compiled launcher and waiter; None where all is left to the interpreter: why stands on standard error."""
     if os.environ.get(build.NO_NATIVE) == "1":
         return None
     try:
-        path: Path = build.compile_launcher(root / "build" / "launcher")
+        folder = root / "build" / "launcher"
+        return build.compile_launcher(folder), build.compile_waiter(folder)
     except build.CannotCompile as problem:
         print(f"gsched's commands are started by Python, which takes longer: {problem}", file=sys.stderr)
         return None
-    return path
 
 
 def write_scripts(root: Path) -> tuple[dict[str, str], bool]:
@@ -67,7 +68,7 @@ def write_scripts(root: Path) -> tuple[dict[str, str], bool]:
     """
     build = SimpleNamespace(**runpy.run_path(str(root / "launcher" / "build_launcher.py")))
     names = [name for name, *_ in runpy.run_path(str(root / "gsched" / "command_table.py"))["COMMANDS"]]
-    native = native_launcher(root, build)
+    native = native_programs(root, build)
     if native:
         names.append(build.ANY_NAME)
     folder = root / "build" / "scripts"
@@ -76,9 +77,14 @@ def write_scripts(root: Path) -> tuple[dict[str, str], bool]:
     mapping = {}
     for name in names:
         path = folder / name
-        shutil.copyfile(native or root / "bin" / "launcher", path)
+        shutil.copyfile(native[0] if native else root / "bin" / "launcher", path)
         path.chmod(0o755)
         mapping[str(path)] = name
+    if native:
+        path = folder / build.WAITER
+        shutil.copyfile(native[1], path)
+        path.chmod(0o755)
+        mapping[str(path)] = build.WAITER
     mapping[str(root / "bin" / "gsched-pam")] = "gsched-pam"
     return mapping, native is not None
 

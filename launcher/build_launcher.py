@@ -1,4 +1,5 @@
-"""Builds the native launcher of the commands, where there is a C compiler; the build hook and tests call it.
+"""Builds the native launcher of the commands, and the program that waits in the place of supervisors, where there is a
+C compiler; the build hook and tests call it.
 
 It must never need anything but the interpreter's own modules, and never write outside the folder that it is given.
 """
@@ -28,6 +29,11 @@ RELEASE = (
     *("-Wl,-z,relro,-z,now", "-s"),
 )
 SOURCES = ("launcher.c", "door.c", "ending.c")
+WAITER = "gsched-waiter"
+"""The program that a supervisor becomes while its job runs, beside the interpreter that runs gsched."""
+WAITER_SOURCES = ("waiter.c",)
+STATIC = ("-O2", "-static", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-s")
+"""Of the waiter: there is one for each job, and what a shared library writes into its own data none of them shares."""
 COMPILE_LIMIT_S = 120.0
 
 KINDS = (
@@ -59,16 +65,34 @@ def compile_launcher(folder: Path, flags: Sequence[str] = RELEASE) -> Path:
     """Compile the launcher in the folder and return its path. Raises CannotCompile."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "launcher_values.h").write_text(header(), encoding="utf8")
-    target = folder / "native-launcher"
+    return _compiled(folder / "native-launcher", SOURCES, flags)
+
+
+def compile_waiter(folder: Path, flags: Sequence[str] = ()) -> Path:
+    """Compile the waiter in the folder and return its path: without `flags` a static program where the C library allows
+    that. Raises CannotCompile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "waiter_values.h").write_text(waiter_header(), encoding="utf8")
+    target = folder / WAITER
+    if flags:
+        return _compiled(target, WAITER_SOURCES, flags)
+    try:
+        return _compiled(target, WAITER_SOURCES, STATIC)
+    except CannotCompile:  # there is no static C library
+        return _compiled(target, WAITER_SOURCES, RELEASE)
+
+
+def _compiled(target: Path, sources: Sequence[str], flags: Sequence[str]) -> Path:
+    """The program made of these sources, with the headers beside it. Raises CannotCompile."""
     words = [
         *compiler(),
         *LANGUAGE,
         *flags,
-        f"-I{folder}",
+        f"-I{target.parent}",
         f"-I{HERE}",
         "-o",
         str(target),
-        *(str(HERE / name) for name in SOURCES),
+        *(str(HERE / name) for name in sources),
     ]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False)
@@ -77,6 +101,14 @@ def compile_launcher(folder: Path, flags: Sequence[str] = RELEASE) -> Path:
     if done.returncode != 0:
         raise CannotCompile(f"{words[0]} fails:\n{done.stdout}{done.stderr}")
     return target
+
+
+def waiter_header() -> str:
+    """What the waiter shares with gsched.run.attempt_files."""
+    files = runpy.run_path(str(ROOT / "gsched" / "run" / "attempt_files.py"))
+    names = {"WAITER": WAITER, "WAITED": files["WAITED"]}
+    lines = ["/* Written by build_launcher.py. */"]
+    return "\n".join(lines + [f"#define {name} {_text(text.encode())}" for name, text in names.items()]) + "\n"
 
 
 def header() -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 LIMITS = "limits"
+WAITED = "waited"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
 NODEFILE, GPUFILE = "nodefile", "gpufile"
 INPUT, FAILED, LAST, UNKILLABLE, WARNED = "input", "failed", "last", "unkillable", "warned"

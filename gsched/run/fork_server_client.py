@@ -26,7 +26,12 @@ from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run import agent_line, forkserver
 from gsched.run.processes import process_tree
 from gsched.run.program import Program, ProgramEnd, ProgramFiles
+from gsched.run.sleeping.handing_over import AFTER_S
 
+WAITER_NAME = "gsched-waiter"
+"""The program that supervisors become while nothing is to be done, as launcher/build_launcher.py has it: beside the
+interpreter where gsched was installed with a C compiler."""
+SLEEP_AFTER_S = AFTER_S
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
 _AGAIN_S = 0.05
@@ -56,6 +61,7 @@ class ForkServer:
         on_lost: Callable[[], None],
     ) -> None:
         self._arguments = [str(spool), cluster, locks.common, locks.roots, "root" if locks.is_root else ""]
+        self._arguments += [waiter(), str(SLEEP_AFTER_S)]
         self._on_forked = on_forked
         self._on_refused = on_refused
         self._on_started = on_started
@@ -258,6 +264,12 @@ class ForkServer:
             self._process.kill()  # it holds nothing that a kill could hurt, and is waited for at once
             self._process.wait()
             self._process = None
+
+
+def waiter() -> str:
+    """Path of the program that waits in the place of supervisors; empty where there is none."""
+    path = os.path.join(os.path.dirname(sys.executable), WAITER_NAME)
+    return path if os.access(path, os.X_OK) else ""
 
 
 def _received_fd(ancillary: list[tuple[int, int, bytes]]) -> int:

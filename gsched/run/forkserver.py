@@ -10,7 +10,8 @@ could be made. With `run TOKEN` come the files of a program (gsched.run.program)
 the answer is `TOKEN = STATUS` when it has ended, or `TOKEN - WHY`. `kill TOKEN` ends such a program with its process
 group. Never touches an attempt itself, nor opens anything for a program: their own processes do.
 
-Run as: python -I -S -E -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT SPOOL CLUSTER LOCK_FOLDERS... SOCKET_FD NOTIFY_FD
+Run as: python -I -S -E -X utf8 -c PRELUDE PACKAGE_ROOT MSGSPEC_ROOT SPOOL CLUSTER LOCK_FOLDERS... WAITER AFTER_S
+SOCKET_FD NOTIFY_FD; WAITER: path of the program that supervisors become after so many seconds (handing_over), or empty.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import os
 import select
 import signal
 import struct
+import sys
 from collections.abc import Sequence
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run import program_child
 from gsched.run.order import Order, read_order, written_order
+from gsched.run.sleeping.handing_over import Waiter
+from gsched.run.sleeping.resuming import go_on
 from gsched.run.supervisor.opening import SupervisorSettings
 from gsched.run.supervisor.serving import supervise
 
@@ -48,7 +52,7 @@ _WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 
 def main(arguments: list[str]) -> int:
     """Serve until the agent closes its end of the socket."""
-    spool, cluster, common, roots, is_root, socket_fd, notify_fd = arguments
+    spool, cluster, common, roots, is_root, waiter, after_s, socket_fd, notify_fd = arguments
     for fd in (int(socket_fd), int(notify_fd)):
         os.set_inheritable(fd, False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -68,7 +72,13 @@ def main(arguments: list[str]) -> int:
 
     os.chdir("/")
     settings = SupervisorSettings(
-        spool, cluster, GpuLockFolders(common, roots, bool(is_root)), int(notify_fd), become_subreaper, bind_memory
+        spool,
+        cluster,
+        GpuLockFolders(common, roots, bool(is_root)),
+        int(notify_fd),
+        become_subreaper,
+        bind_memory,
+        Waiter(waiter, float(after_s), sys.argv[1:3]) if waiter else None,
     )
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()
@@ -86,6 +96,14 @@ def main(arguments: list[str]) -> int:
     except ConnectionError:  # the agent is gone
         pass
     return 0
+
+
+def resume(fd: int) -> None:
+    """Body of a supervisor that has slept; `fd`: what it knew (handing_over). Never returns.
+
+    Programs that wait have the name of this function in their arguments, also those of earlier versions.
+    """
+    go_on(fd)
 
 
 class _Server:

@@ -81,6 +81,14 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     """Where in that file the report is to stand above the output, and how long it may be; (0, 0): below."""
 
 
+class WaitedEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How the job's main process ended, as launcher/waiter.c saw it in the supervisor's place."""
+
+    status: int
+    """As wait(2) tells it."""
+    ended_at: float
+
+
 class Spool:
     """The attempt folders below one directory."""
 
@@ -196,6 +204,12 @@ class Spool:
 
     def status(self, name: str) -> AttemptResult | None:
         return self._read(name, attempt_files.STATUS, AttemptResult)
+
+    def waited(self, name: str) -> WaitedEnd | None:
+        """How a job ended whose supervisor slept then; None also where a step before the job may have ended it."""
+        if os.path.exists(self.path(name, attempt_files.FAILED)):
+            return None
+        return self._read(name, attempt_files.WAITED, WaitedEnd)
 
     def is_over(self, name: str) -> bool:
         """Whether its supervisor has written how it ended."""

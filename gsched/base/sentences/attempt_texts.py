@@ -15,6 +15,7 @@ ATTEMPT_TEXTS: dict[str, str] = {
     "attempt.spool_folder": "spool folder {0}: {1}",
     "attempt.killed_early": "its supervisor was killed before the job started",
     "attempt.supervisor_killed": "the job's supervisor was killed, so its exit status is not known",
+    "attempt.supervisor_gone": "the job's supervisor ended before it could say all about the job's end",
     "attempt.part_killed": "the supervisor of this part of the job was killed",
     "attempt.host_restarted": "the host restarted while the job ran",
     "attempt.host_shut_down": "the host was shut down while the job ran",

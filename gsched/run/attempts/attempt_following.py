@@ -8,6 +8,7 @@ Never asks for a supervisor where another one has claimed the attempt, never tak
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Coroutine
@@ -30,7 +31,7 @@ from gsched.run.order import OnEnded, OnStarted, StartedInfo
 from gsched.run.processes import attempt_processes, process_tree
 from gsched.run.processes.process_usage import Sampler
 from gsched.run.processes.warned_processes import warned
-from gsched.run.spool import Spool, Started, SupervisorClaim
+from gsched.run.spool import Spool, Started, SupervisorClaim, WaitedEnd
 
 _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
@@ -327,12 +328,16 @@ class AttemptFollower:
 
     async def _sweep_unsupervised(self, held: Attempt) -> None:
         held.problem = await self._endings.sweep(held)
-        what = coded("attempt.part_killed" if held.is_part else "attempt.supervisor_killed")
+        waited = self._spool.waited(held.name)
+        lost = "attempt.supervisor_killed" if waited is None else "attempt.supervisor_gone"
+        what = coded("attempt.part_killed" if held.is_part else lost)
         order = self._spool.order(held.name)
         code, told = None, list[AnyText]()
         if order is not None:
             code, told = await run_last(order, self._spool.folder(held.name), held.group, self.forks.run)
         result = self._unknown_end(held, listed([what, held.problem, *told], "list.semicolon"))
+        if waited is not None:
+            result = _ended(result, waited)
         self._finish(held, msgspec.structs.replace(result, post_code=code))
 
     def _unknown_end(self, held: Attempt, problem: AnyText) -> AttemptResult:
@@ -415,6 +420,19 @@ class _Asked:
         self.orders = orders
         self.is_over = False
         """Its first attempt is over already, and it waits."""
+
+
+def _ended(result: AttemptResult, waited: WaitedEnd) -> AttemptResult:
+    """As its main process did; what it used is not known."""
+    status, run_s = waited.status, max(result.run_s - (result.ended_at - waited.ended_at), 0.0)
+    return msgspec.structs.replace(
+        result,
+        exit_code=None if os.WIFSIGNALED(status) else os.WEXITSTATUS(status),
+        signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        core_dumped=os.WCOREDUMP(status),
+        ended_at=waited.ended_at,
+        run_s=run_s,
+    )
 
 
 def _not_started(problem: AnyText) -> AttemptResult:

@@ -36,6 +36,7 @@ _LISTS = (attempt_files.HOSTFILE, attempt_files.AFFINITY)
 _FILES = (*_LISTS, attempt_files.ORDER, attempt_files.STARTED, attempt_files.CLAIM)
 """What a supervisor has open, in the order in which it is written again."""
 _MOST_LISTED = 4 << 20
+_LOOKS, _LOOK_S = 20, 0.001
 _OPEN_FILE = re.compile(rf"/attempts/([0-9]+\.[0-9]+)/({'|'.join(_FILES)})(?: \(deleted\))?")
 
 
@@ -151,10 +152,22 @@ def _is_proven(process: process_tree.Process, cluster: str, name: str) -> bool:
 def _is_of_server(pid: int) -> bool:
     """Whether it is a supervisor, the fork server, or a fork of one of them that is no program of its own yet."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return process_tree.owner_of(pid) == os.geteuid() and _FORK_SERVER in file.read(4096)
+        return process_tree.owner_of(pid) == os.geteuid() and _FORK_SERVER in _command_line(pid)
     except OSError:
         return False
+
+
+def _command_line(pid: int) -> bytes:
+    """Its beginning. A process that executes a program at this very moment has none, as a supervisor does that falls
+    asleep or wakes (run.sleeping). Raises OSError: it is gone, or a thread of the kernel's.
+    """
+    for _ in range(_LOOKS):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if line := file.read(4096):
+                return line
+        os.readlink(f"/proc/{pid}/exe")
+        time.sleep(_LOOK_S)
+    return b""
 
 
 def _account_of(pid: int) -> UnixAccount | None:

@@ -55,6 +55,14 @@ def sum_io(pids: Iterable[int]) -> IoBytes | None:
     return total
 
 
+def joined(before: IoBytes | None, left: IoBytes | None, now: IoBytes | None) -> IoBytes | None:
+    """`before`, as if nothing had been read or written from `left` to `now`."""
+    if before is None or left is None or now is None:
+        return None
+    early, then, late, *rest = (b + n - m for b, m, n in zip(before, left, now, strict=True))
+    return early, then, late, rest[0]
+
+
 def fields_since(before: IoBytes | None, now: IoBytes | None) -> dict[str, float]:
     """How much it has become since then, as FIELDS in MiB; empty when one of them is unknown."""
     if before is None or now is None:

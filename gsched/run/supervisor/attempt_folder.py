@@ -33,6 +33,7 @@ from gsched.run.attempt_files import (
     STATUS,
     SUSPENDED,
     UNKILLABLE,
+    WAITED,
     WANTS_REQUEUE,
     WARNED,
 )
@@ -73,11 +74,19 @@ class AttemptFolder:
         self.path = path
         self.failed = f"{path}/{FAILED}"
         """Where the job's process says which step before it has failed."""
-        self._claim: dict[str, object] = {}
+        self._claim: dict[str, int | str] = {}
         self._order_fd = -1
         self._started_fd = -1
         self._kept: list[int] = []
         """Kept open to the end, for others."""
+
+    def state(self) -> tuple[dict[str, int | str], int, int, list[int]]:
+        """The claim, and the descriptors of order, record of the start and what else is kept open; for `take_up`."""
+        return self._claim, self._order_fd, self._started_fd, self._kept
+
+    def take_up(self, claim: dict[str, int | str], order_fd: int, started_fd: int, kept: list[int]) -> None:
+        """Go on in another interpreter of the same process."""
+        self._claim, self._order_fd, self._started_fd, self._kept = claim, order_fd, started_fd, kept
 
     def claim(self, boot_id: str) -> bool:
         """Win or lose the right to start this attempt."""
@@ -85,7 +94,7 @@ class AttemptFolder:
             self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # said by who reads it
             pass
-        claim = {"pid": os.getpid(), "start": _own_start(), "boot_id": boot_id}
+        claim: dict[str, int | str] = {"pid": os.getpid(), "start": _own_start(), "boot_id": boot_id}
         try:
             fd = os.open(f"{self.path}/{CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -109,8 +118,7 @@ class AttemptFolder:
         """The order as it was written. Raises OSError, ValueError."""
         if self._order_fd < 0:
             self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
-        with open(self._order_fd, "rb", closefd=False) as file:
-            return read_order(file.read())
+        return read_order(os.pread(self._order_fd, os.fstat(self._order_fd).st_size, 0))
 
     def limited(self, order: Order) -> Order:
         """The order with the limits that were changed after it was written; itself where none were."""
@@ -171,6 +179,16 @@ class AttemptFolder:
     def mark_past_job(self) -> None:
         """From here on who ends the attempt means a step that follows the job, not the job. Raises OSError."""
         write_file(f"{self.path}/{LAST}", b"")
+
+    def waited_until(self) -> float:
+        """When the job's main process ended, if the program saw it that waited in this one's place; 0.0: it has not.
+        Seconds since the epoch.
+        """
+        try:
+            with open(f"{self.path}/{WAITED}", "rb") as file:
+                return float(json.loads(file.read())["ended_at"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return 0.0
 
     def failed_step(self) -> tuple[int, int] | None:
         """Exit code and place of the step that kept the job from running; None when none did."""

@@ -41,7 +41,7 @@ class LeftRunning:
 class Children:
     """All processes below this one. `listen(timeout_s)` waits for the end of a child, or for something else."""
 
-    def __init__(self, listen: Callable[[float | None], None]) -> None:
+    def __init__(self, listen: Callable[[float | None], object]) -> None:
         self._listen = listen
         self._statuses: dict[int, int | None] = {}
         self._used: dict[int, tuple[float, int]] = {}
@@ -56,6 +56,15 @@ class Children:
     def follow(self, pid: int) -> None:
         """This child was forked here and not reaped yet: its end is to be known."""
         self._statuses[pid] = None
+
+    def state(self) -> tuple[float, int]:
+        """CPU seconds and KiB of those that have ended, for `take_up`."""
+        return self.cpu_s, self._max_rss_kib
+
+    def take_up(self, pid: int, state: tuple[float, int]) -> None:
+        """Go on in another interpreter of the same process; `pid` is followed."""
+        self.cpu_s, self._max_rss_kib = state
+        self.follow(pid)
 
     def forget(self, pid: int) -> None:
         """Its end is not asked for any more."""

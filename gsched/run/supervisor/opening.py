@@ -26,6 +26,7 @@ from gsched.run.supervisor.job_rights import JobRights
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gsched.run.order import Order
+    from gsched.run.sleeping.handing_over import Waiter
     from gsched.run.supervisor.terminal import Terminal
 
 
@@ -40,7 +41,7 @@ job's number (submitit), and there a batch job is not started at once. Source: s
 class SupervisorSettings:
     """What all attempts of one fork server have in common."""
 
-    __slots__ = ("become_subreaper", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
+    __slots__ = ("become_subreaper", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool", "waiter")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class SupervisorSettings:
         notify_fd: int,
         become_subreaper: Callable[[], object],
         bind_memory: Callable[[Sequence[int]], object],
+        waiter: Waiter | None = None,
     ) -> None:
         self.spool = spool
         self.cluster = cluster
@@ -60,6 +62,8 @@ class SupervisorSettings:
         self.bind_memory = bind_memory
         """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""
         self.boot_id = process_tree.boot_id()
+        self.waiter = waiter
+        """What a supervisor becomes while nothing is to be done; None: it stays what it is."""
 
 
 class FinalFailure(Exception):
@@ -106,6 +110,13 @@ class AttemptOpening:
         """Standard input, output and error of the job."""
         self.output: Output | Nowhere
         self.error: Output | Nowhere
+
+    def take_up(self, order: Order, locks: list[int]) -> None:
+        """Go on in another interpreter of the same process, after `prepare`: all of it stands."""
+        self._order, self.locks = order, locks
+        self.rights = JobRights(order)
+        if order.fence is not None:
+            self.group = group_of(order.fence.kind, order.fence.folders)
 
     def prepare(self, order: Order) -> None:
         """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""

@@ -20,6 +20,14 @@ class RunClock:
         self._stopped_at: float | None = None
         self._stopped_s = 0.0
 
+    def state(self) -> tuple[float, float | None, float]:
+        """For `take_up`, in another interpreter of the same boot."""
+        return self._began, self._stopped_at, self._stopped_s
+
+    def take_up(self, state: tuple[float, float | None, float]) -> None:
+        """Go on where that clock was."""
+        self._began, self._stopped_at, self._stopped_s = state
+
     def begin(self) -> None:
         """The job is let go."""
         self._began = time.monotonic()

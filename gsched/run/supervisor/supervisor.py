@@ -21,6 +21,7 @@ from gsched.run.agent_line import tell
 from gsched.run.fence.group import FenceGroup
 from gsched.run.processes import oom_kills, process_io, process_tree
 from gsched.run.processes.warned_processes import warned
+from gsched.run.sleeping.supervisor_state import state_of
 from gsched.run.supervisor import host_parts, job_spawn, run_limits, steps
 from gsched.run.supervisor.attempt_folder import AttemptFolder
 from gsched.run.supervisor.children import Children, end_sessions
@@ -61,6 +62,9 @@ class Supervisor:
         self.children = Children(self._listen)
         self.term_reason = ""
         self.clock = RunClock()
+        self.was_warned = False
+        self.woken = 0
+        """How often it has slept."""
         self.poked = False
         self.awaited = AWAITED
         self.told: set[int] = set()
@@ -106,17 +110,24 @@ class Supervisor:
             self._remove_group()
             self.folder.write_status({"started": False}, error.problem if isinstance(error, NotStarted) else unexpected)
         else:
-            self._watch()
-            ended_at, run_s, suspended_s = time.time(), self.clock.since_begin_s(), self.clock.suspended_s
-            self._note(self.children.sweep(self._name_unkillable))
-            result = self._result(ended_at, run_s) | {"suspended_s": suspended_s} | self._after() | self._left_running()
-            if self.terminal is not None:
-                self._finish_terminal(self.terminal)
-            is_as_before = self._leave_group() and self._is_as_before()
-            is_in_place = self.folder.write_status(result, listed(self.notes, "list.semicolon"))
-            self.folder.close()
-            return is_as_before and is_in_place
+            return self.see_to_the_end()
         return False
+
+    def see_to_the_end(self) -> bool:
+        """Of a job that runs; as `run`."""
+        self._watch()
+        ended_at, run_s, suspended_s = time.time(), self.clock.since_begin_s(), self.clock.suspended_s
+        if self.woken and (seen_at := self.folder.waited_until()):
+            late_s = min(max(ended_at - seen_at, 0.0), run_s)
+            ended_at, run_s = ended_at - late_s, run_s - late_s
+        self._note(self.children.sweep(self._name_unkillable))
+        result = self._result(ended_at, run_s) | {"suspended_s": suspended_s} | self._after() | self._left_running()
+        if self.terminal is not None:
+            self._finish_terminal(self.terminal)
+        is_as_before = self._leave_group() and self._is_as_before()
+        is_in_place = self.folder.write_status(result, listed(self.notes, "list.semicolon"))
+        self.folder.close()
+        return is_as_before and is_in_place
 
     def _is_as_before(self) -> bool:
         """Whether nothing of the job is left in this process: no child, thread, lock, or bond to CPUs and nodes."""
@@ -266,7 +277,6 @@ class Supervisor:
             self.children.tree,
             ends_by_term=order.ends_by_term,
         )
-        was_warned = False
         while True:
             is_busy = self.children.reap()
             most_s = AGAIN_S if self.tasks is not None and self.tasks.note_ends() else None
@@ -277,14 +287,14 @@ class Supervisor:
                 guard = self._limited_anew(guard)
                 self._look_for_tasks()
             ran_s = self.clock.ran_s()
-            warn_s = math.inf if was_warned else self._warning_due()
+            warn_s = math.inf if self.was_warned else self._warning_due()
             due = min(guard.due, warn_s)
             if self.clock.is_stopped or due == math.inf:
-                self._listen(most_s)
+                self._await_news(most_s, guard)
             elif due > ran_s:
-                self._listen(min(due - ran_s, most_s or math.inf))
+                self._await_news(min(due - ran_s, most_s or math.inf), guard)
             elif warn_s <= ran_s:
-                was_warned = True
+                self.was_warned = True
                 self.folder.mark_warned()
                 self.folder.note_deadline(time.time() + self._ends_at(order) - ran_s)
                 process_tree.send_all(
@@ -333,17 +343,35 @@ class Supervisor:
             ends.append(self.clock.ran_s_at(order.terminate_at))
         return min(ends, default=math.inf)
 
-    def _listen(self, timeout_s: float | None) -> None:
-        """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
+    def _await_news(self, most_s: float | None, guard: run_limits.RunLimitGuard) -> None:
+        """As `_listen`; where nothing comes for a while this process becomes the program that waits in its place."""
+        waiter = self.settings.waiter
+        has_more = self.terminal is not None or self.tasks is not None or self.order.is_part or guard.term_reason
+        if waiter is None or has_more or not waiter.is_worth(most_s):
+            self._listen(most_s)
+            return
+        patience_s = waiter.patience_s(self.woken)
+        if not self._listen(patience_s):
+            waiter.sleep(state_of(self), self.folder.path, None if most_s is None else most_s - patience_s)
+            self.settings.waiter = None  # it cannot be executed
+
+    def be_poked(self) -> None:
+        """Look anew at what the agent may have changed."""
+        self.poked = True
+        self.clock.note(self.folder.is_suspended())
+
+    def _listen(self, timeout_s: float | None) -> bool:
+        """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still. False: nothing
+        has come in that time.
+        """
         heard: signal.struct_siginfo | None
         awaited = self.awaited
         heard = signal.sigwaitinfo(awaited) if timeout_s is None else signal.sigtimedwait(awaited, timeout_s)
         if heard is not None and heard.si_signo in host_parts.ENDINGS:
             self.told.add(heard.si_signo)
-        if heard is None or heard.si_signo != POKE:
-            return
-        self.poked = True
-        self.clock.note(self.folder.is_suspended())
+        if heard is not None and heard.si_signo == POKE:
+            self.be_poked()
+        return heard is not None
 
     def _finish_terminal(self, terminal: Terminal) -> None:
         terminal.finish(TAKE_PATIENCE_S)

@@ -16,11 +16,15 @@ from app_installation import ROOT, build_launcher
 
 from gsched import command_table
 from gsched.app.installation.name_scripts import NATIVE_NAME
+from gsched.run import attempt_files
+from gsched.run.fork_server_client import WAITER_NAME
 
 SOURCES = (
     *("bin/launcher", "bin/gsched-pam"),
     *(f"launcher/{name}" for name in ("build_launcher.py", "launcher.h", *build_launcher().SOURCES)),
+    *(f"launcher/{name}" for name in build_launcher().WAITER_SOURCES),
     *("gsched/command_table.py", "gsched/app/launch.py", "gsched/app/launch_streams.py"),
+    "gsched/run/attempt_files.py",
 )
 NAMES = {"gsched-pam", *(name for name, *_ in command_table.COMMANDS)}
 
@@ -55,7 +59,7 @@ def is_program(path: str) -> bool:
 def test_with_a_compiler_each_command_is_a_program(source: Path) -> None:
     mapping, is_native = build(source)
     assert is_native
-    assert set(mapping.values()) == NAMES | {NATIVE_NAME}
+    assert set(mapping.values()) == NAMES | {NATIVE_NAME, WAITER_NAME}
     assert {name for path, name in mapping.items() if not is_program(path)} == {"gsched-pam"}
 
 
@@ -76,7 +80,8 @@ def test_without_one_each_command_is_the_script(
     said: str,
 ) -> None:
     (source / "build" / "scripts").mkdir(parents=True)
-    (source / "build" / "scripts" / NATIVE_NAME).write_text("of an earlier build")
+    for name in (NATIVE_NAME, WAITER_NAME):
+        (source / "build" / "scripts" / name).write_text("of an earlier build")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     mapping, is_native = build(source)
@@ -84,7 +89,7 @@ def test_without_one_each_command_is_the_script(
     assert set(mapping.values()) == NAMES
     script = (ROOT / "bin" / "launcher").read_bytes()
     assert all(Path(path).read_bytes() == script for path, name in mapping.items() if name != "gsched-pam")
-    assert not (source / "build" / "scripts" / NATIVE_NAME).exists()
+    assert not any((source / "build" / "scripts" / name).exists() for name in (NATIVE_NAME, WAITER_NAME))
     printed = capfd.readouterr().err
     assert said in printed and bool(printed) is bool(said)
 
@@ -104,6 +109,20 @@ def test_the_program_has_the_script_as_it_is_but_for_what_it_says_itself() -> No
     assert script == "\n" + text.replace("\ngsched_door=\n", "\n")
     done = subprocess.run(["/bin/bash", "-n", "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_program_that_waits_has_its_values_from_the_python_sources() -> None:
+    header = build_launcher().waiter_header()
+    assert f'#define WAITER "{WAITER_NAME}"\n' in header and f'#define WAITED "{attempt_files.WAITED}"\n' in header
+
+
+@pytest.mark.needs_gcc
+def test_without_a_static_library_the_program_that_waits_is_linked_as_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = build_launcher()
+    monkeypatch.setattr(module, "STATIC", ("-static", "-lnonexistent"))
+    assert subprocess.run([module.compile_waiter(tmp_path)], capture_output=True, check=False).returncode == 2
 
 
 @pytest.mark.needs_gcc

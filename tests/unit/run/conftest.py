@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import runpy
 import signal
 import stat
 from collections.abc import Awaitable, Callable
@@ -38,6 +39,13 @@ def on_host(tmp_path: Path):
         asyncio.run(main())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def waiter_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program that waits in the place of supervisors, compiled with all warnings as errors."""
+    build = runpy.run_path(str(Path(__file__).parents[3] / "launcher" / "build_launcher.py"))
+    return str(build["compile_waiter"](tmp_path_factory.mktemp("a waiter"), (*build["STATIC"], "-Werror")))
 
 
 @pytest.fixture(params=[V2, V1])

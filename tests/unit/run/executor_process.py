@@ -13,10 +13,13 @@ import sys
 from pathlib import Path
 
 import msgspec
+from run_host import let_supervisors_sleep
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order
+
+let_supervisors_sleep()
 
 
 async def main(spool: str, locks: str, orders: str, pause: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gsched.base.machine.gpu_lock import GpuLockFolders
 from gsched.model.jobs.job import AttemptResult
+from gsched.run import fork_server_client
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order, RunKey, StartedInfo, Unkillable
 from gsched.run.processes import process_tree
@@ -18,6 +19,17 @@ SEARCHED = ":".join(each for each in os.environ.get("PATH", os.defpath).split(":
 """PATH without folders that are closed to this user: a shell that finds nothing has another exit code with them."""
 CLUSTER = f"test-{os.getpid()}"
 """Runs of these tests beside each other must not end each other's processes."""
+
+
+def let_supervisors_sleep() -> None:
+    """As the environment says, after which time (seconds) and with which program: for processes of their own, and to
+    run all of these tests with supervisors that sleep soon."""
+    if program := os.environ.get("RUN_TEST_WAITER"):
+        fork_server_client.waiter = lambda: program
+        fork_server_client.SLEEP_AFTER_S = float(os.environ["RUN_TEST_SLEEP_AFTER_S"])
+
+
+let_supervisors_sleep()
 
 
 class Host:
