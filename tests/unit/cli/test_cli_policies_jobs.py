@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from fake_master import FakeCall, FakeMaster, spec
+from fake_master import FakeCall, FakeMaster, allocation, spec
 from test_cli_gjobs import done, pending, running
 
 from gsched.base.coded_text import coded
@@ -280,6 +280,17 @@ def test_suspended_jobs_say_why(master: FakeMaster, call: NewCall) -> None:
     assert gjobs.run() == 0
     assert " The run windows of the queue are closed;\n" in gjobs.out
     assert " The job was suspended by user;\n" in gjobs.out
+
+
+@pytest.mark.parametrize("state, held", [("SSUSP", 2), ("USUSP", 1), ("SSUSP", 0), ("RUN", 2)])
+def test_a_suspended_job_says_that_it_keeps_its_gpus(master: FakeMaster, call: NewCall, state: str, held: int) -> None:
+    master.views = [running(8, state=state, allocation=allocation(*range(held)))]
+    gjobs = call("gjobs", "-l", "-UF", "8")
+    assert gjobs.run() == 0
+    gpus = "2 GPUs" if held == 2 else "1 GPU"
+    told = f"\n KEPT WHILE SUSPENDED:\n {gpus} and what the job has in their memory: no other job gets them;\n"
+    assert (told in gjobs.out) is (state != "RUN" and held > 0)
+    assert ("KEPT WHILE SUSPENDED" in gjobs.out) is (state != "RUN" and held > 0)
 
 
 def test_a_job_that_cannot_start_yet_is_not_eligible(master: FakeMaster, call: NewCall) -> None:

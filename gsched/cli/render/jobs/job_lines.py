@@ -195,6 +195,14 @@ def idle_gpus(job: ShownJob, zone: tzinfo) -> list[str]:
     return [printable(line) for line in lines]
 
 
+def kept_while_suspended(job: ShownJob) -> list[str]:
+    """What a suspended job with GPUs does not give back; empty for any other. Without the closing mark."""
+    count = sum(len(part.gpus) for part in job.placed)
+    if job.view.state not in ("SSUSP", "USUSP") or not count:
+        return []
+    return [f"{count} GPU{'s' if count > 1 else ''} and what the job has in their memory: no other job gets them"]
+
+
 def restarts(job: ShownJob, zone: tzinfo) -> list[str]:
     """How often the system has run it again, and may do so; without the closing mark."""
     spec, view = job.spec, job.view

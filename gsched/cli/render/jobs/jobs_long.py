@@ -104,12 +104,15 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
         yield process_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
-    if service := job_lines.service(job, layout.zone):
-        yield "\n SERVICE:\n" + "".join(layout.line(f" {text};") for text in service)
-    if restarts := job_lines.restarts(job, layout.zone):
-        yield "\n RESTARTS:\n" + "".join(layout.line(f" {text};") for text in restarts)
-    if idle := job_lines.idle_gpus(job, layout.zone):
-        yield "\n IDLE GPUS:\n" + "".join(layout.line(f" {text};") for text in idle)
+    sections = (
+        ("SERVICE", job_lines.service(job, layout.zone)),
+        ("RESTARTS", job_lines.restarts(job, layout.zone)),
+        ("KEPT WHILE SUSPENDED", job_lines.kept_while_suspended(job)),
+        ("IDLE GPUS", job_lines.idle_gpus(job, layout.zone)),
+    )
+    for heading, texts in sections:
+        if texts:
+            yield f"\n {heading}:\n" + "".join(layout.line(f" {text};") for text in texts)
     if why := job_lines.why_it_failed(job.failure):
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:
