@@ -358,6 +358,7 @@ class JobRecord(msgspec.Struct, kw_only=True, gc=False):
             rerunnable=self.runs_again_after(RestartCause.PREEMPT),
             preempted=self.preempted,
             resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
+            save_by=float("-inf") if self.save_by is None or self.kill_by else self.save_by,
         )
 
     def _awaited(self) -> tuple[str, ...]:

@@ -186,6 +186,8 @@ class Running(NamedTuple):
     """How often it has been preempted."""
     resumed_at: float = float("-inf")
     """When it last went on after a preemption."""
+    save_by: float = float("-inf")
+    """Of one that is ending: until when it may save its state before it is ended, UTC seconds."""
 
     @property
     def key(self) -> AttemptKey:

@@ -94,7 +94,7 @@ class Future:
     def end_of_running(self, running: Running) -> float:
         """When a started job is expected to end."""
         if running.is_ending or running.job_id in self.ending:
-            return self.soon
+            return max(self.soon, running.save_by)
         if running.state in _SUSPENDED or running.job_id in self.stopped:
             return NEVER_ENDS
         if running.ends_at == NEVER_ENDS:

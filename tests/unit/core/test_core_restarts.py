@@ -151,6 +151,10 @@ def test_a_preempted_job_has_time_to_save_and_whoever_gets_its_place_is_told_how
     assert asked(world) == [SaveRequest(signal.SIGTERM, 30)]
     assert world.job(1).save_by == world.now + 30
     assert coded("note.waits_for_save", "1", 30) in notes(world)
+    world.wait(5.0)
+    world.cycle()
+    planned = world.engine.cycles.planned[2]
+    assert planned.at is not None and world.now + 25 <= planned.at < world.now + 26
     world.check_replay()
     assert ends(world, exit_code=EXIT_SAVED) == "PEND"
     assert last_requeue(world).restart == RestartCause.PREEMPT and world.job(1).restarts == 1
