@@ -23,6 +23,9 @@ MAX_PIECE = 1 << 16
 SHELL, LOGIN_SHELL, NO_SHELL = b"s", b"l", b"d"
 MAX_FRAME = 1 << 20
 
+PLAIN_WORDS = ("--", "--help")
+"""Any other word with two dashes that comes first is an option of a launch profile: gsched.app.launching reads it."""
+
 FAILURE = 255
 DEFAULT_WAIT_S = 60.0
 """How long an agent that does not answer is waited for, where GSCHED_COMMAND_WAIT does not say."""

@@ -392,6 +392,11 @@ def start_tasks(argv: list[str], mode: str) -> int | None:
         return srun.main(argv)
     from gsched.app import glaunch  # one command of all
 
+    if len(argv) > 1 and argv[1][:2] == "--" and argv[1] not in glaunch.PLAIN_WORDS:
+        from gsched.app.launching import launch_entry  # few launches
+
+        return launch_entry.main(argv)
+
     return glaunch.main(argv)
 
 

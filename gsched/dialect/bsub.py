@@ -19,6 +19,7 @@ from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
+from gsched.dialect.launching.launch_options import read_launched
 from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.script_marks import mark_of
@@ -156,6 +157,8 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
         )
         source = _notebook(line) if line.has("-notebook") else _source(line, reading, parse_script=parse)
         options = _merged(line, source.directives)
+        options, command = read_launched(options, source.command, () if source.script is not None else line.rest)
+        source = replace(source, command=command)
         if esub is not None:
             options, source, env = _through_esub(esub, options, source, env, around)
         return _submission(options, source, reading, env, around)

@@ -5,6 +5,7 @@ Source: bsub(1) and bmod(1) of LSF 10.1.
 
 from __future__ import annotations
 
+from gsched.dialect.launching.launch_options import LAUNCH_OPTIONS
 from gsched.dialect.options import Option, OptionTable, unsupported
 
 JOB = (
@@ -158,6 +159,7 @@ BSUB = OptionTable(
         ),
         Option("-snapshot", help="keep commit, changed files and Python packages with the job; gjobs -l tells of it"),
         Option("-notebook", help="--service auto, and JupyterLab as the command"),
+        *LAUNCH_OPTIONS,
         Option("H", help="hold the job until it is resumed"),
         Option("is", "FILE", "standard input of the job, copied now: FILE may change or go"),
         Option("Zs", help="copy the script that is the command now: its file may change or go"),
@@ -176,6 +178,7 @@ BSUB = OptionTable(
         'PROGRAM -R "select[ngpus>0] rusage[ngpus_excl_p=1]" python train.py',
         'PROGRAM -gpu "num=2:mode=exclusive_process" -W 8:00 python train.py',
         'PROGRAM -J "sweep[1-100]%8" -o out.%J.%I ./run.sh      (LSB_JOBINDEX is the index)',
+        "PROGRAM -n 8 -R 'span[ptile=4]' -gpu num=4 --launch torch python train.py      (also horovod, mpi ...)",
         "PROGRAM --notebook -gpu num=1 -W 8:00      (JupyterLab on a GPU, opened from the pages of `gsched web`)",
         "PROGRAM --service auto tensorboard --logdir runs --port '$GSCHED_SERVICE_PORT'",
         "PROGRAM < job.sh      (options may stand in job.sh on lines that begin with #BSUB)",

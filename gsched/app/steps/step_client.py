@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import posix
-import select
 import signal
 import socket
 import termios
@@ -22,9 +21,10 @@ from typing import Any
 
 import msgspec
 
-from gsched.app.glaunch import FAILURE, MAX_FRAME, FrameReader, LaunchArguments, LaunchClient, LaunchRefused, exit_code
+from gsched.app.glaunch import FAILURE, MAX_FRAME, FrameReader, LaunchArguments, LaunchRefused, exit_code
 from gsched.app.launch_streams import say
 from gsched.app.steps.step_output import StepOutput
+from gsched.app.steps.task_group import TaskGroupClient
 from gsched.base.errors import GschedError
 from gsched.dialect.slurm.step_options import StepAsk
 from gsched.model.jobs.job_step import StepGranted
@@ -39,7 +39,7 @@ Tunnel = Callable[[], socket.socket]
 """Makes a connection to where steps of the job are asked for. Raises GschedError."""
 
 
-class StepClient(LaunchClient):
+class StepClient(TaskGroupClient):
     """`tunnel`: None within the job."""
 
     def __init__(self, name: str, ask: StepAsk, job: str, tunnel: Tunnel | None, *, is_inner: bool) -> None:
@@ -56,9 +56,6 @@ class StepClient(LaunchClient):
         self._granted: StepGranted | None = None
         self._has_said_busy = False
         self._interrupted_at = -INTERRUPT_S
-        self._ends_at: float | None = None
-        """When the tasks that are left are to be ended: SIGTERM, or SIGKILL after that."""
-        self._is_ending = False
         self._is_aborted = False
         self._resized = ask.request.pty
         variables = [os.fsencode(f"{key}={value}") for key, value in ask.environment.items()]
@@ -106,23 +103,11 @@ class StepClient(LaunchClient):
             super()._take(connection, kind, payload)
 
     def _wait(self, connection: Any, frames: FrameReader) -> None:
-        """Wait for the agent, for standard input, and for when something is due."""
         if self._resized and self._granted is not None and os.isatty(0):
             self._resized = False
             size = os.get_terminal_size(0)
             self._send(connection, step_messages.WINDOW, b"%d %d" % (size.lines, size.columns))
-        waiting = select.poll()
-        waiting.register(connection, select.POLLIN)
-        if self._wants:
-            waiting.register(0, select.POLLIN)
-        left_s = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
-        ready = [fd for fd, _ in waiting.poll(None if left_s is None else left_s * 1000 + 1)]
-        if connection.fileno() in ready:
-            frames.fill()
-        elif 0 in ready:
-            self._read_piece(connection)
-        if self._ends_at is not None and time.monotonic() >= self._ends_at:
-            self._end_rest(connection)
+        super()._wait(connection, frames)
 
     # -- what becomes of tasks ------------------------------------------------------------------------------------
 
@@ -161,17 +146,9 @@ class StepClient(LaunchClient):
             self._tell(f"Job step aborted: {wait}")
         self._is_aborted = True
 
-    def _begin_to_end(self) -> None:
-        self._ends_at = time.monotonic()
-
     def _end_rest(self, connection: Any) -> None:
-        """SIGTERM to what is left, SIGKILL after KILL_WAIT_S. Source: srun(1), --kill-on-bad-exit."""
         self._tell_aborted()
-        numbers = (signal.SIGKILL,) if self._is_ending else (signal.SIGCONT, signal.SIGTERM)
-        self._is_ending = True
-        self._signals += numbers
-        self._tell_signals(connection)
-        self._ends_at = time.monotonic() + KILL_WAIT_S
+        super()._end_rest(connection)
 
     # -- signals --------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import GENERAL, program, read_options
+from gsched.dialect.launching.launch_words import PROFILE_OPTIONS
 from gsched.dialect.options import Option, OptionTable
 
 TABLE = OptionTable(
@@ -16,10 +17,17 @@ TABLE = OptionTable(
         Option("z", "HOSTS", "on these hosts", '-z "gpu01 gpu02"'),
         Option("no-shell", help="execute the words as they are; else they are a line for /bin/sh, as rsh has it"),
         Option("use-login-shell", help="by the user's login shell, which reads its login files"),
+        *PROFILE_OPTIONS,
         *GENERAL,
     ),
     interspersed=False,
-    examples=("PROGRAM hostname", "PROGRAM gpu02 nvidia-smi -L", 'PROGRAM -z "gpu01 gpu02" ./prepare.sh'),
+    examples=(
+        "PROGRAM hostname",
+        "PROGRAM gpu02 nvidia-smi -L",
+        'PROGRAM -z "gpu01 gpu02" ./prepare.sh',
+        "PROGRAM --launch torch python train.py      (a profile comes first; the words are executed)",
+        "PROGRAM --torch --max-restarts 3 python train.py",
+    ),
 )
 
 

@@ -1,0 +1,120 @@
+"""Launch profiles on three separate hosts: ranks agree and add up; when one is killed all end, and nothing is left.
+
+The frameworks' own launchers are stand-ins here (tests/support/stand_in_launchers.py); mpirun is the real one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from netlab import Lab
+from netlab_cluster import SharedCluster, shared_cluster
+from netlab_jobs import output, read, run_job
+from test_net_mpi import HELLO, OPEN_MPI_4
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+PROGRAM = f"/usr/bin/python3 '{SUPPORT}/stand_in_all_reduce.py'"
+STAND_INS = ("torchrun", "accelerate", "deepspeed", "python", "horovodrun")
+HOSTS = ("h1", "h2", "h3")
+LINE = re.compile(r"rank (\d) of 6 local (\d) on (h\d) first ([01]) gpus (\S*) sum 21")
+
+
+def prepared(lab: Lab) -> SharedCluster:
+    """Three hosts without a fence, so that a job sees the numbers that its GPUs have; one is taken on h1."""
+    cluster = shared_cluster(
+        lab, [lab.host(name) for name in HOSTS], sim_gpus="3", slots=5, settings={"GSCHED_GPU_FENCE": "N"}
+    )
+    folder = "/home/alice/bin"
+    links = "; ".join(f"ln -s '{SUPPORT}/stand_in_launchers.py' {folder}/{name}" for name in STAND_INS)
+    cluster.master_host.run(["sh", "-c", f"mkdir {folder}; {links}"], user="alice", check=True)
+    cluster.becomes(cluster.submit("-m", "h1", "-gpu", "num=1", "sleep", "1000"), "RUN")
+    return cluster
+
+
+def submit(cluster: SharedCluster, *words: str) -> int:
+    """gsub by somebody who has the frameworks' launchers in PATH; the job's number."""
+    done = cluster.run("sh", "-c", 'PATH="$HOME/bin:$PATH" exec gsub "$@"', "sh", *words)
+    return int(re.findall(r"Job <(\d+)>", done.stdout)[0])
+
+
+def left(cluster: SharedCluster) -> Counter[str]:
+    """How many processes of a launch each host has."""
+    found = {}
+    for host in cluster.hosts:
+        found[host.name] = host.run(["pgrep", "-f", "stand_in_|sleep 1000[.][67]"]).stdout.count("\n")
+    return Counter({name: count for name, count in found.items() if count})
+
+
+def staying(cluster: SharedCluster) -> Counter[str]:
+    """How many ranks stay on each host."""
+    found = {host.name: host.run(["pgrep", "-xf", "sleep 1000.7"]).stdout.count("\n") for host in cluster.hosts}
+    return Counter({name: count for name, count in found.items() if count})
+
+
+@pytest.mark.parametrize("profile", ["torch", "accelerate", "deepspeed", "horovod", "lightning"])
+def test_ranks_agree_and_nothing_stays_when_one_is_killed(lab: Lab, profile: str) -> None:
+    cluster = prepared(lab)
+    path = 'export PATH="$HOME/bin:$PATH"'
+    lines, state = run_job(cluster, f"{path}; glaunch --launch {profile} {PROGRAM} 2> errors", "-gpu", "num=2", slots=2)
+    told = (lines, state, read(cluster.master_host, "errors"))
+    ranks = sorted(found.groups() for found in map(LINE.fullmatch, lines) if found)
+    assert state == "DONE" and [int(rank[0]) for rank in ranks] == [*range(6)], told
+    assert [rank[1] for rank in ranks] == ["0", "1"] * 3, told
+    assert [rank[3] for rank in ranks] == ["1", *"00000"], told
+    assert [rank[2] for rank in ranks[::2]] == [rank[2] for rank in ranks[1::2]], told
+    assert {rank[2]: rank[4] for rank in ranks} == {"h1": "1,2", "h2": "0,1", "h3": "0,1"}, told
+    assert not left(cluster)
+
+    words = ("-n", "6", "-R", "span[ptile=2]", "-gpu", "num=2", "-o", "out.%J", "--launch", profile)
+    job_id = submit(cluster, *words, f"{PROGRAM} stay")
+    cluster.until(lambda: staying(cluster) == dict.fromkeys(HOSTS, 2), "not all ranks run")
+    cluster.hosts[1].run(["sh", "-c", "kill -9 $(pgrep -xf 'sleep 1000.7' | head -n 1)"], check=True)
+    cluster.becomes(job_id, "EXIT")
+    cluster.until(lambda: not left(cluster), "processes of a launch whose rank was killed still run")
+
+
+def test_all_ranks_are_started_again_when_one_fails(lab: Lab) -> None:
+    cluster = prepared(lab)
+    text = f"glaunch --lightning --max-restarts 2 {PROGRAM} fail-once $HOME/failed 2> errors"
+    lines, state = run_job(cluster, text, "-gpu", "num=2", slots=2)
+    assert state == "DONE" and len([*filter(LINE.fullmatch, lines)]) == 12, lines
+    assert read(cluster.master_host, "errors") == (
+        "glaunch: rank 5 on h3 exited with code 9\nglaunch: all processes are started again (1 of 2)\n"
+    )
+
+
+@pytest.mark.skipif(not OPEN_MPI_4.exists() or not shutil.which("mpirun.openmpi"), reason="there is no Open MPI 4")
+def test_ddl_runs_ranks_by_its_rank_file(lab: Lab) -> None:
+    cluster = shared_cluster(lab, [lab.host(name) for name in HOSTS], sim_gpus="2", slots=4)
+    host = cluster.master_host
+    host.run(["sh", "-c", "cat > hello.py"], user="alice", stdin=HELLO, check=True)
+    mpirun = shutil.which("mpirun.openmpi")
+    host.run(["sh", "-c", f"mkdir bin; ln -s {mpirun} bin/mpirun"], user="alice", check=True)
+    words = ["--launch", "ddl", "--topo", "2x3x1", "-o", "out.%J"]
+    asked = host.run(["gsub", "-n", "4", *words, "./run"], user="alice")
+    assert asked.returncode == 255 and "-n 4: --topo 2x3x1 is 6 ranks, 2 a host on 3 hosts" in asked.stderr
+    command = f"/usr/bin/python3 hello.py {OPEN_MPI_4} 2> errors; cp $GSCHED_RANKFILE ranks 2> /dev/null"
+    host.run(["sh", "-c", "cat > job.sh; chmod +x job.sh"], user="alice", stdin=f"#!/bin/sh\n{command}\n", check=True)
+    job_id = submit(cluster, *words, "./job.sh")
+    cluster.until(lambda: cluster.field(job_id, "stat") in ("DONE", "EXIT"), "the job does not end")
+    lines = output(host, job_id).splitlines()
+    told = (lines, read(host, "errors"), read(host, "ranks"))
+    ranks = sorted(line.split()[:4] for line in lines if line[:1].isdigit())
+    assert [rank[:3] for rank in ranks] == [[str(rank), "6", "6"] for rank in range(6)], told
+    hosts = [rank[3] for rank in ranks]
+    assert hosts[:3] == hosts[3:] and sorted(hosts[:3]) == [*HOSTS], told
+    assert [line.split()[1].partition("=")[0] for line in read(host, "ranks").splitlines()] == [
+        "0",
+        "3",
+        "1",
+        "4",
+        "2",
+        "5",
+    ]
+    assert cluster.field(job_id, "stat") == "DONE", told
