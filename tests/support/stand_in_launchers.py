@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Stand-ins for torchrun, accelerate, DeepSpeed's launcher and horovodrun, by the name that this is called with.
+"""Stand-ins for the launchers of PyTorch, DeepSpeed, Horovod, MPI and others, by the name that this is called with.
 
 Each takes the options of the real one that gsched gives, refuses all others, and starts its ranks with the variables
 that the real one sets. Tests with the real ones: test_launch_clients.
@@ -15,11 +15,12 @@ import shlex
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from stand_in_all_reduce import listen, serve
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # it is called by a link, from anywhere
+rendezvous = import_module("stand_in_all_reduce")
 
 
 def local_ranks(first: int, count: int, size: int, variables: dict[str, Any], command: list[str]) -> int:
@@ -61,7 +62,6 @@ def torchrun(words: list[str]) -> int:
 
 def accelerate(words: list[str]) -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("launch")
     for name in ("--num_machines", "--num_processes", "--machine_rank", "--main_process_port"):
         parser.add_argument(name, type=int, required=True)
     for name in ("--main_process_ip", "--mixed_precision", "--dynamo_backend"):
@@ -69,7 +69,9 @@ def accelerate(words: list[str]) -> int:
     for name in ("--multi_gpu", "--no_python"):
         parser.add_argument(name, action="store_true", required=True)
     parser.add_argument("command", nargs=argparse.REMAINDER)
-    given = parser.parse_args(words)
+    if words[0] != "launch":
+        return 2
+    given = parser.parse_args(words[1:])
     place = {"MASTER_ADDR": given.main_process_ip, "MASTER_PORT": given.main_process_port}
     each = given.num_processes // given.num_machines
     return local_ranks(given.machine_rank * each, each, given.num_processes, place, given.command)
@@ -77,6 +79,10 @@ def accelerate(words: list[str]) -> int:
 
 def python(words: list[str]) -> int:
     """`python -m deepspeed.launcher.launch`: it gives each rank GPU numbers of its own making."""
+    if words[:1] == ["-c"] and "ray.init" in words[1]:
+        return 0  # all of Ray's hosts are there
+    if words[:1] != ["-m"]:
+        os.execv(sys.executable, ["python", *words])
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("-m", choices=["deepspeed.launcher.launch"], required=True)
     parser.add_argument("--world_info", required=True)
@@ -103,8 +109,8 @@ def horovodrun(words: list[str]) -> int:
     parser.add_argument("--disable-cache", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
-    listening = listen(0)
-    threading.Thread(target=serve, args=(listening, given.np), daemon=True).start()
+    listening = rendezvous.listen(0)
+    threading.Thread(target=rendezvous.serve, args=(listening, given.np), daemon=True).start()
     hosts = [(name, int(count)) for name, _, count in (each.partition(":") for each in given.H.split(","))]
     ranks, rank = [], 0
     for node, (host, count) in enumerate(hosts):
@@ -121,5 +127,40 @@ def horovodrun(words: list[str]) -> int:
     return together(ranks)
 
 
+def mpirun(words: list[str]) -> int:
+    """As Open MPI's, which starts a process for each line of its host file, or where its rank file says."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("-n", type=int, required=True)
+    parser.add_argument("-x", action="append")
+    parser.add_argument("-rf")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    hosts = Path(os.environ["OMPI_MCA_orte_default_hostfile"]).read_text().split()  # noqa: SIM112 - Open MPI's
+    if given.rf:
+        lines = [line.split()[1].split("=") for line in Path(given.rf).read_text().splitlines()]
+        hosts = [host for _, host in sorted((int(rank), host) for rank, host in lines)]
+    launcher = os.environ["OMPI_MCA_plm_rsh_agent"]  # noqa: SIM112 - Open MPI's
+    ranks = []
+    for rank, host in enumerate(hosts[: given.n]):
+        place = [f"OMPI_COMM_WORLD_RANK={rank}", f"OMPI_COMM_WORLD_SIZE={given.n}"]
+        line = shlex.join(["env", *place, *given.command])
+        ranks.append(subprocess.Popen([launcher, host, line], stdin=subprocess.DEVNULL))
+    return together(ranks)
+
+
+def ray(words: list[str]) -> int:
+    """`ray start --block` stays."""
+    if words[0] != "start" or words[-1] != "--block":
+        return 2
+    return subprocess.run(["sleep", "1000.6"]).returncode
+
+
+def py_spy(words: list[str]) -> int:
+    """`py-spy record`: it leaves a file, and runs the program."""
+    given = words.index("--output")
+    Path(words[given + 1]).write_text("<svg/>")
+    return subprocess.run(words[words.index("--") + 1 :]).returncode
+
+
 if __name__ == "__main__":
-    sys.exit(globals()[Path(sys.argv[0]).name](sys.argv[1:]))
+    sys.exit(globals()[Path(sys.argv[0]).name.replace("-", "_")](sys.argv[1:]))

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.system
 
 STORY = "getting-started.md"
 """A page that is read from its beginning to its end: it makes its own cluster."""
-SEVERAL_HOSTS = "parallel.md"
+TRAINING = "training.md"
+SEVERAL_HOSTS = ("parallel.md", TRAINING)
+FRAMEWORKS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "ray", "mpirun", "python", "py-spy")
+"""What the page on training starts, all of them stand-ins."""
 TRAIN = """\
 import os, time
 print("CUDA_VISIBLE_DEVICES =", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
@@ -46,7 +49,7 @@ def clusters(module_cluster: Callable[..., Cluster]) -> Callable[[Example], Clus
     made: dict[str, Cluster] = {}
 
     def of(example: Example) -> Cluster:
-        hosts = "gpu01,gpu02" if example.page == SEVERAL_HOSTS else "gpu01"
+        hosts = "gpu01,gpu02" if example.page in SEVERAL_HOSTS else "gpu01"
         if hosts not in made:
             made[hosts] = module_cluster("--sim-gpus", "4:exclusive_process", "--hosts", hosts)
         return made[hosts]
@@ -64,6 +67,11 @@ def end_jobs(cluster: Cluster) -> None:
 def test_it_is_as_the_page_shows(example: Example, clusters: Callable[[Example], Cluster], tmp_path: Path) -> None:
     cluster = clusters(example)
     env = typing_environment(tmp_path, BIN) | {"GSCHED_ENVDIR": str(cluster.conf), "GSCHED_HOSTNAME": "gpu01"}
+    if example.page == TRAINING:
+        (tmp_path / ".frameworks").mkdir()
+        for name in FRAMEWORKS:
+            (tmp_path / ".frameworks" / name).symlink_to(ROOT / "tests" / "support" / "stand_in_launchers.py")
+        env["PATH"] = f"{tmp_path}/.frameworks:{env['PATH']}"
     with cluster.files_as_they_are():
         try:
             reader_in(tmp_path, env).play(example)

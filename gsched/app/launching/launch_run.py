@@ -14,13 +14,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gsched.agent.tasks.launch_environment import launcher
-from gsched.app.glaunch import FAILURE, PASSED_ON, LaunchRefused
+from gsched.app.glaunch import FAILURE, PASSED_ON, LaunchRefused, show
 from gsched.app.launch_streams import OutputFault, end_of_pipe, say
 from gsched.app.launching.host_answers import cores_of
 from gsched.app.launching.launched_job import free_port, is_taken, launched_job
+from gsched.app.launching.profile_message import tell_profiles
 from gsched.app.launching.rank_client import RankClient
 from gsched.base.errors import BadRequest, GschedError
-from gsched.dialect.launching.launch_plan import LaunchJob, LaunchPlan, plan_launch, task_script
+from gsched.dialect.launching.launch_plan import (
+    LaunchJob,
+    LaunchPlan,
+    plan_launch,
+    task_script,
+    task_variables,
+    task_words,
+)
 from gsched.dialect.launching.launch_words import LaunchWords, read_launch
 from gsched.dialect.launching.rank_file import RankTopology, rank_lines
 
@@ -54,10 +62,25 @@ def run(argv: list[str]) -> int:
 def _run(name: str, words: list[str]) -> int:
     asked = read_launch(words)
     job = launched_job(os.environ)
+    if asked.shows:
+        _show(plan_launch(asked, replace(job, port=free_port() if asked.profile.needs_port else 0)))
+        return 0
     check_program(asked, os.environ)
     plan_launch(asked, job)  # what cannot be is said before anything is prepared
     with _prepared(name, asked, job) as job:
-        return _attempts(name, asked, job)
+        try:
+            return _attempts(name, asked, job)
+        finally:
+            if asked.profiler:
+                tell_profiles(name, job)
+
+
+def _show(plan: LaunchPlan) -> None:
+    """A line for each task: its host, its variables, what it executes. Raises OutputFault."""
+    for number, host in enumerate(plan.task_hosts):
+        variables = [f"{name}={value}" for name, value in task_variables(plan, number).items()]
+        line = f"{host}: {shlex.join([*variables, *task_words(plan, number), *plan.asked.command])}\n"
+        show(1, os.fsencode(line))
 
 
 def check_program(asked: LaunchWords, environment: Mapping[str, str]) -> None:

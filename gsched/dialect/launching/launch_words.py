@@ -30,6 +30,7 @@ PROFILE_OPTIONS = (
     Option(
         "-profile", "PROFILER", f"run each rank under {', '.join(PROFILERS)} or a command of yours", "--profile nsys"
     ),
+    Option("-show", help="print what would be started on each host, and start nothing"),
 )
 """What glaunch takes beside rsh's options; any of them comes first."""
 _TABLE = OptionTable("", "", PROFILE_OPTIONS)
@@ -49,6 +50,8 @@ class LaunchWords:
     min_hosts: int = 0
     """0: all hosts are needed."""
     profiler: str = ""
+    shows: bool = False
+    """Nothing is started; it is told what would be."""
 
 
 def read_launch(words: Sequence[str]) -> LaunchWords:
@@ -107,6 +110,7 @@ def _read(options: Parsed, command: tuple[str, ...]) -> LaunchWords:
         max_restarts=_number(options, "-max-restarts", 0, MOST_RESTARTS) if options.has("-max-restarts") else 0,
         min_hosts=min_hosts,
         profiler=profiler,
+        shows=options.has("-show"),
     )
 
 

@@ -1,0 +1,70 @@
+"""The frameworks that launch profiles are for, unmodified: their own launchers start ranks that add up."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster, printed
+
+pytestmark = [pytest.mark.system, pytest.mark.clients]
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / ".venv-launchers" / "bin"
+TRAIN = ROOT / "tests" / "clients" / "train_launchers.py"
+PROGRAMS = {"torch": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "lightning": "python"}
+PROGRAMS |= {"ray": "ray", "horovod": "horovodrun"}
+WORDS = ("-n", "6", "-R", "span[ptile=2]", "-gpu", "num=2")
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    if not (BIN.parent / ".installed").exists():
+        pytest.skip("needs the frameworks in an environment of their own: make .venv-launchers/.installed")
+    return module_cluster("--hosts", "a,b,c", "--sim-gpus", "2")
+
+
+def launched(cluster: Cluster, profile: str, *words: str) -> int:
+    """The number of a job of this profile."""
+    program = PROGRAMS[profile.split()[0]]
+    if not (BIN / program).exists():
+        pytest.skip(f"there is no {program} in .venv-launchers")
+    environment = f"all, PATH={BIN}:{cluster.env['PATH']}, OMP_NUM_THREADS=1"
+    out = ("-o", str(cluster.folder / "out"), "-e", str(cluster.folder / "errors"))
+    return cluster.submit(*WORDS, *out, "-env", environment, "--launch", profile, *words)
+
+
+@pytest.mark.parametrize("profile", PROGRAMS)
+def test_its_ranks_add_up(cluster: Cluster, profile: str) -> None:
+    (job,) = cluster.wait(launched(cluster, profile, "python", str(TRAIN), profile), timeout_s=600)
+    told = (job.result, (cluster.folder / "errors").read_text())
+    lines = sorted(line for line in printed(cluster.folder / "out").splitlines() if line.startswith("rank "))
+    (cluster.folder / "out").unlink()
+    (cluster.folder / "errors").unlink()
+    wanted = [f"rank {rank} of 6 first {int(rank == 0)} sum 21" for rank in range(6)]
+    assert lines == (["rank 0 of 3 first 0 sum 21"] if profile == "ray" else wanted), told
+    assert job.state == "DONE", told
+
+
+def test_torchrun_starts_ranks_again_itself(cluster: Cluster) -> None:
+    """All of them, when one was killed: they meet anew, each with the count of restarts."""
+    text = """import os, time, torch.distributed as dist
+dist.init_process_group("gloo")
+count = os.environ["TORCHELASTIC_RESTART_COUNT"]
+if count == "0":
+    open(f"pid.{dist.get_rank()}", "w").write(f"{os.getpid()}\\n")
+    time.sleep(1000)
+dist.barrier()
+os.write(1, f"again {count}\\n".encode())
+"""
+    (cluster.folder / "again.py").write_text(text)
+    job_id = launched(cluster, "torch --max-restarts 1", "python", "again.py")
+    files = [cluster.folder / f"pid.{rank}" for rank in range(6)]
+    cluster.until(lambda: all(file.exists() and file.read_text() for file in files), "not all ranks run", 600)
+    os.kill(int(files[3].read_text()), signal.SIGKILL)
+    (job,) = cluster.wait(job_id, timeout_s=600)
+    told = (job.result, (cluster.folder / "errors").read_text())
+    assert job.state == "DONE" and printed(cluster.folder / "out").split("\n").count("again 1") == 6, told

@@ -1,0 +1,110 @@
+"""`glaunch --launch` and `gsub --launch` in jobs of a private cluster, by real daemons."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from live_cluster import Cluster, printed
+
+pytestmark = pytest.mark.system
+
+RANKS = (
+    "import os; e = os.environ; "
+    'os.write(1, "rank {} {}\\n".format(e["GSCHED_RANK"], e.get("GSCHED_IS_RANK0", "-")).encode())'
+)
+
+
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--hosts", "a,b", "--sim-gpus", "2")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, idle; the files that jobs write go with the test."""
+    yield shared
+    shared.end_jobs()
+    for path in shared.folder.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            path.unlink()
+
+
+def run_job(cluster: Cluster, *words: str) -> tuple[list[str], int, int]:
+    """Lines that a job prints on four slots of two hosts, its exit code, and its number."""
+    job_id = cluster.submit("-n", "4", "-R", "span[ptile=2]", "-o", str(cluster.folder / "out"), *words)
+    (job,) = cluster.wait(job_id)
+    assert job.result is not None
+    return sorted(printed(cluster.folder / "out").splitlines()), job.result.exit_code or 0, job_id
+
+
+@pytest.mark.smoke
+def test_a_rank_for_each_slot_with_its_number(cluster: Cluster) -> None:
+    lines, code, _ = run_job(cluster, "--launch", "lightning", f"python3 -c '{RANKS}'")
+    assert (lines, code) == (["rank 0 1", "rank 1 -", "rank 2 -", "rank 3 -"], 0)
+
+
+def test_what_would_be_started_is_shown(cluster: Cluster) -> None:
+    lines, code, _ = run_job(cluster, "--launch", "torch --show", "python", "train.py")
+    first = next(line for line in lines if "--node-rank=0" in line)
+    assert code == 0 and [line[:12] for line in lines] == ["a: torchrun ", "b: torchrun "]
+    assert "--nnodes=2" in first and first.endswith("--no-python python train.py")
+
+
+def test_the_first_that_fails_says_how_it_ends(cluster: Cluster) -> None:
+    text = 'if [ "$GSCHED_RANK" = 2 ]; then exit 7; fi; exec sleep 1000'
+    lines, code, _ = run_job(cluster, "--launch", "lightning", text)
+    assert code == 7 and len(lines) == 1 and lines[0].startswith("glaunch: rank 2 on ")
+    assert lines[0].endswith(" exited with code 7")
+
+
+def test_a_port_that_is_taken_is_not_used_again(cluster: Cluster) -> None:
+    """The first rank finds that somebody listens there: one that it has started itself, and left."""
+    text = """import os, socket, subprocess, sys, time
+port, tries = int(os.environ["MASTER_PORT"]), "tries"
+with open(tries, "a") as file:
+    file.write(f"{port}\\n")
+if len(open(tries).readlines()) > 1:
+    sys.exit(0)
+listening = socket.create_server(("", port))
+os.set_inheritable(listening.fileno(), True)
+subprocess.Popen(["setsid", "sleep", "1000"], close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+sys.exit(3)
+"""
+    (cluster.folder / "taken.py").write_text(text)
+    job_id = cluster.submit("-o", str(cluster.folder / "out"), "--launch", "lightning", "python3", "taken.py")
+    (job,) = cluster.wait(job_id)
+    ports = (cluster.folder / "tries").read_text().split()
+    lines = printed(cluster.folder / "out").splitlines()
+    assert job.state == "DONE" and len(ports) == 2 and ports[0] != ports[1], lines
+    assert lines[-1].endswith(" was taken by another meanwhile; trying another one"), lines
+
+
+def test_profiles_lie_by_rank_and_a_message_lists_them(cluster: Cluster) -> None:
+    profiler = "sh -c 'echo $0 > %d/rank-%r.txt; exec \"$@\"' profiled"
+    words = ("--launch", "lightning", "--profile", profiler, f"python3 -c '{RANKS}'")
+    lines, code, job_id = run_job(cluster, *words)
+    assert code == 0 and len(lines) == 4, lines
+    folder = cluster.folder / f"prof.{job_id}"
+    assert sorted(path.name for path in folder.iterdir()) == [f"rank-{rank}.txt" for rank in range(4)]
+    shutil.rmtree(folder)
+    told = cluster.run("gread", "-w", str(job_id)).stdout
+    assert f"profiles in {folder}: rank-0.txt rank-1.txt rank-2.txt rank-3.txt" in " ".join(told.split())
+
+
+MPIRUN = shutil.which("mpirun.openmpi")
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="there is no Open MPI: apt-get install openmpi-bin")
+def test_open_mpi_reads_the_rank_file(cluster: Cluster) -> None:
+    folder = cluster.folder / "mpi"
+    folder.mkdir()
+    (folder / "mpirun").symlink_to(str(MPIRUN))
+    environment = (
+        f"all, PATH={folder}:{cluster.env['PATH']}, OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+    )
+    words = ("-env", environment, "--launch", "ddl", "--topo", "2x1x1", f"python3 -c '{RANKS}'")
+    job_id = cluster.submit("-o", str(cluster.folder / "out"), *words)
+    (job,) = cluster.wait(job_id)
+    assert sorted(printed(cluster.folder / "out").splitlines()) == ["rank 0 1", "rank 1 -"] and job.state == "DONE"
