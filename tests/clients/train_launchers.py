@@ -15,16 +15,11 @@ def tell(rank: int, size: int, total: int) -> None:
     os.write(1, line.encode())
 
 
-def by_torch(name: str) -> None:
+def by_torch() -> None:
     import torch
     import torch.distributed as dist
 
-    if name == "deepspeed":
-        import deepspeed
-
-        deepspeed.init_distributed("gloo")
-    else:
-        dist.init_process_group("gloo")
+    dist.init_process_group("gloo")
     number = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(number)
     tell(dist.get_rank(), dist.get_world_size(), int(number.item()))
@@ -88,6 +83,6 @@ def by_horovod() -> None:
 if __name__ == "__main__":
     asked = sys.argv[1]
     if asked in ("torch", "accelerate", "deepspeed"):
-        by_torch(asked)
+        by_torch()
     else:
         {"lightning": by_lightning, "ray": by_ray, "horovod": by_horovod}[asked]()
