@@ -17,12 +17,10 @@ LAUNCH_OPTIONS = (
     Option(
         "-launch",
         "PROFILE",
-        "run the command by `glaunch --launch PROFILE`: its processes on all hosts of the job",
-        "-n 8 -R 'span[ptile=4]' --launch torch",
+        "run it by `glaunch --launch PROFILE`: on all hosts of the job",
+        "--launch torch",
     ),
-    Option(
-        "-topo", "XxYxZ", "with --launch ddl: GPUs of a host x hosts of a rack x racks", "--launch ddl --topo 4x2x1"
-    ),
+    Option("-topo", "XxYxZ", "with --launch ddl: GPUs of a host x hosts x racks", "--topo 4x2x1"),
     Option("-profile", "PROFILER", "run each process under nsys, ncu, nvprof, rocprof, py-spy or a command of yours"),
 )
 _NAMES = tuple(option.name for option in LAUNCH_OPTIONS)
