@@ -302,6 +302,7 @@ class Agent:
             variables=mps.variables,
             cuda_numbers=lambda: cuda_numbers(self._reporter.gpus.gpus),
             socket=self._listen(),
+            interface=self._config.hosts[self._host].interface,
         )
 
     def _make_sessions(self, relay: TaskQuestions) -> MasterSessions:

@@ -59,6 +59,7 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
         "GSCHED_SSH": (old.ssh_access, new.ssh_access),
         "GSCHED_KEPT_OUTPUT_MIB": (old.kept_output_mib, new.kept_output_mib),
         "GSCHED_DCGM_JOB_MAPPING_DIR": (old.dcgm_mapping_dir, new.dcgm_mapping_dir),
+        "INTERFACE in lsb.hosts": (_interfaces(old), _interfaces(new)),
         "LSB_PRE_POST_EXEC_USER": (old.pre_post_exec_user, new.pre_post_exec_user),
     }
     for name, (before, after) in settings.items():
@@ -68,6 +69,11 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
         yield "GSCHED_METRICS has changed: it takes effect when the master is started again (gadmin mbdrestart)"
     if old.web != new.web:
         yield "GSCHED_WEB_* has changed: it takes effect when gsched-web.service is started again"
+
+
+def _interfaces(config: ClusterConfig) -> dict[str, tuple[str, ...]]:
+    """Those that hosts have, without hosts that have none."""
+    return {name: host.interface for name, host in config.hosts.items() if host.interface}
 
 
 def _served(endpoint: MetricsEndpoint) -> tuple[object, ...]:

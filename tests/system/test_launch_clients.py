@@ -49,11 +49,11 @@ def test_its_ranks_add_up(cluster: Cluster, profile: str) -> None:
     assert job.state == "DONE", told
 
 
-def test_torchrun_starts_ranks_again_itself(cluster: Cluster) -> None:
-    """All of them, when one was killed: they meet anew, each with the count of restarts."""
+def test_ranks_of_torchrun_are_started_again(cluster: Cluster) -> None:
+    """All of them, when one was killed: they meet anew."""
     text = """import os, time, torch.distributed as dist
 dist.init_process_group("gloo")
-count = os.environ["TORCHELASTIC_RESTART_COUNT"]
+count = os.environ["GSCHED_RESTART_COUNT"]
 if count == "0":
     open(f"pid.{dist.get_rank()}", "w").write(f"{os.getpid()}\\n")
     time.sleep(1000)

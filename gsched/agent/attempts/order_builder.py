@@ -28,6 +28,7 @@ from gsched.agent.attempts.path_expansion import copies, settled
 from gsched.agent.attempts.pbs_environment import PbsFacts, gpu_lines, in_folders, node_lines, pbs_variables
 from gsched.agent.services.service_ports import service_variables
 from gsched.agent.tasks.launch_environment import launch_variables, launcher
+from gsched.agent.tasks.network_variables import network_variables
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
 from gsched.base.ids import show_job
@@ -213,6 +214,8 @@ class HostContext:
     """UUID -> CUDA's number of each GPU of the host; empty while that cannot be told."""
     socket: str = ""
     """Path of the one that jobs ask for tasks at; empty where there is none."""
+    interface: tuple[str, ...] = ()
+    """INTERFACE of lsb.hosts."""
 
 
 class OrderBuilder:
@@ -319,6 +322,7 @@ class OrderBuilder:
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._host_context.socket
         launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
+        _tell(environment, network_variables(environment, self._host_context.interface))
         _tell(environment, {**self._host_context.variables(start.spec, start.part), **launching})
         return environment
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from gsched.agent.output import terminal_questions
+from gsched.agent.tasks.network_variables import carried_network
 from gsched.base.errors import GschedError
 from gsched.dialect.slurm.allocation import STEP_OF_SRUN
 from gsched.model.ledgers.host_ledger import AttemptKey
@@ -319,7 +320,8 @@ def on_other_host(environment: Mapping[str, str], here: Mapping[str, str]) -> di
     """The environment of a process of the job on one host, as a task on another is to have it: with the GPUs, CPUs and
     files that the job has there. `here`: the environment that the job was given there.
     """
-    kept = {name: value for name, value in environment.items() if name not in OF_HOST}
+    carried = carried_network(environment, here)
+    kept = {name: value for name, value in carried.items() if name not in OF_HOST}
     return {**kept, **{name: here[name] for name in OF_HOST if name in here}}
 
 

@@ -94,7 +94,7 @@ def check_program(asked: LaunchWords, environment: Mapping[str, str]) -> None:
 
 
 def _attempts(name: str, asked: LaunchWords, job: LaunchJob) -> int:
-    restarts = 0 if asked.profile.is_elastic else asked.max_restarts
+    restarts = 0 if asked.min_hosts else asked.max_restarts  # an elastic launcher starts its processes again itself
     done, ports = 0, 1
     while True:
         posix.environ[b"GSCHED_RESTART_COUNT"] = b"%d" % done

@@ -1,10 +1,11 @@
 """lsb.hosts: job slots, thresholds and windows of hosts; its groups and compute units are read by `host_groups`.
 
-Source: lsb.hosts(5); the column GPU_MODE is gsched's.
+Source: lsb.hosts(5); the columns GPU_MODE and INTERFACE are gsched's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from gsched.model.queues.window import Window
 
 _Load = Callable[[str], Threshold]
 
+_DEVICE = re.compile(r"[A-Za-z0-9_.:,@-]{1,200}", re.ASCII)
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
 _REFUSED = dict.fromkeys(("CHKPNT", "MIG", "EXIT_RATE"), "")
@@ -41,6 +43,7 @@ class _Row(msgspec.Struct, frozen=True):
     max_slots: int | None = None
     user_slots: int | None = None
     mode: ComputeMode | None = None
+    interface: tuple[str, ...] = ()
     thresholds: Mapping[str, Threshold] = {}
     window: tuple[Window, ...] = ()
     affinity: tuple[int, ...] | None = None
@@ -99,6 +102,7 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
         max_slots=row.max_slots,
         user_slots=row.user_slots,
         compute_mode=row.mode,
+        interface=row.interface,
         thresholds=dict(row.thresholds),
         dispatch_window=row.window,
         affinity=row.affinity,
@@ -111,7 +115,7 @@ def _read_rows(
     """Adds the section's rows to `rows`: host name, or "default" -> row."""
     columns = TableSchema(
         required=("HOST_NAME",),
-        optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", "AFFINITY", *loads),
+        optional=("MXJ", "JL/U", "GPU_MODE", "INTERFACE", "DISPATCH_WINDOW", "AFFINITY", *loads),
         refused=_REFUSED,
     )
     for row in read_columns(section, columns, findings):
@@ -154,6 +158,7 @@ def _row(row: TableRow, loads: Mapping[str, _Load], is_own: bool, findings: Find
         read_cell(row, "MXJ", _max_slots, unset, findings),
         read_cell(row, "JL/U", integer(0, _MAX_SLOTS), None, findings),
         read_cell(row, "GPU_MODE", _mode, None, findings),
+        read_cell(row, "INTERFACE", _interface, (), findings),
         {name: each for name, each in found.items() if each is not None},
         read_cell(row, "DISPATCH_WINDOW", parse_windows, (), findings),
         read_cell(row, "AFFINITY", _affinity, None, findings),
@@ -182,6 +187,14 @@ def _affinity(text: str) -> tuple[int, ...] | None:
         return parse_idset(",".join(text.replace(",", " ").split()), limit=MAX_PROCESSORS)
     except BadRequest:
         raise BadRequest(f"'{show(text)}' is none of Y, N and a list of CPUs such as (0-3 8)") from None
+
+
+def _interface(text: str) -> tuple[str, ...]:
+    """`ib0`, or with UCX's devices `(ib0 mlx5_0:1 mlx5_1:1)`."""
+    words = tuple(text.split())
+    if not words or not all(_DEVICE.fullmatch(word) for word in words):
+        raise BadRequest(f"'{show(text)}' is no name of an interface, as ib0, with UCX's devices behind it")
+    return words
 
 
 def _mode(text: str) -> ComputeMode:

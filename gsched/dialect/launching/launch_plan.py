@@ -79,8 +79,8 @@ class LaunchPlan:
 
     @property
     def uses_elastic(self) -> bool:
-        """Whether the framework itself starts processes again."""
-        return self.profile.is_elastic and bool(self.asked.min_hosts or self.asked.max_restarts)
+        """Whether the framework itself starts processes again, with the hosts that are left."""
+        return self.asked.min_hosts > 0
 
     @property
     def task_hosts(self) -> list[str]:

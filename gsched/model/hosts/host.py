@@ -270,6 +270,8 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
     """JL/U: slots one user may hold on the host; None no limit."""
     compute_mode: ComputeMode | None = None
     """GPU_MODE (ours): compute mode that the agent sets at its start, where it may."""
+    interface: tuple[str, ...] = ()
+    """INTERFACE (ours): what jobs that span hosts use of the network there, and UCX's names of its devices."""
     thresholds: dict[str, Threshold] = {}
     """Load thresholds of lsb.hosts; the stricter of these and the queue's holds."""
     dispatch_window: tuple[Window, ...] = ()

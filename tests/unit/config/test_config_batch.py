@@ -388,3 +388,12 @@ def test_several_default_queues():
     queues = "".join(f"Begin Queue\nQUEUE_NAME = {name}\nEnd Queue\n" for name in ("normal", "short"))
     lines = "Begin Parameters\nDEFAULT_QUEUE = short normal short\nEnd Parameters\n"
     assert check({"lsb.queues": queues, "lsb.params": lines}).config.params.default_queues == ("short", "normal")
+
+
+def test_interfaces_of_hosts():
+    checked = hosts("HOST_NAME MXJ INTERFACE", "h1 1 ib0", "h2 1 (eth1 mlx5_0:1 mlx5_1:1)", "default ! ()")
+    assert checked.errors == []
+    read = checked.config.hosts
+    assert (read["h1"].interface, read["h2"].interface) == (("ib0",), ("eth1", "mlx5_0:1", "mlx5_1:1"))
+    wrong = hosts("HOST_NAME MXJ INTERFACE", "h1 1 (ib0 $x)", "default ! ()").errors
+    assert len(wrong) == 1 and "INTERFACE: 'ib0 $x' is no name of an interface" in wrong[0]

@@ -51,13 +51,15 @@ def test_torch_is_one_launcher_on_each_host() -> None:
     ]
 
 
-def test_torch_restarts_and_is_elastic_by_its_own_rendezvous() -> None:
+def test_torch_is_elastic_by_its_own_rendezvous() -> None:
     found = plan("--launch", "torch", "--max-restarts", "3", "--min-hosts=2")
     assert task_words(found, 0) == [
         *("torchrun", "--nproc-per-node=2", "--local-addr=h1.example", "--nnodes=2:3", "--rdzv-backend=c10d"),
         *("--rdzv-id=7", "--rdzv-endpoint=h1.example:4711", "--rdzv-conf=is_host=1", "--max-restarts=3", "--no-python"),
     ]
     assert "--rdzv-conf=is_host=0" in task_words(found, 2)
+    restarted = plan("--torch", "--max-restarts", "3")
+    assert task_words(restarted, 0) == task_words(plan("--torch"), 0)  # glaunch starts all of it again
 
 
 def test_lightning_is_a_process_for_each_gpu_with_its_place() -> None:
