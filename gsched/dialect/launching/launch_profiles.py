@@ -74,8 +74,7 @@ if [ {node} -ne 0 ]; then
 fi
 ray start --head --port={port} --node-ip-address={addr} --num-cpus={slots} --num-gpus={gpus} \
 --include-dashboard=false --disable-usage-stats --block >&2 &
-head=$!
-trap 'kill $head 2>/dev/null' EXIT
+trap 'trap "" TERM; kill -TERM 0' EXIT
 export RAY_ADDRESS={addr}:{port}
 "$here/python" -c 'import sys, time, ray
 until = time.monotonic() + 300
@@ -91,7 +90,8 @@ while sum(each["Alive"] for each in ray.nodes()) < {nodes}:
     time.sleep(0.2)' || exit 1
 "$@"
 """
-"""On the first host the head, and the command as soon as all hosts are there; on the others a worker."""
+"""On the first host the head, and the command as soon as all hosts are there; on the others a worker. What the head has
+started ends with the command: a task is a process group of its own."""
 
 _ALL = (
     LaunchProfile(
