@@ -19,7 +19,7 @@ from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
-from gsched.dialect.launching.launch_options import read_launched
+from gsched.dialect.launching.launch_options import LAUNCH_NAMES, read_launched
 from gsched.dialect.notify import notices_of
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.script_marks import mark_of
@@ -325,13 +325,16 @@ def shown_command(script: bytes) -> str:
     return command if len(command) <= _SHOWN_COMMAND else command[: _SHOWN_COMMAND - 3] + "..."
 
 
+_OF_COMMAND_LINES = ("h", "-help", "V", "-notebook", "-resubmit", "-snapshot", *LAUNCH_NAMES)
+
+
 def _directives(script: bytes) -> Parsed:
     given: list[tuple[str, str]] = []
     lines: list[int] = []
     for number, words in directives(script):
         with told_of(number):
             parsed = BSUB.read(words)
-            if parsed.rest or parsed.has("h", "-help", "V", "-notebook", "-resubmit", "-snapshot"):
+            if parsed.rest or parsed.has(*_OF_COMMAND_LINES):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
                 raise BadRequest(f"'{word[:40]}' cannot stand in a #BSUB line")
         given += parsed.given

@@ -23,7 +23,7 @@ LAUNCH_OPTIONS = (
     Option("-topo", "XxYxZ", "with --launch ddl: GPUs of a host x hosts x racks", "--topo 4x2x1"),
     Option("-profile", "PROFILER", "run each process under nsys, ncu, nvprof, rocprof, py-spy or a command of yours"),
 )
-_NAMES = tuple(option.name for option in LAUNCH_OPTIONS)
+LAUNCH_NAMES = tuple(option.name for option in LAUNCH_OPTIONS)
 _SPAN = re.compile(r"\bspan\s*\[")
 _GPUS = re.compile(r"\bnum\s*=\s*([0-9]+)", re.ASCII)
 
@@ -32,13 +32,13 @@ def read_launched(options: Parsed, command: str, words: Sequence[str]) -> tuple[
     """The options with what the launch needs of the cluster, and the job's command. `words`: those of the command line
     that it was made from; without any it is a script. Raises BadRequest.
     """
-    if not options.has(*_NAMES):
+    if not options.has(*LAUNCH_NAMES):
         return options, command
-    with told_of(options.line(*_NAMES)):
+    with told_of(options.line(*LAUNCH_NAMES)):
         if not words:
             raise BadRequest("--launch and --profile start a command, and the job is a script: call glaunch in it")
-        value, topology, profiler = (options.last(name) for name in _NAMES)
-        for name in _NAMES:
+        value, topology, profiler = (options.last(name) for name in LAUNCH_NAMES)
+        for name in LAUNCH_NAMES:
             if options.has(name) and not options.last(name).strip():
                 raise BadRequest(f"option -{name} is empty")
         asked, line = launched_command(value, topology, profiler, words)

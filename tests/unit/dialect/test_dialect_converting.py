@@ -19,6 +19,7 @@ from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.converting.asked_scripts import read_script
 from gsched.dialect.converting.conversion import MARK_OF, PRINTERS, ConvertedScript, convert
 from gsched.dialect.directives import directives
+from gsched.dialect.launching.launch_options import LAUNCH_NAMES
 from gsched.dialect.pbs.qsub_options import QSUB
 from gsched.dialect.slurm.option_table import SBATCH
 from gsched.dialect.spec_values import ValueContext
@@ -463,7 +464,19 @@ def test_directives_come_before_the_first_command() -> None:
     assert said in again.notes
 
 
-NOT_OF_SCRIPTS = ("h", "-help", "V", "pack", "Zs", "wt", "gpu-idle-ok", "-notebook", "-resubmit", "-snapshot")
+NOT_OF_SCRIPTS = (
+    "h",
+    "-help",
+    "V",
+    "pack",
+    "Zs",
+    "wt",
+    "gpu-idle-ok",
+    "-notebook",
+    "-resubmit",
+    "-snapshot",
+    *LAUNCH_NAMES,
+)
 WITH = {
     "R": {"n": "8"},
     "-json": {"-dry-run": ""},

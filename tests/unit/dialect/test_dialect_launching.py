@@ -228,3 +228,5 @@ def test_gsub_refuses_what_cannot_be(words: tuple[str, ...], why: str) -> None:
 def test_a_script_is_told_what_to_write() -> None:
     why = refusal("--launch", "torch", stdin=b"python train.py\n")
     assert "the job is a script: call glaunch in it" in why
+    why = refusal(stdin=b"#BSUB --launch torch\npython train.py\n")
+    assert "line 1 of the script: '--launch' cannot stand in a #BSUB line" in why
