@@ -42,6 +42,9 @@ REPLAY_KEYS = "↑↓ move Enter look / filter s sort a all/mine t state Space p
 TALL = 30
 _Kind = TypeVar("_Kind", SortBy, Which)
 
+_PARTS = ("status", "counts", "gpus", "choice", "heading", "jobs", "queues")
+"""What a look is drawn into."""
+
 
 class TopApp(App[None]):
     """Shows what the source tells. `recorder` writes each look."""
@@ -128,7 +131,9 @@ class TopApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, JobScreen):
                 screen.show_look(look, now, self._status(look))
-        self._draw_cluster(look, now, self.screen_stack[0])
+        cluster = self.screen_stack[0]
+        if all(cluster.query(f"#{name}") for name in _PARTS):  # they come after the screen, and go before it at the end
+            self._draw_cluster(look, now, cluster)
 
     def _draw_cluster(self, look: ClusterLook, now: float, cluster: Screen[object]) -> None:
         columns, height = self.size.width, self.size.height

@@ -184,6 +184,15 @@ def test_a_look_that_comes_while_a_job_is_left_harms_nothing(source: LiveSource)
     on_screen(source, test)
 
 
+def test_a_look_that_comes_while_all_is_left_harms_nothing(source: LiveSource) -> None:
+    async def test(screen: Screen) -> None:
+        await screen.until("job1")
+        await screen.app.screen.remove_children()  # as at the end, or when not all of it is there yet
+        screen.app.draw()
+
+    on_screen(source, test)
+
+
 def test_it_goes_on_when_the_master_is_back(source: LiveSource, master: FakeMaster) -> None:
     async def test(screen: Screen) -> None:
         await screen.until("job1")
