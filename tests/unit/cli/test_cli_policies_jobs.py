@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 from test_cli_gjobs import done, pending, running
@@ -247,6 +248,10 @@ def test_everything_that_was_asked_for_is_told(master: FakeMaster, call: NewCall
         " CORELIMIT MEMLIMIT PROCESSLIMIT\n       0 K      2 G           20\n",
     ):
         assert text in gjobs.out, text
+    master.views = [pending(1271, spec=msgspec.structs.replace(asked, warning_s=40))]
+    gjobs = call("gjobs", "-UF", "1271")
+    assert gjobs.run() == 0
+    assert ", Warning Time <40 sec>;" in gjobs.out
     for why, tail in (
         (coded("planned.estimate_of_history", "<7>"), "judging by earlier jobs like job <7>, which has no run limit;"),
         ("", "and by then at the latest, if run limits are kept;"),

@@ -101,7 +101,7 @@ def _submitted_policies(job: ShownJob, zone: tzinfo) -> Iterator[tuple[str, str]
     yield "Restart On", ",".join(job.spec.restart_on)
     yield "Warning Action", ("B:" if job.spec.warns_main else "") + job.spec.warning_signal
     yield "Idle GPUs Allowed", job.spec.gpu_idle_ok
-    yield "Warning Time", "" if job.spec.warning_s is None else f"{job.spec.warning_s / 60:g} min"
+    yield "Warning Time", "" if job.spec.warning_s is None else _warning_time(job.spec.warning_s)
 
 
 def _submitted_options(job: ShownJob) -> Iterator[tuple[str, str]]:
@@ -265,3 +265,8 @@ def io(usage: Usage) -> tuple[str, ...]:
         for name, read, written in pairs
         if read is not None and written is not None
     )
+
+
+def _warning_time(warning_s: int) -> str:
+    """As LSF has it, whose periods are whole minutes; others are told in seconds."""
+    return f"{warning_s} sec" if warning_s % 60 else f"{warning_s // 60} min"
