@@ -33,10 +33,9 @@ _GARBAGE = (50_000, 20, 20)
 
 def main(store: str, socket: str) -> int:
     """Serve until standard input ends."""
-    step_back()  # first of all: what is imported takes a while
     _give_up_rights(store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
-    # Only now, by a process that has stepped back: it takes a while.
+    # Only now, by a process that has given its rights up: it takes a while.
     import logging
 
     # The same.
@@ -48,6 +47,7 @@ def main(store: str, socket: str) -> int:
     server = open_server(store, socket, READERS)
     gc.freeze()
     gc.set_threshold(*_GARBAGE)
+    step_back()  # not before: beside jobs that take every processor a second of imports would take a minute then
     server.start()
     threading.Thread(target=_end_with_master, daemon=True).start()
     server.wait_for_termination()
