@@ -7,12 +7,15 @@ never hold the address of a remote repository, which may have a password in it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
@@ -31,6 +34,7 @@ _GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD")
 _PACKAGES = """\
 import sys
+sys.path = [each for each in sys.path if each]
 from importlib.metadata import distributions
 found = set()
 for each in distributions():
@@ -40,7 +44,7 @@ for each in distributions():
 print(sys.executable, sys.version.split()[0])
 print("\\n".join(sorted(found, key=str.lower)))
 """
-"""What `pip freeze` lists, also where there is no pip."""
+"""What `pip freeze` lists, also where there is no pip. Whose modules lie in the current directory nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +85,14 @@ def keep_snapshot(session: Session, job_id: int, snapshot: CodeSnapshot) -> str:
 
 def _repository(call: Call, commit: str, parts: list[str]) -> str:
     branch = _text(_output(call, [*_GIT, "branch", "--show-current"])).strip()
-    changed = _text(_output(call, [*_GIT, "status", "--short"]))
-    parts.append(f"commit {commit}{f' of {branch}' if branch else ''}\n\n== git status\n{changed}\n")
-    parts.append(f"== git diff HEAD\n{_text(_output(call, [*_GIT, *_DIFF]))}\n")
-    count = len(changed.splitlines())
+    changed, differences = _output(call, [*_GIT, "status", "--short"]), _output(call, [*_GIT, *_DIFF])
+    parts.append(f"commit {commit}{f' of {branch}' if branch else ''}\n\n")
+    for name, told in (("git status", changed), ("git diff HEAD", differences)):
+        parts.append(f"== {name}\n{f'[{name} fails here]' if told is None else _text(told)}\n")
+    count = len(_text(changed).splitlines())
     state = "nothing changed" if not count else f"{count} file{'s' if count > 1 else ''} changed"
+    if changed is None or differences is None:
+        state = "changes unknown"
     return (
         f"commit {commit[:10]}, {state}{f', branch {branch[:40]}' if branch else ''}"  # lists show the beginning alone
     )
@@ -124,15 +131,23 @@ def _output(call: Call, words: Sequence[str]) -> bytes | None:
         )
     except OSError:
         return None
-    call.on_cancel(process.kill)
+    end = partial(_end, process)
+    call.on_cancel(end)
     try:
         output, _ = process.communicate(timeout=LONGEST_S)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        end()
+        process.wait()
         raise BadRequest(f"--snapshot: {words[0]} has not ended after {LONGEST_S:g} s. Job not submitted.") from None
     call.raise_if_cancelled()
     return None if process.returncode else output
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and what it has started, which may hold on to what is read."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:  # once it has been waited for its number is anybody's
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _text(output: bytes | None) -> str:
