@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,8 +32,9 @@ LONGEST_S = 60.0
 """How long one of the programs may take."""
 WORDS = ("--snapshot", "-snapshot")
 
-_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD")
+_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "color.ui=false")
+_STATUS = ("status", "--porcelain", "--no-ahead-behind")
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-relative", "HEAD")
 _PACKAGES = """\
 import sys
 sys.path = [each for each in sys.path if each]
@@ -59,7 +62,7 @@ def take_snapshot(call: Call, now: float) -> CodeSnapshot:
     """Look at the caller's directory and Python. `now`: UTC seconds. Raises BadRequest where there is nothing to keep,
     or a program that looks does not come to its end.
     """
-    commit = _output(call, [*_GIT, "rev-parse", "HEAD"])
+    commit = _output(call, [*_GIT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
     python = next((path for name in ("python3", "python") if (path := _which(call, name))), None)
     if commit is None and python is None:
         raise BadRequest(
@@ -85,7 +88,7 @@ def keep_snapshot(session: Session, job_id: int, snapshot: CodeSnapshot) -> str:
 
 def _repository(call: Call, commit: str, parts: list[str]) -> str:
     branch = _text(_output(call, [*_GIT, "branch", "--show-current"])).strip()
-    changed, differences = _output(call, [*_GIT, "status", "--short"]), _output(call, [*_GIT, *_DIFF])
+    changed, differences = _output(call, [*_GIT, *_STATUS]), _output(call, [*_GIT, *_DIFF])
     parts.append(f"commit {commit}{f' of {branch}' if branch else ''}\n\n")
     for name, told in (("git status", changed), ("git diff HEAD", differences)):
         parts.append(f"== {name}\n{f'[{name} fails here]' if told is None else _text(told)}\n")
@@ -133,14 +136,32 @@ def _output(call: Call, words: Sequence[str]) -> bytes | None:
         return None
     end = partial(_end, process)
     call.on_cancel(end)
+    output, is_over = _read(process)
+    if not is_over:
+        end()
     try:
-        output, _ = process.communicate(timeout=LONGEST_S)
-    except subprocess.TimeoutExpired:
+        process.wait(LONGEST_S)
+    except subprocess.TimeoutExpired:  # it has closed what is read, and goes on
         end()
         process.wait()
-        raise BadRequest(f"--snapshot: {words[0]} has not ended after {LONGEST_S:g} s. Job not submitted.") from None
     call.raise_if_cancelled()
-    return None if process.returncode else output
+    if not is_over and len(output) <= MOST_BYTES:
+        raise BadRequest(f"--snapshot: {words[0]} has not ended after {LONGEST_S:g} s. Job not submitted.")
+    return None if is_over and process.returncode else output
+
+
+def _read(process: subprocess.Popen[bytes]) -> tuple[bytes, bool]:
+    """What the program prints, and whether that was all of it: no more than is kept is read, and not for ever."""
+    assert process.stdout is not None
+    output, deadline = bytearray(), time.monotonic() + LONGEST_S
+    with process.stdout as stream, selectors.DefaultSelector() as ready:
+        ready.register(stream, selectors.EVENT_READ)
+        while len(output) <= MOST_BYTES and ready.select(max(0.0, deadline - time.monotonic())):
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                return bytes(output), True
+            output += piece
+    return bytes(output), False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -84,3 +84,38 @@ def test_what_git_cannot_tell_is_not_called_unchanged(tmp_path: Path) -> None:
     (tmp_path / ".git" / "index").write_bytes(b"no index")
     found = take_snapshot(call, 0.0)
     assert ", changes unknown" in found.line and b"[git status fails here]" in found.content
+
+
+def test_no_more_is_read_than_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_snapshot, "MOST_BYTES", 1 << 16)
+    path = program(tmp_path / "bin", "python3", "#!/bin/sh\nwhile :; do echo garbage; done\n")
+    found = take_snapshot(call_in(tmp_path, path), 0.0)
+    assert found.content.endswith(b" bytes are too many to keep]\n") and len(found.content) < 1 << 17
+
+
+def test_what_a_user_has_told_git_changes_nothing(tmp_path: Path) -> None:
+    git = shutil.which("git") or pytest.skip("there is no git")
+
+    def run(*words: str) -> None:
+        subprocess.run([git, "-C", str(tmp_path), *words], check=True, capture_output=True)
+
+    run("init", "--quiet")
+    (tmp_path / "file").write_text("one\n")
+    (tmp_path / "below").mkdir()
+    run("add", "file")
+    run("-c", "user.name=ann", "-c", "user.email=ann@host", "commit", "--quiet", "-m", "first")
+    for name, value in (("diff.relative", "true"), ("status.branch", "true"), ("color.ui", "always")):
+        run("config", name, value)
+    call = call_in(tmp_path / "below", str(Path(git).parent))
+    assert ", nothing changed" in take_snapshot(call, 0.0).line
+    (tmp_path / "file").write_text("two\n")
+    found = take_snapshot(call, 0.0)
+    assert ", 1 file changed" in found.line and b"\n-one\n+two\n" in found.content and b"\x1b" not in found.content
+
+
+def test_a_file_called_head_is_no_commit(tmp_path: Path) -> None:
+    git = shutil.which("git") or pytest.skip("there is no git")
+    subprocess.run([git, "-C", str(tmp_path), "init", "--quiet"], check=True)
+    (tmp_path / "HEAD").touch()
+    with pytest.raises(BadRequest, match="in no git repository with a commit"):
+        take_snapshot(call_in(tmp_path, program(tmp_path / "bin", "git", f'#!/bin/sh\nexec {git} "$@"\n')), 0.0)
