@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -210,16 +211,20 @@ def stop(run_dir: str, name: str) -> bool:
     pid = running_pid(run_dir, name)
     if not pid:
         return False
-    for number, limit_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, KILL_TIMEOUT_S)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        deadline = time.monotonic() + limit_s
-        while running_pid(run_dir, name) == pid:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(LOOK_S)  # not our child: its lock is what tells
-        else:
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if running_pid(run_dir, name) != pid:  # it has ended just now, and its number may be another's
             return True
+        for number, limit_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, KILL_TIMEOUT_S)):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, number)
+            if select.select([process], [], [], limit_s)[0]:  # its lock is free before: it still has files then
+                return True
+    finally:
+        os.close(process)
     raise GschedError(f"the {name} (process {pid}) does not end")
 
 

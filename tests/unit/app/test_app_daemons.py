@@ -67,3 +67,24 @@ def test_a_lock_is_taken_in_place(tmp_path: Path) -> None:
     lock.write_text("123456789012\n")
     with daemons.holding_lock(str(tmp_path), "master"):
         assert lock.read_text() == f"{os.getpid()}\n"
+
+
+def test_one_that_is_stopped_is_gone_when_that_is_said(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys, time\n"
+        "from gsched.app.clusters import daemons\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
+        "with daemons.holding_lock(sys.argv[1], 'master'):\n"
+        "    try:\n"
+        "        print(flush=True)\n"
+        "        time.sleep(1000)\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "time.sleep(0.3)\n"  # as a daemon that still has to close its files
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert daemons.stop(str(tmp_path), "master")
+    assert process.poll() == 0
+    assert not daemons.stop(str(tmp_path), "master")
