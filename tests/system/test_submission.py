@@ -347,6 +347,12 @@ def test_what_was_asked_for_can_be_changed_and_taken_back(cluster: Cluster) -> N
         None,
     )
     assert (spec.mail_user, spec.notify_begin, spec.notify_end, spec.end_orphan) == ("", False, False, False)
+    cluster.run("gmod", "--signal", "B:TERM@30", str(job))
+    spec = cluster.job(job).spec
+    assert (spec.warning_signal, spec.warning_s, spec.warns_main, spec.saves_on_signal) == ("TERM", 30, True, True)
+    cluster.run("gmod", "--signaln", str(job))
+    spec = cluster.job(job).spec
+    assert (spec.warning_signal, spec.warning_s, spec.warns_main, spec.saves_on_signal) == ("", None, False, False)
 
 
 def test_mail_at_the_start_and_at_the_end(cluster: Cluster) -> None:

@@ -34,7 +34,7 @@ from gsched.model.views.view import Control, JobFilter
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
-    | {"defaulted", "interactive", "service", "front_end", "script_words", "index_shift", "warns_main"}
+    | {"defaulted", "interactive", "service", "front_end", "script_words", "index_shift"}
     | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
