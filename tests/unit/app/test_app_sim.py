@@ -130,7 +130,7 @@ def test_tables_never_take_the_place_of_what_is_read(folder: Path, words: tuple[
 def test_progress_is_told_when_it_is_asked_for(folder: Path) -> None:
     done = sim("1x2:4", "jobs.csv", "--progress", folder=folder)
     assert done.returncode == 0
-    assert done.stderr == "2 of 2 jobs (100 %), 3:20 of virtual time\n"
+    assert done.stderr.endswith("2 of 2 jobs (100 %), 3:20 of virtual time\n")  # a slow machine tells of the first, too
 
 
 def test_change_is_shown_beside_what_there_was(folder: Path) -> None:
