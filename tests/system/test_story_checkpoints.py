@@ -52,7 +52,8 @@ def test_requeue_me_says_where_it_works(cluster: Cluster) -> None:
     outside = cluster.run("gsched", "requeue-me", check=False)
     assert outside.returncode == 255
     assert outside.stderr == "gsched: requeue-me works only inside a job (GSCHED_AGENT_SOCKET is not set)\n"
-    job = cluster.submit("-o", "part.out", "-n", "2", "-R", "span[ptile=1]", "glaunch -z two gsched requeue-me; true")
+    words = ("-o", "part.out", "-n", "2", "-R", "span[ptile=1]", "-m", "one! two")
+    job = cluster.submit(*words, "glaunch -z two gsched requeue-me; true")
     (view,) = cluster.wait(job)
     said = "requeue-me: it works on the first host of the job, one: this is two"
     hosts = [part.host for part in view.allocation.hosts] if view.allocation else []
