@@ -164,26 +164,27 @@ def _put_back(job: JobRecord, result: AttemptResult, at: float, decision: Decisi
     """It has saved its state and asked for another run: it keeps its place, which is that of its submission."""
     if not asks_for_another_run(job, result):
         return False
-    most = most_restarts(job, decision.config)
     asked = coded("restart.asked") if result.wants_requeue else coded("restart.exit_code", EXIT_SAVED)
-    if job.restarts >= most:
-        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", asked, most)))
-        return False
-    reason = coded("requeue.saved", asked, job.restarts + 1, most)
-    run_again(job, result, at, AnotherRun(reason, restart=RestartCause.SAVED), decision)
-    return True
+    return _restarted(job, result, at, RestartCause.SAVED, asked, decision)
 
 
 def _past_run_limit(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> bool:
     """--restart-on timelimit."""
     if RestartCause.TIMELIMIT not in job.spec.restart_on or not has_reached_run_limit(job, result):
         return False
-    most, limit = most_restarts(job, decision.config), coded("restart.timelimit")
+    return _restarted(job, result, at, RestartCause.TIMELIMIT, coded("restart.timelimit"), decision)
+
+
+def _restarted(
+    job: JobRecord, result: AttemptResult, at: float, cause: RestartCause, why: AnyText, decision: Decision
+) -> bool:
+    """Whether it is run again; one that has no restart left is told so."""
+    most = most_restarts(job, decision.config)
     if job.restarts >= most:
-        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", limit, most)))
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=coded("note.most_restarts", why, most)))
         return False
-    reason = coded("requeue.saved", limit, job.restarts + 1, most)
-    run_again(job, result, at, AnotherRun(reason, restart=RestartCause.TIMELIMIT), decision)
+    reason = coded("requeue.saved", why, job.restarts + 1, most)
+    run_again(job, result, at, AnotherRun(reason, restart=cause), decision)
     return True
 
 
