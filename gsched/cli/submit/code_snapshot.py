@@ -92,13 +92,13 @@ def _repository(call: Call, commit: str, parts: list[str]) -> str:
     parts.append(f"commit {commit}{f' of {branch}' if branch else ''}\n\n")
     for name, told in (("git status", changed), ("git diff HEAD", differences)):
         parts.append(f"== {name}\n{f'[{name} fails here]' if told is None else _text(told)}\n")
-    count = len(_text(changed).splitlines())
-    state = "nothing changed" if not count else f"{count} file{'s' if count > 1 else ''} changed"
     if changed is None or differences is None:
         state = "changes unknown"
-    return (
-        f"commit {commit[:10]}, {state}{f', branch {branch[:40]}' if branch else ''}"  # lists show the beginning alone
-    )
+    else:
+        count = len(_text(changed).splitlines())
+        state = "nothing changed" if not count else f"{count} file{'s' if count > 1 else ''} changed"
+    # What differs first: lists show the beginning alone.
+    return f"commit {commit[:10]}, {state}" + (f", branch {branch[:40]}" if branch else "")
 
 
 def _python(call: Call, python: str, parts: list[str]) -> str:
