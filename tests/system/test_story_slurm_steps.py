@@ -336,13 +336,16 @@ def test_a_terminal_of_srun_is_step_0(slurm: Slurm) -> None:
     ],
 )
 def test_mpi_programs(slurm: Slurm, tmp_path: Path, mpi: str, launcher: str, rank: str, size: str) -> None:
-    """Their MPI starts them on both hosts: an MPI is asked for what it tells its processes."""
+    """Their MPI starts them on both hosts: an MPI is asked for what it tells its processes.
+
+    Open MPI names its folders by the host, the user and a number made of a process's: all hosts here are one machine.
+    """
     if shutil.which(launcher, path="/usr/local/bin:/usr/bin:/bin") is None:
         pytest.skip(f"there is no {launcher}")
     if " " in sys.executable:
         pytest.skip("an MPI takes the path of what starts its daemons apart at its blanks")
     text = f"""
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base={tmp_path}
 srun --mpi={mpi} sh -c 'echo ${rank} ${size} $SLURM_NTASKS $SLURMD_NODENAME' 2>said | sort
 """
     lines = batch(slurm, tmp_path, text, "-N2", "-n4").splitlines()

@@ -113,6 +113,7 @@ def test_an_end_gives_the_gpus_back_whatever_goes_wrong(host: Host, monkeypatch:
     assert host.end(KEY) == ()
 
 
+@pytest.mark.slow
 def test_the_file_does_not_grow_with_time(host: Host) -> None:
     host.owner = {11: "7.1"}
     host.uses = {"GPU-a": busy(10.0, ProcessUse(pid=11, used_mib=3.25))}

@@ -50,6 +50,7 @@ def test_every_command_has_its_lsf_name(tmp_path: Path, conf: Path) -> None:
     assert all(os.access(tmp_path / "bin" / name, os.X_OK) for name in names)
 
 
+@pytest.mark.slow
 def test_they_work_in_an_empty_environment_and_speak_of_themselves(tmp_path: Path, conf: Path) -> None:
     put(tmp_path / "bin", conf)
     for name in ("bjobs", "lsclusters", "badmin", "lsadmin", "lsfstartup", "lsf_daemons"):

@@ -133,6 +133,7 @@ def test_progress_is_told_when_it_is_asked_for(folder: Path) -> None:
     assert done.stderr.endswith("2 of 2 jobs (100 %), 3:20 of virtual time\n")  # a slow machine tells of the first, too
 
 
+@pytest.mark.slow
 def test_change_is_shown_beside_what_there_was(folder: Path) -> None:
     done = sim("1x2:4", "jobs.csv", "--add-hosts", "1x1:4", "--csv", "out", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
@@ -200,6 +201,7 @@ def test_setting_that_matters_is_not_remarked_on(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_charts_are_drawn_and_the_same_each_time(folder: Path, form: str) -> None:
     """The second time in another process, where sets have another order."""

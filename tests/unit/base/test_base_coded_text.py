@@ -167,6 +167,7 @@ def test_words_are_found(asked: str, found: bool) -> None:
     assert _is_of(asked) is found
 
 
+@pytest.mark.sources
 def test_nobody_asks_for_words_of_a_sentence() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text!r}"
@@ -178,6 +179,7 @@ def test_nobody_asks_for_words_of_a_sentence() -> None:
     assert not found, found
 
 
+@pytest.mark.sources
 def test_nobody_compares_or_searches_a_sentence_that_was_made() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
@@ -188,6 +190,7 @@ def test_nobody_compares_or_searches_a_sentence_that_was_made() -> None:
     assert not found, found
 
 
+@pytest.mark.sources
 def test_every_code_has_a_sentence_with_a_blank_for_each_parameter() -> None:
     used = set()
     for path, module in _found():

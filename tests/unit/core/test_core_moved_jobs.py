@@ -143,6 +143,7 @@ def starts(seed: int, ids: tuple[int, ...], job_id: int) -> bool:
     return other.job(job_id).allocation is not None
 
 
+@pytest.mark.slow
 def test_no_set_of_jobs_is_cheaper() -> None:
     assert sum(map(check_against_brute_force, range(1, 12))) > 4
 

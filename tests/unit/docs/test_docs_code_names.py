@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import gsched
 from tests.support.source_trees import tree_of
 
@@ -63,6 +65,7 @@ def test_a_topic_says_what_it_is_and_is_small() -> None:
         assert len(inside) <= MOST_MODULES, start.parent
 
 
+@pytest.mark.sources
 def test_no_function_is_longer_than_a_reader_can_take_in() -> None:
     functions = [
         (node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}")
@@ -103,6 +106,7 @@ def is_there(name: str) -> bool:
     return True
 
 
+@pytest.mark.sources
 def test_what_texts_name_of_the_code_is_there() -> None:
     """A docstring or a page that names a module which has moved leads astray."""
     pages = [ROOT.parent / "CONTRIBUTING.md", ROOT.parent / "docs" / "architecture.md", *modules()]

@@ -7,6 +7,8 @@ import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import gsched
 from tests.support.source_trees import tree_of
 
@@ -44,12 +46,14 @@ def imported(module: str) -> set[str]:
     return (found & MODULES.keys()) - {module}
 
 
+@pytest.mark.sources
 def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = {module: imported(module) for module in MODULES}
     assert sum(map(len, graph.values())) > 3000
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
+@pytest.mark.sources
 def test_an_import_inside_a_function_says_why() -> None:
     late = 0
     for path in MODULES.values():

@@ -152,6 +152,7 @@ def test_a_record_of_everything_comes_now_and_then(records: Records) -> None:
     assert msgspec.convert(patched({}, entry[3]), KeptObservation).load == load(ut=0.1)
 
 
+@pytest.mark.slow
 def test_a_month_of_a_hundred_hosts_stays_below_100_mb() -> None:
     """Eight GPUs each, four jobs that use them, all of which is another with every report, as it never is: 84 MB."""
     dice, count, records = random.Random(7), 100, Records([f"node{number:03}" for number in range(100)])

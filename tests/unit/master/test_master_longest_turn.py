@@ -285,7 +285,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 
 COUNTED_LONG = (
     *("modify all", "switch all", "a long pattern", "many pieces over long names", "stop by number"),
-    *("move", "run", "a long pattern over long names"),
+    *("move", "run", "a long pattern over long names", "stop all", "resume all"),
 )
 """Those whose calls take seconds to count."""
 
@@ -343,6 +343,7 @@ def test_every_call_that_asks_the_engine_is_among_them() -> None:
     } - ENGINE_IS_NOT_ASKED == asked | IN_PARTS
 
 
+@pytest.mark.slow
 def test_a_cycle_over_many_new_kinds_of_jobs_does_not_either() -> None:
     """Each of them wants something else, which a cycle looks at for the first time; one of the hosts takes jobs."""
     made = Counted()

@@ -16,7 +16,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Plan, Snapshot
 from gsched.policy.cycle import DEFAULT_BUDGET, schedule_in_turns
 
-WORLDS, NIGHTS = 12, 1_000
+WORLDS, NIGHTS = 6, 1_000
 TURN = 8_000
 """Work of a turn, as the master has it."""
 

@@ -20,7 +20,7 @@ from gsched.model.queues.queue import Preemption
 from gsched.model.queues.window import Window
 from gsched.model.scheduling.snapshot import AdvanceReservation, Bucket
 
-WORLDS, NIGHTS = 22, 4000
+WORLDS, NIGHTS = 12, 4000
 FOUND = (439, 484, 3887)
 """Worlds in which plans were lost when an advance reservation began; and one in which a job waited, because of a limit,
 for the end of another that started a moment after its planned time: its plan was put off beyond that end.

@@ -145,9 +145,9 @@ def test_what_a_handler_starts_is_not_ended(on_host):
 def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
     async def scenario(host):
         ignore = "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]"
-        script = escape(ignore + "; time.sleep(60)", ignore)
+        script = escape(f"{ignore}; open('ready', 'w'); time.sleep(60)", ignore)
         await host.executor.start(host.order(script=script))
-        await appears((host.root / "escaped").exists)
+        await appears(lambda: (host.root / "escaped").exists() and (host.root / "ready").exists())
         await host.executor.terminate(1, 1, 0.1)
         result = await host.end_of(1)
         assert result.signal == 9

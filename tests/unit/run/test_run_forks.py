@@ -111,6 +111,7 @@ def named(node: ast.Attribute, forks: set[str]) -> set[str]:
     )
 
 
+@pytest.mark.sources
 def test_what_forks_is_the_fork_servers() -> None:
     found = []
     for path in sorted((ROOT / "gsched").rglob("*.py")):

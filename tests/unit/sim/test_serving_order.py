@@ -118,6 +118,7 @@ def test_a_stream_of_jobs_without_limits_does_not_starve_a_big_one(longer: float
     assert big <= 400.0 + 100.0 * longer, "those had started before the latest start"
 
 
+@pytest.mark.slow
 def test_gpus_are_used_better_than_where_nobody_may_put_a_start_off() -> None:
     """Of all sizes, without limits: the last one of 120 starts earlier, and on the whole they wait for less long."""
     chance = random.Random(3)

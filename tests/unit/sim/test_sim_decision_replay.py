@@ -83,7 +83,7 @@ def counts(found: DecisionReplay) -> tuple[int, int, int, int]:
     return found.starts, found.same_place, found.by_load, len(found.deviations)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_each_decision_comes_out_as_it_did(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path, random_trace(seed, RECIPE), monkeypatch)
     found = replay_decisions(path)
@@ -91,6 +91,7 @@ def test_each_decision_comes_out_as_it_did(tmp_path: Path, seed: int, monkeypatc
     assert found.notes == []
 
 
+@pytest.mark.slow
 def test_part_of_a_history_is_decided_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path, random_trace(3, RECIPE), monkeypatch)
     whole = replay_decisions(path)

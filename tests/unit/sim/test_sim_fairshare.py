@@ -80,7 +80,7 @@ LOADS = pytest.mark.parametrize(
     ("hosts", "gpus", "count", "runs_s", "span_s"),
     [
         pytest.param(1, (1,), 150, (2.0, 6.0), 200.0, id="one host, seconds"),
-        pytest.param(3, (1,), 250, (2.0, 6.0), 120.0, id="three hosts, seconds"),
+        pytest.param(3, (1,), 250, (2.0, 6.0), 120.0, id="three hosts, seconds", marks=pytest.mark.slow),
         pytest.param(3, (1, 1, 2, 4), 150, (2.0, 10.0), 120.0, id="three hosts, several GPUs"),
         pytest.param(3, (1,), 150, (60.0, 600.0), 3600.0, id="three hosts, minutes"),
     ],

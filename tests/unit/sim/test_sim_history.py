@@ -18,7 +18,7 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import World
 from gsched.store.eventlog import EventLog
 
-DAY, NIGHTS = 2, 200
+DAY, NIGHTS = 1, 200
 
 
 def recorded(

@@ -24,6 +24,7 @@ LEAST_GROWTH = 200_000
 """Bytes: what the machinery itself may hold at one time and not at another."""
 
 
+@pytest.mark.slow
 def test_a_day_of_changes_neither_grows_nor_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_hub, "SHORTEST_S", 0.0)
     monkeypatch.setattr(change_hub, "PAGES_IN_A_SECOND", 1e9)
