@@ -52,7 +52,7 @@ MODES: dict[int, ComputeMode] = {
 """NVML's compute modes. Current drivers no longer let 1 be set."""
 
 MOST_GPUS = 1024
-GPU_LIMIT_S = 2.0
+GPU_LIMIT_S = 8.0
 SILENT = coded("gpu.silent")
 
 _MIB = 1024 * 1024

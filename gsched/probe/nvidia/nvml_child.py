@@ -23,7 +23,8 @@ from gsched.model.gpus.gpu_use import DeviceUse
 from gsched.model.hosts.host import ComputeMode, GpuReport
 from gsched.probe.nvidia.nvml import NvmlAnswer
 
-TIME_LIMIT_S = 5.0
+TIME_LIMIT_S = 20.0
+"""A driver that works may be slow: the first look at an H200 in a virtual machine took more than two seconds."""
 GPU_SHARE = 0.4
 """Of the time limit one GPU may take so much; then the sample goes on without it."""
 FIRST_PAUSE_S = 1.0
