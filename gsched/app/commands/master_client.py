@@ -7,9 +7,8 @@ import os
 import click
 
 from gsched.base.envdir import conf_dir, read_setting
-from gsched.base.errors import BadRequest
 from gsched.wire.calls.client import Client
-from gsched.wire.calls.retry_policy import DEFAULT_WAIT_S
+from gsched.wire.calls.retry_policy import read_wait
 from gsched.wire.calls.transports import way_to_master
 
 
@@ -23,9 +22,6 @@ def connect(envdir: str | None) -> Client:
 
     folder = envdir or conf_dir(os.environ)
     text = os.environ.get("GSCHED_COMMAND_WAIT") or read_setting(folder, "GSCHED_COMMAND_WAIT")
-    try:
-        wait_s = float(text or DEFAULT_WAIT_S)
-    except ValueError:
-        raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
+    wait_s = read_wait(text)
     way = way_to_master(folder, as_root=True)
     return Client(way.address, wait_s=wait_s, on_wait=waiting, channel=way.channel())

@@ -12,12 +12,11 @@ import time
 import click
 
 from gsched.base.errors import BadRequest, Conflict, Unavailable
+from gsched.wire.calls.retry_policy import WAIT_VARIABLE, read_wait
 from gsched.wire.messages import launch_protocol, requeue_messages
 from gsched.wire.messages.frames import Decoder, ProtocolError, frame
 
 SOCKET = "GSCHED_AGENT_SOCKET"
-WAIT_S = 60.0
-"""How long an agent that does not answer is waited for, where GSCHED_COMMAND_WAIT does not say."""
 AGAIN_S = 0.2
 ANSWER_S = 10.0
 """An agent that takes longer than that is asked anew: to ask twice does what to ask once does."""
@@ -38,7 +37,7 @@ def requeue_me() -> None:
     path = os.environ.get(SOCKET, "")
     if not path:
         raise BadRequest(f"requeue-me works only inside a job ({SOCKET} is not set)")
-    until = time.monotonic() + _patience_s()
+    until = time.monotonic() + read_wait(os.environ.get(WAIT_VARIABLE, ""))
     while True:
         try:
             _ask(path)
@@ -50,14 +49,6 @@ def requeue_me() -> None:
         except ProtocolError:
             raise Unavailable("requeue-me: the agent of this host is of another version") from None
         time.sleep(AGAIN_S)
-
-
-def _patience_s() -> float:
-    text = os.environ.get("GSCHED_COMMAND_WAIT", "")
-    try:
-        return float(text) if text else WAIT_S
-    except ValueError:
-        raise BadRequest(f"GSCHED_COMMAND_WAIT: '{text[:40]}' is not a number of seconds") from None
 
 
 def _ask(path: str) -> None:
