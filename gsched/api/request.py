@@ -6,6 +6,7 @@ What an option means is known to gsched.dialect alone, so a program and a comman
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import os
 import re
@@ -25,6 +26,7 @@ from gsched.api.named import NamesJob, number_of
 from gsched.base.envdir import home_of, read_setting
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import show_job
+from gsched.cli.session.call import INPUT_LIMIT
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
@@ -131,7 +133,7 @@ class RequestReader:
         asked = read_submission(
             [*words, *_command(request)],
             read_stdin=lambda: script,
-            read_file=lambda path: (Path(around.cwd) / path).read_bytes(),
+            read_file=functools.partial(_read_file, around.cwd),
             env=self._environment,
             around=around,
             parse_script=True,
@@ -145,6 +147,7 @@ class RequestReader:
             spec=spec,
             environment=self._block(chosen),
             script=asked.script or b"",
+            input=asked.input,
             notice_targets=asked.notice_targets,
         )
 
@@ -226,6 +229,15 @@ def _array(array: object) -> str:
 
 
 _SCRIPTS = (".sh", ".bash", ".csh", ".zsh", ".py", ".bsub", ".lsf", ".job")
+
+
+def _read_file(folder: str, name: str) -> bytes:
+    """A file of the program, no longer than one of a command. Raises OSError."""
+    with open(os.path.join(folder, name), "rb") as file:
+        content = file.read(INPUT_LIMIT + 1)
+    if len(content) > INPUT_LIMIT:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+    return content
 
 
 def _script(script: object, cwd: str) -> bytes:

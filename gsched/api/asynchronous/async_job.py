@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from gsched.api.failure import JobFailed
 from gsched.api.job import Job
 from gsched.api.options import refuses_unknown_options
+from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.model.views.view import EventRecord, JobEnd, JobView
 
@@ -40,6 +41,9 @@ class AsyncJob:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def __reduce__(self) -> NoReturn:
+        raise BadRequest(f"{self!r} belongs to the event loop of its AsyncCluster, and cannot be pickled: send its id")
 
     def __await__(self) -> Generator[Any, None, JobEnd]:
         return self.wait().__await__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from unittest.mock import Mock
 import grpc
 import pytest
 
-from gsched.api.asynchronous import AsyncCluster, calls_in_threads
+from gsched.api.asynchronous import AsyncCluster, AsyncJob, calls_in_threads
 from gsched.api.asynchronous.calls_in_threads import GivenUp
 from gsched.base.errors import BadRequest, Unavailable
 from gsched.wire.address import MASTER_FILE
@@ -168,3 +169,10 @@ def test_who_waits_for_a_connection_is_broken_off_whenever_that_is() -> None:
     seen.break_off()
     assert before.result(PATIENCE_S) is None
     assert grpc.channel_ready_future(seen).result(PATIENCE_S) is None
+
+
+def test_a_job_of_an_event_loop_is_not_sent_elsewhere() -> None:
+    with pytest.raises(
+        BadRequest, match=r"<gsched.AsyncJob 7> belongs to the event loop .* cannot be pickled: send its id"
+    ):
+        pickle.dumps(AsyncJob(Mock(), 7))
