@@ -36,16 +36,14 @@ def run(conf_dir: str, record: str, replay: str, say: PrintLine) -> int:
     if replay:
         return _replay(ReplaySource(Recording(replay)), say)
     source = LiveSource(conf_dir, user_name(os.getuid()))
-    first = source.ask()  # what keeps it from beginning is said before there is a screen
-    with _recorder(record) as recorder:
-        if recorder is not None:
-            recorder.write(first)
-        if not has_screen():
-            return _plain(first, say)
-        try:
-            return _screen(source, recorder)
-        finally:
-            source.stop()
+    try:
+        first = source.ask()  # what keeps it from beginning is said before there is a screen
+        with _recorder(record) as recorder:
+            if recorder is not None:
+                recorder.write(first)
+            return _screen(source, recorder) if has_screen() else _plain(first, say)
+    finally:
+        source.stop()
 
 
 def _replay(source: ReplaySource, say: PrintLine) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from gsched.base.errors import Conflict, GschedError
 from gsched.base.ids import job_order
@@ -63,13 +63,14 @@ class LiveSource:
         self._due, self._stopping = threading.Event(), threading.Event()
         self._following: Cancellable | None = None
         self._tell: Tell = lambda: None
+        # gRPC ends its threads with a process's last connection, and once died of it where others were opened then.
+        self._held = ExitStack()
         self.look: ClusterLook | None = None
         self.away_since: float | None = None
 
     def ask(self) -> ClusterLook:
-        """A first look, or one alone. Raises GschedError."""
-        with client_of(self._conf_dir) as client:
-            return self._ask(client)
+        """A first look, or one alone; its connection stays until `stop`. Raises GschedError."""
+        return self._ask(self._held.enter_context(client_of(self._conf_dir)))
 
     def start(self, tell: Tell) -> None:
         """Go on in the background; `tell` is called, in another thread, when there is something new."""
@@ -83,6 +84,7 @@ class LiveSource:
         self._due.set()
         if self._following is not None:
             self._following.cancel()
+        self._held.close()
 
     def kill(self, job_id: int) -> list[Control]:
         """As gkill does it. Raises GschedError; it waits for the master."""
