@@ -1,13 +1,14 @@
 """The jobs of queues first come first served: over each class of a queue, and over the classes of queues.
 
-What is at hand are the heads that pending jobs remember, in order, and a heap of what comes after those that were
-served; so a dropped class costs one step however many buckets it has. It decides nothing but who comes first.
+What is at hand are the heads that pending jobs remember, in order. They are put together a stretch at a time: of each
+class those before a bound; what comes after them in their lines is entered when they are served. So a dropped class
+costs few steps however many buckets it has. It decides nothing but who comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from heapq import heapify, heappop, heappush, heapreplace
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gsched.model.scheduling.snapshot import Bucket, Head, HeadLine, JobLine, QueueIndex, Rank, RequirementClass
@@ -25,24 +26,27 @@ BUCKET: Final = 6
 KIND: Final = 7
 _VERSION: Final = 4
 """Of a head."""
+_FIRST_STRETCH = 2
+"""Heads of each class that are looked at first: most cycles serve few jobs. Each further stretch is four times that."""
+_LONGEST_STRETCH = 256
+Place = tuple[float, float, int, int]
+"""Rank and number of a job: whatever comes before it compares as less, be it an entry or a head."""
 
 
 class ClassInQueue:
     """The jobs of one requirement class in one queue."""
 
-    __slots__ = ("_at", "_buckets", "_first", "_heads", "_later", "dead", "queue", "requirement")
+    __slots__ = ("_at", "_buckets", "_heads", "_opened", "dead", "queue", "requirement")
 
     def __init__(self, queue: str, requirement: RequirementClass, buckets: Mapping[Bucket, JobLine]) -> None:
         self.queue = queue
         self.requirement = requirement
         self._buckets = buckets
-        self._heads: list[Head] = []
-        """Of lines from which nothing was served, in order from `_at` on; some are out of date."""
+        self._heads: Sequence[Head] = ()
+        """The first of its lines in order, some of them out of date; those before `_at` have been handed out."""
+        self._opened: Sequence[ArrivalEntry] = ()
+        """The same where nobody remembers heads."""
         self._at = 0
-        self._later: list[ArrivalEntry] = []
-        """Heap of what comes next in the other lines."""
-        self._first: ArrivalEntry | None = None
-        """What `head` has found."""
         self.dead = False
 
     def lines(self) -> Iterator[tuple[Bucket, JobLine]]:
@@ -56,8 +60,7 @@ class ClassInQueue:
             self._heads = index.heads(self.queue, self.requirement)
             return
         opened = (self.open(bucket, line) for bucket, line in self.lines())
-        self._later = [entry for entry in opened if entry is not None]
-        heapify(self._later)
+        self._opened = sorted(entry for entry in opened if entry is not None)
 
     def open(self, bucket: Bucket, line: JobLine) -> ArrivalEntry | None:
         """The first job of a line that is to be served from; None when it is empty."""
@@ -71,56 +74,41 @@ class ClassInQueue:
         line = self._buckets.get(bucket)
         return None if line is None or bucket.queue != self.queue else self.open(bucket, line)
 
-    def head(self, dropped: Container[Bucket] = ()) -> ArrivalEntry | None:
-        """The first job of all, but for those of dropped buckets."""
-        first = self._first
-        while first is None or (dropped and first[BUCKET] in dropped):
-            if first is not None:
-                self.advance(dropped=True)
-            first = self._first = self._next()
-            if first is None:
-                return None
-        return first
+    def behind(self, count: int) -> Place | None:
+        """The first job of the line that comes after so many more; None when there are no more than these."""
+        firsts, at = self._heads or self._opened, self._at + count
+        return firsts[at][:_PLACE] if at < len(firsts) else None
 
-    def advance(self, *, dropped: bool) -> None:
-        """The head was served; `dropped`: its bucket goes."""
-        first, self._first = self._first, None
-        assert first is not None
-        following = None if dropped else next_of(first)
-        later = self._later
-        if later and later[0] is first:
-            if following is None:
-                heappop(later)
-            else:
-                heapreplace(later, following)
-            return
-        self._at += 1
-        if following is not None:
-            heappush(later, following)
+    def firsts(self, bound: Place | None) -> Iterator[ArrivalEntry]:
+        """The first jobs of further lines, of those that come before the bound (None: of all); handed out once. Those
+        that begin with an array may come later than that.
+        """
+        firsts, begin = self._heads or self._opened, self._at
+        self._at = end = len(firsts) if bound is None else bisect_left(firsts, bound, lo=begin)
+        yield from self._opened[begin:end]
+        for priority, order, element, job_id, version, line in self._heads[begin:end]:
+            if line.version != version:
+                continue
+            if not line.has_arrays:
+                yield priority, order, element, job_id, 0, line, line.bucket, self
+                continue
+            entry = self.open(
+                line.bucket, line
+            )  # an array may be the head: its first element need not be the first job
+            if entry is not None:
+                yield entry
+
+    def is_any_left(self) -> bool:
+        """Whether there are lines of which nothing was handed out."""
+        heads, at = self._heads, self._at
+        while at < len(heads) and heads[at][_LINE].version != heads[at][_VERSION]:
+            at += 1
+        self._at = max(self._at, at)
+        return self._at < len(heads or self._opened)
 
     def close(self) -> None:
         """Let go of its jobs, which hold on to it."""
-        self._first = None
-        self._heads = []  # they are the pending jobs' own
-        self._later.clear()
-
-    def _next(self) -> ArrivalEntry | None:
-        """The least of heads and heap."""
-        heads, later = self._heads, self._later
-        while self._at < len(heads):
-            head = heads[self._at]
-            line = head[_LINE]
-            if line.version == head[_VERSION]:
-                if line.has_arrays:  # one may be the head: its first element need not be the first job
-                    entry = self.open(line.bucket, line)
-                    if entry is not None:
-                        heappush(later, entry)
-                elif later and later[0] < head:
-                    break
-                else:
-                    return (*head[:_PLACE], 0, line, line.bucket, self)
-            self._at += 1
-        return later[0] if later else None
+        self._heads = self._opened = ()  # the heads are the pending jobs' own
 
 
 def next_of(entry: ArrivalEntry) -> ArrivalEntry | None:
@@ -135,45 +123,87 @@ def next_of(entry: ArrivalEntry) -> ArrivalEntry | None:
 
 
 class Arrivals:
-    """First come first served over the classes of queues: a heap of the first jobs of each."""
+    """First come first served over the classes of queues."""
 
-    def __init__(self, kinds: list[ClassInQueue], dropped: Container[Bucket], index: QueueIndex | None) -> None:
+    def __init__(self, kinds: list[ClassInQueue], dropped: set[Bucket], index: QueueIndex | None) -> None:
+        """`dropped`: buckets that are passed over."""
         self._dropped = dropped
-        self._heap: list[ArrivalEntry] = []
-        for kind in kinds:
-            if not kind.dead:
-                kind.gather(index)
-                first = kind.head()
-                if first is not None:
-                    self._heap.append(first)
-        heapify(self._heap)
+        self._gone: set[int] = set()
+        """Those that were dropped when they were served, by identity, which costs less than their hash."""
+        self._kinds = [kind for kind in kinds if not kind.dead]
+        for kind in self._kinds:
+            kind.gather(index)
+        self._stretch = _FIRST_STRETCH
+        self._bound: Place | None = None
+        """First jobs of lines that come before it have been handed out by the classes; None: all, or none yet."""
+        self._entries: list[ArrivalEntry] = []
+        """What comes before the bound, in order, from `_at` on, as far as it is known: what comes after one in its line
+        is entered when that is served.
+        """
+        self._at = 0
+        self._later: list[ArrivalEntry] = []
+        """What comes next in lines that have been begun, behind the bound, in no order: it is gone through once in each
+        stretch, which takes less than to keep it in order.
+        """
 
     def head(self) -> ArrivalEntry | None:
         """The next to be served."""
-        heap, dropped = self._heap, self._dropped
-        while heap:
-            top = heap[0]
-            kind = top[KIND]
-            if not kind.dead and not dropped:
-                return top  # as it is nearly always
-            first = None if kind.dead else kind.head(dropped)
-            if first is None:
-                heappop(heap)
-            elif first is top:
-                return first
-            else:
-                heapreplace(heap, first)
-        return None
+        while True:
+            entries, at = self._entries, self._at
+            while at < len(entries):
+                entry = entries[at]
+                if not entry[KIND].dead and not ((self._gone or self._dropped) and self._is_dropped(entry)):
+                    self._at = at
+                    return entry
+                at += 1
+            if not self._go_on():
+                return None
 
     def advance(self, *, dropped: bool) -> None:
         """The head was served; `dropped`: its bucket goes."""
-        heap = self._heap
-        kind = heap[0][KIND]
-        if kind.dead:
+        entry = self._entries[self._at]
+        self._at += 1
+        if dropped:
+            self._gone.add(id(entry[BUCKET]))
             return
-        kind.advance(dropped=dropped)
-        first = kind.head(self._dropped)
-        if first is None:
-            heappop(heap)
+        following = next_of(entry)
+        if following is None:
+            return
+        if self._bound is None or following < self._bound:
+            insort(self._entries, following, lo=self._at)
         else:
-            heapreplace(heap, first)
+            self._later.append(following)
+
+    def has(self, kind: ClassInQueue) -> bool:
+        """Whether a job of the class is to be served yet, but for those of dropped buckets."""
+        if kind.is_any_left():
+            return True
+        ahead = (self._entries[self._at :], self._later)
+        return any(entry[KIND] is kind for entries in ahead for entry in entries)
+
+    def close(self) -> None:
+        """Let go of all jobs."""
+        self._entries, self._later, self._at = [], [], 0
+
+    def _go_on(self) -> bool:
+        """Put the next stretch together, which may be empty; false when nothing is left."""
+        entries: list[ArrivalEntry] = []
+        self._entries, self._at = entries, 0
+        kinds = self._kinds = [kind for kind in self._kinds if not kind.dead]
+        if not self._later and not any(kind.is_any_left() for kind in kinds):
+            return False
+        bound = min((behind for kind in kinds if (behind := kind.behind(self._stretch)) is not None), default=None)
+        self._bound = bound
+        entries += self._later
+        for kind in kinds:
+            entries += kind.firsts(bound)
+        self._later = [] if bound is None else [entry for entry in entries if not entry < bound]
+        if bound is not None:
+            entries[:] = [entry for entry in entries if entry < bound]
+        self._stretch = min(4 * self._stretch, max(_LONGEST_STRETCH, len(self._later) // max(1, len(kinds))))
+        entries.sort()
+        return True
+
+    def _is_dropped(self, entry: ArrivalEntry) -> bool:
+        bucket = entry[BUCKET]
+        return id(bucket) in self._gone or (bool(self._dropped) and bucket in self._dropped)

@@ -70,8 +70,8 @@ class ServingOrder:
         self._dropped: set[Bucket] = set()
         self._over: set[str] = set()
         """Queues whose turn is over."""
-        self._arriving: set[str] = set()
-        """Queues without fairshare whose turn has begun."""
+        self._arrivals: dict[str, Arrivals] = {}
+        """Queue without fairshare whose turn has begun -> the jobs of all of its priority."""
         self._current: Bucket | None = None
         self._is_current_dropped = False
         for requirement, buckets in snapshot.pending.items():
@@ -123,11 +123,11 @@ class ServingOrder:
         for name, kinds in self._kinds.items():
             if name in self._over:
                 continue
-            is_begun = name in self._arriving
+            arrivals = self._arrivals.get(name)
             for requirement, kind in kinds.items():
                 if kind.dead or (name, requirement) in classes:
                     continue
-                if not is_begun or kind.head() is not None:
+                if arrivals is None or arrivals.has(kind):
                     return True
         return False
 
@@ -152,6 +152,8 @@ class ServingOrder:
         for kinds in self._kinds.values():
             for kind in kinds.values():
                 kind.close()
+        for arrivals in self._arrivals.values():
+            arrivals.close()
 
     def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, JobLine]) -> None:
         for queue in queues_of(self._snapshot.pending, requirement):
@@ -160,16 +162,15 @@ class ServingOrder:
     def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
         """The jobs of queues of one priority."""
         turns: list[Arrivals | ShareTurns | ReservedFirst] = []
-        arriving: list[ClassInQueue] = []
+        arriving: list[str] = []
         for name in names:
             queue = self._snapshot.queues.get(name)
             if queue is not None and queue.fairshare is not None:
                 turns.append(self._take_turns(queue))
             else:
-                arriving += self._kinds[name].values()
-                self._arriving.add(name)
+                arriving.append(name)
         if arriving:
-            turns.append(Arrivals(arriving, self._dropped, index_of_queues(self._snapshot.pending)))
+            turns.append(self._arrive(arriving))
         others = turns[1:]
         while turns:
             chosen, first = turns[0], turns[0].head()
@@ -185,6 +186,13 @@ class ServingOrder:
             chosen.advance(dropped=self._is_current_dropped)
         self._current = None
         self._over.update(names)
+
+    def _arrive(self, names: list[str]) -> Arrivals:
+        """The jobs of queues without fairshare."""
+        kinds = [kind for name in names for kind in self._kinds[name].values()]
+        arrivals = Arrivals(kinds, self._dropped, index_of_queues(self._snapshot.pending))
+        self._arrivals.update(dict.fromkeys(names, arrivals))
+        return arrivals
 
     def _take_turns(self, queue: Queue) -> ShareTurns | ReservedFirst:
         """The jobs of a queue with fairshare."""

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
-from gsched.core.state.pending_jobs import PendingJobs
+from gsched.core.state.pending_jobs import PendingJobs, PendingLine
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Rank, RequirementClass, Snapshot
+from gsched.policy.order import arrival_order
 from gsched.policy.order.serving_order import ServingOrder
 from tests.support.property_examples import examples
 
@@ -73,8 +75,9 @@ def served(pending: Any, drops: dict[int, str]) -> Iterator[int]:
 @given(
     st.lists(jobs() | st.integers(0, 30), max_size=40),
     st.dictionaries(st.integers(0, 30), st.sampled_from(["bucket", "another", "class"]), max_size=3),
+    st.integers(1, 3),
 )
-def test_it_is_that_of_all_lines_whatever_came_and_went(steps: list[Any], drops: dict[int, str]) -> None:
+def test_it_is_that_of_all_lines_whatever_came_and_went(steps: list[Any], drops: dict[int, str], stretch: int) -> None:
     room = PendingJobs()
     entered: list[tuple[Any, Any]] = []
     for number, step in enumerate(steps, 1):
@@ -94,9 +97,40 @@ def test_it_is_that_of_all_lines_whatever_came_and_went(steps: list[Any], drops:
         plain: dict[RequirementClass, dict[Bucket, Any]] = {}
         for bucket, line in room.lines():
             plain.setdefault(bucket.requirement, {})[bucket] = list(line)
-        found = list(served(room, drops))
+        with mock.patch.multiple(arrival_order, _FIRST_STRETCH=stretch, _LONGEST_STRETCH=2 * stretch):
+            found = list(served(room, drops))
         assert found == list(served(plain, drops))
         if not drops:
-            ids = [job.job_id for job, array in entered if array is None]
-            ids += [element_id(job.job_id, each) for job, array in entered if array for each in array.waiting()]
-            assert sorted(found) == sorted(ids)
+            assert found == in_order(entered)
+
+
+def in_order(entered: list[tuple[Any, Any]]) -> list[int]:
+    """All of them sorted by what decides."""
+    keyed = []
+    for job, array in entered:
+        priority = -QUEUES[job.of.queue].priority
+        for index in array.waiting() if array else (job.at.element,):
+            number = element_id(job.job_id, index) if array else job.job_id
+            keyed.append((priority, Rank(job.at.priority, job.at.order, index), number))
+    return [number for _, _, number in sorted(keyed)]
+
+
+def test_of_a_long_line_a_few_are_looked_at() -> None:
+    room = PendingJobs()
+    bucket = Bucket("low", "ann", RequirementClass(""))
+    for number in range(1, 1001):
+        room.add(Waiting(number, bucket, Rank(0.0, float(number))))  # type: ignore[arg-type]
+    (_, line), asked = next(room.lines()), 0
+
+    def entry(place: int) -> Any:
+        nonlocal asked
+        asked += 1
+        return ENTRY(line, place)
+
+    with mock.patch.object(type(line), "entry", lambda _, place: entry(place)):
+        order = iter(ServingOrder(snapshot(room)))
+        assert [next(order)[0] for _ in range(3)] == [1, 2, 3]
+    assert asked < 20
+
+
+ENTRY = PendingLine.entry
