@@ -154,7 +154,7 @@ class _Cycle:
     def _place(self, order: ServingOrder) -> Generator[int, bool | None, bool]:
         """Serve all jobs; false if the budget did not suffice."""
         fast_paths, fair, future = self._placer.fast_paths, order.trees, self._reservations.future
-        placed, turns = future.placed, future.turns
+        note, turns = future.placements.append, future.turns
         field, budget, fast = self._field, self._budget, 0
         for job_id, bucket in order:
             if self._served and self._served + field.steps >= budget:
@@ -172,7 +172,7 @@ class _Cycle:
                 if self._is_turn_over(SERVING) and self._gives_up((yield self._turns.work)):
                     return True
                 continue
-            placed(part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket)
+            note((part, self._guard.ends_at(bucket) if fast_path.is_by_user else fast_path.ends_at, bucket))
             turns[job_id] = len(turns)
             allocation = Allocation(hosts=(part,))
             if fair:

@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 class ColumnPart:
     """Some rows of columns, as columns of their own. They must not change while it is used."""
 
-    __slots__ = ("_known", "_taken", "_whole", "rows")
+    __slots__ = ("_known", "_numbers", "_ranges", "_taken", "_whole", "rows")
 
     def __init__(self, whole: HostColumns, rows: RowNumbers) -> None:
         self.rows = rows
@@ -32,6 +32,15 @@ class ColumnPart:
         self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         """Identity of a column -> the column, its rows."""
         self._known: dict[Hashable, NDArray[Any]] = {}
+        self._ranges: dict[int, tuple[float, float]] = {}
+        self._numbers: list[int] | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The rows as plain numbers, not to be written to."""
+        if self._numbers is None:
+            self._numbers = self.rows.tolist()
+        return self._numbers
 
     @property
     def size(self) -> int:
@@ -48,6 +57,15 @@ class ColumnPart:
         if found is None:
             found = self._taken[id(column)] = (column, column[self.rows])
         return found[1]
+
+    def range_of(self, column: NDArray[Any]) -> tuple[float, float]:
+        """The least and the most that the rows have, NaN where nobody knows of one; of no row they are infinite."""
+        found = self._ranges.get(id(column))
+        if found is None:
+            values = self.of(column)  # which keeps the column, and with it its id
+            found = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+            self._ranges[id(column)] = found
+        return found
 
     def short_of(self, column: NDArray[Any], wanted: float) -> Flags:
         """The rows that have less than wanted, or nobody knows what; not to be written to."""

@@ -52,6 +52,8 @@ class HostColumns:
         there (gsched.policy.future.releases) last emptied it."""
         self.tried: set[int] = set()
         """Rows that a cycle has used since `show`."""
+        self.kept_of_rows: dict[int, Any] = {}
+        """What others keep with a row for as long as its ledger does not change for good."""
         self._before: list[tuple[NDArray[Any], NDArray[Any]]] | None = None
         """Columns of the ledger, with what they showed before the first of these rows was used; None: not known of all
         columns, so rows must be read again."""
@@ -170,6 +172,10 @@ class HostColumns:
         """The column itself: as of a part."""
         return column
 
+    def range_of(self, column: NDArray[Any]) -> tuple[float, float]:
+        """The least and the most that the rows could have: as of a part, which knows it."""
+        return -math.inf, math.inf
+
     def short_of(self, column: NDArray[Any], wanted: float) -> Flags:
         """The rows that have less than wanted, or nobody knows what: as of a part."""
         found: Flags = ~(column >= wanted)
@@ -271,11 +277,10 @@ class HostColumns:
                 if isinstance(value, str):
                     self._forget_kinds()
                     break
-                column[row] = _number(host, ledger, name)
+                if name not in _DEVICE_OR_SLOT or (name in old.values) is not (name in host.values):
+                    column[row] = _number(host, ledger, name)  # what the ledger alone decides is as it was
             for name in [name for name in self._texts if old.values.get(name) != host.values.get(name)]:
                 del self._texts[name]
-            for compute, _, one in self._derived.values():
-                one[row] = compute(host, ledger)
         for compute_standing, column in self._of_hosts.values():
             column[row] = compute_standing(host)
         self.standing_log.add(row)
@@ -286,6 +291,8 @@ class HostColumns:
         index = self.index
         lasting = {index[name] for name in changed if name in index}
         self.lasting |= lasting
+        for row in lasting:
+            self.kept_of_rows.pop(row, None)
         again = lasting | self._take_back(sorted(self.tried - lasting))
         for row in sorted(again):
             self._read_ledger(row, devices=True)
@@ -316,8 +323,10 @@ class HostColumns:
         """Show rows as they were before they were used; those that must be read again."""
         if self._before is None:
             return set(rows)
+        is_few = 2 * len(rows) < self.size  # all others are as they were
+        places: slice | RowNumbers = np.array(rows, dtype=np.int64) if is_few else slice(None)
         for column, before in self._before:
-            column[rows] = before[rows]
+            column[places] = before[places]
         return set()
 
     def _begin_anew(self) -> None:

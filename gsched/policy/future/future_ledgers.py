@@ -29,6 +29,8 @@ MOST_CHANGES = 8
 _KEPT_AS = "conditions of parts"
 _MOST_CONDITIONS = 4096
 _SUSPENDED = frozenset({"USUSP", "SSUSP"})
+PlacedHolding = tuple[HostAllocation, float, Bucket | None]
+"""What a job holds on one host, its expected end (UTC seconds, infinite when nobody knows), whose it is."""
 
 
 class Future:
@@ -61,7 +63,11 @@ class Future:
             if window.end > now:
                 for host in dict.fromkeys([*window.slots, *window.gpus]):
                     self.windows.setdefault(host, []).append(window)
-        self._placed: dict[str, list[tuple[HostAllocation, float, Bucket | None]]] = {}
+        self.placements: list[PlacedHolding] = []
+        """What this cycle has placed, in order, whether it stands in a ledger yet or is put off there."""
+        self._placed: dict[str, list[PlacedHolding]] = {}
+        """The first `_sorted_in` of them by host."""
+        self._sorted_in = 0
         self.turns: dict[int, int] = {}
         """Job that was placed in this cycle -> how many had been before."""
 
@@ -121,7 +127,7 @@ class Future:
         if running is not None and running.attempt == key[1]:
             end = self.end_of_running(running)
             return NEVER_ENDS if by_limits and running.ends_at == NEVER_ENDS and end > self.soon else end
-        for placed, end, bucket in self._placed.get(host, ()):
+        for placed, end, bucket in self.placed_on(host):
             if placed is part:
                 is_limited = bucket is None or bucket.requirement.run_s is not None
                 return end if is_limited or not by_limits else NEVER_ENDS
@@ -157,10 +163,14 @@ class Future:
 
     def placed(self, part: HostAllocation, ends_at: float, bucket: Bucket | None) -> None:
         """A job was placed in this cycle and stands in its ledger."""
-        self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
+        self.placements.append((part, ends_at, bucket))
 
-    def placed_on(self, host: str) -> Sequence[tuple[HostAllocation, float, Bucket | None]]:
-        """What was placed on the host in this cycle: the part, its expected end, whose it is."""
+    def placed_on(self, host: str) -> Sequence[PlacedHolding]:
+        """What was placed on the host in this cycle."""
+        if self._sorted_in < len(self.placements):
+            for each in self.placements[self._sorted_in :]:
+                self._placed.setdefault(each[0].host, []).append(each)
+            self._sorted_in = len(self.placements)
         return self._placed.get(host, ())
 
     def releases(self, host: str) -> list[float]:
@@ -247,7 +257,7 @@ class Future:
         running = self.snapshot.running.get(key[0])
         if running is not None and running.attempt == key[1]:
             return running.bucket
-        for placed, _, bucket in self._placed.get(host, ()):
+        for placed, _, bucket in self.placed_on(host):
             # What has been given back by then makes another part of it; the very same courses mean the same class.
             if placed is part or (placed.courses and placed.courses is part.courses):
                 return bucket

@@ -65,7 +65,7 @@ class Releases:
         self._now = self._base.copy()
         self._laid: set[int] = set()
         """Rows where `_now` is not as `_base`."""
-        self._read = 0
+        self._read = self._read_placements = 0
         self._lay_over(future, future.snapshot.ledger.used_hosts())
 
     @classmethod
@@ -113,6 +113,7 @@ class Releases:
             self._now.put(again, self._base.rows(again))
             self._changed(again)
         self._laid.clear()
+        self._read_placements = 0
         self._lay_over(future, future.snapshot.ledger.used_hosts())
 
     # -- searches -------------------------------------------------------------------------------------------------
@@ -133,21 +134,14 @@ class Releases:
         """Read hosts again of which the cycle's ledger says something else: many rows in few operations where jobs were
         placed there and nothing more.
         """
-        names = list(names)
-        if not names:
-            return
         ledger = future.snapshot.ledger
         unread, own = ledger.put_off, ledger.own_hosts
-        known: list[int] = []
         plain: list[int] = []
         added: list[_Line] = []
         others: list[int] = []
         for name in names:
             row = self.index.get(name)
-            if row is None:
-                continue
-            if name in unread and name not in own:
-                known.append(row)
+            if row is None or (name in unread and name not in own):
                 continue
             host_ledger, before = ledger.host(name), None if ledger.origin is None else ledger.origin.hosts.get(name)
             placed = future.placed_on(name)
@@ -158,25 +152,41 @@ class Releases:
                 added.append(_Line(_free(host_ledger), len(host_ledger.gpus) - len(host_ledger.holders), ends))
             else:
                 others.append(row)
-        self._lay_over_unread(future, np.array(known, dtype=np.int64))
+        known = self._lay_over_unread(future)
         rows = np.array(plain, dtype=np.int64)
         self._write(self._now, rows, _together(added), self._base.rows(rows) if plain else None)
         more = np.array(others, dtype=np.int64)
         self._write(self._now, more, _together([_line_of(ledger.host(self.names[row]), future) for row in others]))
-        self._changed(np.concatenate([np.array(known, dtype=np.int64), rows, more]))
-        self._laid.update(known, plain, others)
+        changed = np.concatenate([known, rows, more])
+        if len(changed):
+            self._changed(changed)
+            self._laid.update(changed.tolist())
 
-    def _lay_over_unread(self, future: Future, rows: Ints) -> None:
-        """The same for hosts whose ledgers need not be looked at: what was placed there stands in none yet."""
-        placed = [future.placed_on(self.names[row]) for row in rows.tolist()]
-        counts = np.array([len(each) for each in placed], dtype=np.int64)
-        taken = [(end, part.slots, len(part.gpus)) for each in placed for part, end, _ in each]
-        held = np.array(taken, dtype=np.float64).reshape(-1, 3)
+    def _lay_over_unread(self, future: Future) -> Ints:
+        """The same for hosts whose ledgers need not be looked at: what was placed there stands in none yet, and all
+        else is as it was. Returns their rows.
+        """
+        ledger, index = future.snapshot.ledger, self.index
+        unread, own = ledger.put_off, ledger.own_hosts
+        new = future.placements[self._read_placements :]
+        self._read_placements += len(new)
+        new = [each for each in new if each[0].host in unread and each[0].host not in own and each[0].host in index]
+        if not new:
+            return np.zeros(0, dtype=np.int64)
+        hosts = np.array([index[part.host] for part, _, _ in new], dtype=np.int64)
+        order = np.argsort(hosts, kind="stable")
+        held = np.empty((len(new), 3))
+        held[:, 0] = [end for _, end, _ in new]
+        held[:, 1] = [part.slots for part, _, _ in new]
+        held[:, 2] = [len(part.gpus) for part, _, _ in new]
+        rows, counts = np.unique(hosts, return_counts=True)
+        held = held[order]
         owner = np.repeat(np.arange(len(rows)), counts)
-        before = self._base.rows(rows)
+        before = self._now.rows(rows)
         slots, gpus = (np.bincount(owner, held[:, column], len(rows)) for column in (1, 2))
         free_slots = np.where(before.free_slots < NO_LIMIT, before.free_slots - slots, before.free_slots)
         self._write(self._now, rows, _Lines(free_slots, before.free_gpus - gpus, counts, held), before)
+        return rows
 
     def _write(self, table: ReleaseTable, rows: Ints, lines: _Lines, onto: ReleaseRows | None = None) -> None:
         """Write rows of a table; `onto`: what is held there beside what the lines say."""

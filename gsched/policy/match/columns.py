@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,9 @@ class TaskRequest:
     need: HostNeed
     on_first: bool = False
     """Whether it must be one of the first execution hosts that -m names."""
+
+
+_Changed = tuple[ColumnPart, ColumnPart]
 
 
 class _RoomColumn(NamedTuple):
@@ -128,24 +132,30 @@ class Match:
         if not some.size:
             return
         if some.size * _FEW > columns.size:
-            self._sync_all(recent)
+            self._sync_all(recent, standing)
             return
-        again = some if self.is_live else standing
-        if again.size:
-            codes = again.once(self._stands_by, lambda: self._first_unmet(self._standing_conditions, again))
-            self._standing[again.rows] = np.minimum(codes, self._fixed[again.rows]) if self._is_fixed else codes
+        self._look_what_stands(some if self.is_live else standing)
         codes = np.minimum(self._standing[some.rows], self._moving_codes(some, recent))
-        self._note(some.rows, codes, standing.size > 0)
+        self._note(some, codes, standing.size > 0)
         self._noted(recent)
 
-    def _sync_all(self, recent: Flags | None) -> None:
+    def _look_what_stands(self, part: ColumnPart) -> None:
+        if part.size:
+            codes = part.once(self._stands_by, lambda: self._first_unmet_of(part))
+            self._standing[part.rows] = np.minimum(codes, self._fixed[part.rows]) if self._is_fixed else codes
+
+    def _sync_all(self, recent: Flags | None, standing: ColumnPart | None = None) -> None:
+        """`standing`: rows of which more than the ledger has changed; None: all may have."""
         columns = self._columns
         self._epoch = columns.epoch
         self._room_columns = [
             _RoomColumn(min(code, FITS - 1), each, each.column(columns), float(each.wanted))
             for code, each in reversed(list(enumerate(self._room, self._first_room)))
         ]
-        self._standing = np.minimum(self._first_unmet(self._standing_conditions, columns), self._fixed)
+        if standing is None or self.is_live or standing.size * _FEW > columns.size:
+            self._standing = np.minimum(self._first_unmet(self._standing_conditions, columns), self._fixed)
+        else:
+            self._look_what_stands(standing)
         self.codes = np.minimum(self._standing, self._moving_codes(columns, recent))
         self.counts = np.bincount(self.codes, minlength=_CODES)
         self.revision += 1
@@ -155,7 +165,8 @@ class Match:
         self._read, self._read_standing = self._columns.log.length, self._columns.standing_log.length
         self._recent = None if recent is None else recent.copy()
 
-    def _note(self, rows: RowNumbers, codes: ReasonCodes, has_standing: bool) -> None:
+    def _note(self, part: ColumnPart, codes: ReasonCodes, has_standing: bool) -> None:
+        rows = part.rows
         old = self.codes[rows]
         differ = old != codes
         if differ.any():
@@ -165,7 +176,7 @@ class Match:
             self.revision += 1
         elif has_standing and self._is_said[old].any():
             self.revision += 1  # the words may be others
-        self.changed.update(rows.tolist())
+        self.changed.update(part.numbers)
 
     # -- codes ----------------------------------------------------------------------------------------------------
 
@@ -176,13 +187,24 @@ class Match:
             codes[each.unmet(self._columns, view)] = code
         return codes
 
+    def _first_unmet_of(self, part: ColumnPart) -> ReasonCodes:
+        """The code of the first standing condition that is not met, row by row; each is asked once for all classes."""
+        codes = np.full(part.size, FITS, dtype=np.uint8)
+        for (code, each), (_, *key) in zip(reversed(self._standing_conditions), reversed(self._stands_by), strict=True):
+            codes[part.once(tuple(key), partial(each.unmet, self._columns, part))] = code
+        return codes
+
     def _moving_codes(self, view: HostsView, recent: Flags | None) -> ReasonCodes:
         """What changes by what is held."""
         codes = np.full(view.size, FITS, dtype=np.uint8)
         for code, condition, column, wanted in self._room_columns:
             if column is None:
                 codes[condition.unmet(self._columns, view)] = code
-            else:
+                continue
+            least, most = view.range_of(column)
+            if most < wanted:
+                codes.fill(code)
+            elif not least >= wanted:
                 codes[view.short_of(column, wanted)] = code
         if recent is not None:
             codes[view.of(recent)] = self.recent_code
@@ -234,17 +256,19 @@ class Match:
         return fits
 
 
-def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[ColumnPart, ColumnPart]:
-    """(rows of which more than the ledger has changed, all rows that have) since then, ascending. All classes that were
-    looked at in the cycle before ask for the same.
+def _changed(columns: HostColumns, read: int, read_standing: int) -> _Changed:
+    """(rows of which more than the ledger has changed, all rows that have) since then, ascending. Classes that were
+    looked at together ask for the same.
     """
-    since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)
-    kept: tuple[tuple[int, ...], tuple[ColumnPart, ColumnPart]] | None = columns.memo.get("changed")
-    if kept is None or kept[0] != since:
+    now = (columns.epoch, columns.log.length, columns.standing_log.length)
+    known: tuple[tuple[int, ...], dict[tuple[int, int], _Changed]] = columns.memo.get("changed", ((), {}))
+    if known[0] != now:
+        known = columns.memo["changed"] = (now, {})
+    found = known[1].get((read, read_standing))
+    if found is None:
         chosen = np.zeros(columns.size, dtype=np.bool_)
         chosen[columns.standing_log.since(read_standing)] = True
         standing = np.flatnonzero(chosen)
         chosen[columns.log.since(read)] = True
-        kept = (since, (columns.part(standing), columns.part(np.flatnonzero(chosen))))
-        columns.memo["changed"] = kept
-    return kept[1]
+        found = known[1][read, read_standing] = (columns.part(standing), columns.part(np.flatnonzero(chosen)))
+    return found

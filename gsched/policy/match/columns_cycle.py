@@ -17,13 +17,15 @@ from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.column_part import Flags
 from gsched.model.scheduling.columns import HostColumns
 from gsched.model.scheduling.snapshot import HostSnapshot, RequirementClass, Snapshot
+from gsched.policy.devices.idle_levels import IdleLevels
 from gsched.policy.devices.scarce_placement import scarce_hosts
 from gsched.policy.match.columns import Match, ReasonCodes, TaskRequest
-from gsched.policy.match.columns_rank import Ranking
+from gsched.policy.match.columns_rank import Ranking, load_ranks
 from gsched.policy.match.columns_reasons import MatchReasons
 from gsched.policy.match.host_conditions import AcceptInterval, closed_hosts
 from gsched.policy.match.host_now import FitRules
-from gsched.policy.match.host_scratch import HostScratch
+from gsched.policy.match.host_scratch import HostScratch, ScratchStart
+from gsched.policy.match.room_conditions import idle_gpus
 from gsched.policy.requirement.demand import Demand, DemandTerm
 from gsched.policy.requirement.reasons import Reason
 
@@ -66,6 +68,7 @@ class CycleColumns:
         self._used: set[Hashable] = set()
         self._scarce = scarce_hosts(columns, snapshot)
         self._rankings: dict[Hashable, Ranking] = {}
+        self._levels = IdleLevels(columns.log.rows, lambda: idle_gpus(columns), lambda: load_ranks(columns))
         self._reasons: dict[Hashable, MatchReasons] = columns.memo.setdefault("reasons", {})
         self.scratches: dict[int, HostScratch] = {}
         """Rows from which fast paths take."""
@@ -79,9 +82,9 @@ class CycleColumns:
         key = self._key(queue, requirement, demand, way)
         found = self._rankings.get(key)
         if found is None:
-            match = self._match(key, queue, demand, way)
+            match = self._match(key, queue, demand, way) if key not in self._used else self._matches[key]
             found = self._rankings[key] = Ranking(
-                self.columns, match, self._rules, self._recent_of(queue), self._scarce
+                self.columns, match, self._rules, self._recent_of(queue), self._scarce, self._levels
             )
         return found
 
@@ -163,11 +166,16 @@ class CycleColumns:
 
     def scratch(self, row: int) -> HostScratch | None:
         """What the host of the row has left, for fast paths to take from; None where counting does not say all."""
-        host_ledger = self.columns.host_ledger(row)
-        idle = host_ledger.idle_alike()
-        if idle is None:
+        columns, ledger = self.columns, self.columns.ledger
+        name = columns.names[row]
+        if ledger.origin is None or name in ledger.own_hosts or name in ledger.put_off:
+            start = ScratchStart.of(ledger.host(name))
+        else:
+            start = columns.kept_of_rows.get(row) or ScratchStart.of(ledger.host(name))
+            columns.kept_of_rows[row] = start
+        if start.idle is None:
             return None
-        found = self.scratches[row] = HostScratch(host_ledger.host, idle, dict(host_ledger.reserved))
+        found = self.scratches[row] = HostScratch(name, start.idle.copy(), start.reserved.copy())
         return found
 
     def took(self, row: int) -> None:

@@ -20,6 +20,7 @@ from gsched.model.scheduling.columns import HostColumns, singly
 from gsched.model.scheduling.row_log import RowNumbers
 from gsched.model.scheduling.snapshot import HostSnapshot, JobKind
 from gsched.policy.devices import gpu_choice
+from gsched.policy.devices.idle_levels import IdleLevels, LevelTests
 from gsched.policy.devices.scarce_placement import ScarceHosts, kind_of
 from gsched.policy.match.columns import FITS, Match
 from gsched.policy.match.columns_single import UNKNOWN, KeyOf, best_of
@@ -34,6 +35,8 @@ _INFINITY = float("inf")
 _MOST_PACKED = 2.0**21
 """More than any figure of how well a job packs on a host."""
 _SHARE_STEPS = 1000.0
+_MOST_OTHERS = 2
+"""The common order is used by classes that take at least one in so many of the hosts that have the devices."""
 
 
 class Ranking:
@@ -46,7 +49,9 @@ class Ranking:
         rules: FitRules,
         recent: Flags | None,
         scarce: ScarceHosts | None = None,
+        levels: IdleLevels | None = None,
     ) -> None:
+        """`levels`: the cycle's common order."""
         self.match = match
         self.refused: dict[int, Reason] = {}
         """Rows that the class may not use in this cycle though it would fit."""
@@ -80,6 +85,10 @@ class Ranking:
         """
         kind = kind_of(match.asked.need) if scarce is not None and order is None and not is_packed else None
         self._scarce = None if scarce is None or kind is None else (scarce, kind)
+        self._levels = levels if self._may_use_levels() else None
+        """None where the class has an order of its own."""
+        self._left_out: dict[int, int] = {}
+        """Rows that were dropped -> how long the log of changes was, where the common order is used."""
         self._keys: HostNumbers = np.zeros(0)
         self._least: Least | None = None
         """The keys in order, where they alone are the rank."""
@@ -91,13 +100,21 @@ class Ranking:
 
     def renew(self) -> None:
         """Look at all hosts anew."""
+        self._left_out.clear()
+        if self._levels is not None:
+            if self.match.is_live:  # of others what is asked one row at a time says all that may have changed
+                self.match.sync(self._recent)
+            self.single = self._single_of_levels(self._levels)
+            if self.single is not None:
+                return
+            self._levels = None
         self.match.sync(self._recent)
+        self._fits = self.match.quick_rule(self._recent)
         self._keys = self._keys_of(np.arange(self._columns.size)) if self._by_one_key else self._rank(None)
         self._keys[self.match.codes != FITS] = _INFINITY
         if self._barred is not None:
             self._keys[self._barred] = _INFINITY
         self._read = self._columns.log.length
-        self._fits = self.match.quick_rule(self._recent)
         if self._scarce is None and (self._by_one_key or not self._order):
             self._least = Least(self._keys)
             self.single = self._single(self._least)
@@ -151,13 +168,19 @@ class Ranking:
 
     def drop(self, row: int) -> None:
         """Leave the host out of account until something changes there, or `look_again`."""
-        if self._least is not None:
+        if self._levels is not None:
+            self._left_out[row] = self._columns.log.length
+        elif self._least is not None:
             self._least.set(row, _INFINITY)
         else:
             self._keys[row] = _INFINITY
 
     def look_again(self, rows: Iterable[int]) -> None:
         """Take account of hosts again that were dropped."""
+        if self._levels is not None:
+            for row in rows:
+                self._left_out.pop(row, None)
+            return
         self._look(np.array(sorted(rows), dtype=np.int64))
 
     # -- keys -----------------------------------------------------------------------------------------------------
@@ -172,6 +195,29 @@ class Ranking:
             return
         for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
             self._least.set(row, key)
+
+    def _may_use_levels(self) -> bool:
+        """Whether idle devices, then load, are all of the rank."""
+        devices = self.match.asked.need.devices
+        is_default = self._load is not None and self._packs and self._first is None and self._scarce is None
+        return is_default and len(devices) == 1 and gpu_choice.is_plain(devices[0].kind)
+
+    def _single_of_levels(self, levels: IdleLevels) -> Callable[[], int | None] | None:
+        """The way to ask the common order; None where the class takes few of the hosts that have the devices."""
+        tests, devices = self.match.single_rule(), self.match.asked.need.devices[0].number
+        if tests is None or self.match.fitting * _MOST_OTHERS < levels.with_at_least(devices):
+            return None
+        asked = LevelTests(devices, tests, self._recent, self.refused)
+        return levels.best_of(asked, self._left_out, self._best_alone)
+
+    def _best_alone(self) -> int | None:
+        """The same by an order of the class's own, from now on."""
+        dropped = [row for row, at in self._left_out.items() if row not in self._columns.log.rows[at:]]
+        self._levels = self.single = None
+        self.renew()
+        for row in dropped:
+            self.drop(row)
+        return self.best()
 
     def _single(self, least: Least) -> Callable[[], int | None] | None:
         """The way to look at what changes host by host; None where only arrays can say it."""
@@ -297,7 +343,7 @@ def load_ranks(columns: HostColumns) -> HostNumbers:
             values = columns.number(name)
             loads.append(np.zeros(columns.size) if values is None else np.nan_to_num(values, nan=_INFINITY))
         ranks = np.empty(columns.size)
-        ranks[np.lexsort([np.arange(columns.size), *loads])] = np.arange(columns.size)
+        ranks[np.lexsort(loads)] = np.arange(columns.size)  # which leaves equal ones in their order
         found = columns.memo["load"] = _LoadRanks(columns.epoch, columns.standing_log.length, ranks)
     return found.ranks
 

@@ -90,7 +90,8 @@ def _chooser(field: CycleColumns, ranking: Ranking, guard: PlaceGuard) -> Callab
 
     def best() -> int | None:
         while True:
-            row = ranking.best()
+            single = ranking.single
+            row = ranking.best() if single is None else single()
             if row is None or (guard.guarded and names[row] in guard.guarded):
                 return None
             if row not in tried or match.selects(row):

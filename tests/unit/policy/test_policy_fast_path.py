@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,9 @@ from gsched.model.hosts.host import Gpu
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Plan
 from gsched.policy.cycle import schedule
+from gsched.policy.devices import idle_levels
+from gsched.policy.match import columns_rank
+from gsched.policy.match.columns_rank import Ranking
 from gsched.policy.place import fast_path
 from gsched.policy.place.placement import Placer
 from tests.support.property_examples import examples
@@ -105,6 +109,30 @@ def test_each_job_gets_what_it_would_get_by_itself(cluster: Cluster, asked: list
     cluster.options["planned"] = short.planned
     short, long, _ = both(cluster)
     assert short == long
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(
+    clusters(),
+    st.lists(st.tuples(kinds(), st.integers(1, 6)), min_size=1, max_size=5),
+    st.sampled_from([0, 1, 48]),
+    st.booleans(),
+)
+def test_the_common_order_places_as_an_order_of_each_class_does(
+    cluster: Cluster, asked: list[tuple[Bucket, int]], most_passed: int, is_short: bool
+) -> None:
+    for bucket, count in asked:
+        cluster.add(bucket, count)
+    with contextlib.ExitStack() as patched:
+        if not is_short:
+            patched.enter_context(mock.patch.object(Placer, "fast_path", return_value=None))
+        with (
+            mock.patch.object(idle_levels, "MOST_PASSED", most_passed),
+            mock.patch.object(columns_rank, "_MOST_OTHERS", 99),
+        ):
+            common = cluster.plan()
+        with mock.patch.object(Ranking, "_may_use_levels", return_value=False):
+            assert cluster.plan() == common
 
 
 def test_jobs_fill_one_host_after_the_other_whatever_classes_alternate() -> None:
