@@ -18,7 +18,7 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any, cast
 
 import grpc
@@ -32,7 +32,7 @@ from gsched.master.open_files import allow_sessions
 from gsched.model.hosts.host import ComputeMode
 from gsched.model.hosts.topology import Processor, Topology
 from gsched.wire.address import read_address
-from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS, SMALL_MESSAGES
 from gsched.wire.identity.master_trust import Trust
 from gsched.wire.messages.convert import fill
 from gsched.wire.messages.protocol import PROTOCOL
@@ -59,7 +59,11 @@ class Fleet:
 
     def channel(self, host: str) -> grpc.aio.Channel:
         """A connection of the host's own. Raises GschedError when it is not known where the master listens."""
-        options: tuple[tuple[str, str | int], ...] = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+        options: tuple[tuple[str, str | int], ...] = (
+            *CHANNEL_OPTIONS,
+            *SMALL_MESSAGES,
+            ("grpc.use_local_subchannel_pool", 1),
+        )
         config = self._config
         if not config.is_shared:
             return grpc.aio.insecure_channel(read_address(config.locations.conf_dir), options=options)
@@ -163,20 +167,14 @@ class VirtualAgent:
     # -- reports --------------------------------------------------------------------------------------------------
 
     async def _report(self) -> None:
-        """Loads and readings, each at its own moment of the interval. Who reports needs no heartbeat."""
+        """Readings and load together, at the host's own moment of the interval. Who reports needs no heartbeat."""
         self._send(gpus=self._gpus)
         self._send(load=self._load())
-        await asyncio.gather(
-            self._repeat("load", lambda: self._send(load=self._load())),
-            self._repeat("readings", lambda: self._send(gpus=self._read())),
-        )
-
-    async def _repeat(self, what: str, tell: Callable[[], None]) -> None:
-        if what == "readings" and self._fleet.is_steady:
-            return
         while True:
-            await asyncio.sleep(rest_s(self._host, what, self._settings.exchange_s, time.time()))
-            tell()
+            await asyncio.sleep(rest_s(self._host, self._settings.exchange_s, time.time()))
+            if not self._fleet.is_steady:
+                self._send(gpus=self._read(), can_wait=True)
+            self._send(load=self._load(), can_wait=True)
 
     def _read(self) -> model_pb2.GpuReport:
         for gpu in self._gpus.gpus:

@@ -1,4 +1,4 @@
-"""What the host is like, upward: GPUs when they change, load at its interval, elims' values as they come.
+"""What the host is like, upward: GPUs when they change, readings and load in an interval, elims' values as they come.
 
 Each source is guarded on its own: one that fails is unknown, the others go on.
 """
@@ -16,7 +16,7 @@ import msgspec
 from gsched.agent.gpu.gpu_owners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.agent.load_changes import is_news
-from gsched.agent.report_schedule import rest_s, turn_of
+from gsched.agent.report_schedule import rest_s
 from gsched.base.clock import Clock
 from gsched.base.coded_text import AnyText
 from gsched.base.machine.gpu_lock import GpuLockFolders
@@ -69,8 +69,8 @@ class HostReporter:
         self._settings: agent_pb2.Settings | None = None
         self._may_run = may_run
         self._elims: ElimRunner | None = None
-        self._sent: tuple[int, GpuReport | None] = (0, None)
-        """In which turn, and what the master was told of the GPUs last."""
+        self._gpus_sent: GpuReport | None = None
+        """What the master was told of the GPUs last."""
         self._load_sent: tuple[float, LoadReport | None] = (0.0, None)
         """When (monotonic), and what it was told of the load last."""
         self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus, locks=locks)
@@ -143,35 +143,29 @@ class HostReporter:
         while True:
             assert self._settings is not None
             try:  # the driver has no event for all that can change
-                async with asyncio.timeout(self._rest_s("looks", self._settings.gpu_probe_s)):
+                async with asyncio.timeout(self._rest_s(self._settings.gpu_probe_s)):
                     await self._interval_due.wait()
             except TimeoutError:
                 await self.gpus.look()
             else:  # another interval holds from now on
                 self._interval_due.clear()
 
-    def _rest_s(self, what: str, interval_s: float) -> float:
-        return rest_s(self._host, what, interval_s, self._clock.now())
+    def _rest_s(self, interval_s: float) -> float:
+        return rest_s(self._host, interval_s, self._clock.now())
 
     def _tell_gpus(self, report: GpuReport) -> None:
-        if self._is_news(report):
+        """What else than readings has changed is told at once. Readings move all the time, and go with the load."""
+        if shown_of(report) != shown_of(self._gpus_sent):
             self._send_gpus(report)
 
-    def _is_news(self, report: GpuReport) -> bool:
-        """Readings move all the time and go once in each of the load's intervals; what else changes is told at once."""
-        turn, before = self._sent
-        if report == before:
-            return False
-        return self._turn() != turn or shown_of(report) != shown_of(before)
+    def _tell_readings(self) -> None:
+        report = self.gpus.gpus
+        if report is not None and report != self._gpus_sent:
+            self._send_gpus(report, can_wait=True)
 
-    def _turn(self) -> int:
-        if self._settings is None:
-            return 0
-        return turn_of(self._host, "readings", self._settings.exchange_s, self._clock.now())
-
-    def _send_gpus(self, report: GpuReport) -> None:
-        self._sent = (self._turn(), report)
-        message = agent_pb2.AgentMessage()
+    def _send_gpus(self, report: GpuReport, *, can_wait: bool = False) -> None:
+        self._gpus_sent = report
+        message = agent_pb2.AgentMessage(can_wait=can_wait)
         fill(message.gpus, report)
         message.gpus.SetInParent()
         self._send(message)
@@ -182,17 +176,23 @@ class HostReporter:
         while True:
             assert self._settings is not None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s("load", self._settings.exchange_s)):
+                async with asyncio.timeout(self._rest_s(self._settings.exchange_s)):
                     await self._load_due.wait()
             is_asked = self._load_due.is_set()
             self._load_due.clear()
-            try:
-                report = self._load()
-            except Exception:  # the next look may succeed; meanwhile the last values grow old
-                log.exception("the load cannot be sampled")
-                continue
-            if is_asked or self._is_load_news(report):
-                self._send_load(report)
+            self.tell_interval(is_asked=is_asked)
+
+    def tell_interval(self, *, is_asked: bool = False) -> None:
+        """Load, and readings as the last look saw them, if they say anything new; `is_asked`: the load, and at once."""
+        if not is_asked:
+            self._tell_readings()
+        try:
+            report = self._load()
+        except Exception:  # the next look may succeed; meanwhile the last values grow old
+            log.exception("the load cannot be sampled")
+            return
+        if is_asked or self._is_load_news(report):
+            self._send_load(report, can_wait=not is_asked)
 
     def _is_load_news(self, report: LoadReport) -> bool:
         """A host at rest tells its load as often as it has to show that it lives."""
@@ -202,9 +202,9 @@ class HostReporter:
             return True
         return is_news(report, before)
 
-    def _send_load(self, report: LoadReport) -> None:
+    def _send_load(self, report: LoadReport, *, can_wait: bool) -> None:
         self._load_sent = (self._clock.monotonic(), report)
-        message = agent_pb2.AgentMessage()
+        message = agent_pb2.AgentMessage(can_wait=can_wait)
         fill(message.load, report)
         message.load.SetInParent()
         self._send(message)

@@ -3,32 +3,27 @@
 They all say hello together when their master begins, and would report together from then on: whoever asks something in
 that second waits behind a thousand reports. So each has a moment of its own in each interval of the wall clock, by its
 name alone; nobody has to agree on anything. Moments are a tenth of a second apart: a few hosts whose clocks are right
-share one, for a report that wakes the master by itself costs twice as much. Nothing here waits, or knows what is
-reported.
+share one, for a report that wakes the master by itself costs twice as much. The moment of an interval is also one of
+each interval that is a part of it: what an agent does at several paces wakes it once. Nothing here waits, or knows what
+is reported.
 """
 
 from __future__ import annotations
 
-import math
 import zlib
 
 APART_S = 0.1
 
 
-def rest_s(host: str, what: str, interval_s: float, now: float) -> float:
-    """Seconds from `now` (UTC seconds) until the host's next moment for a report of this kind.
+def rest_s(host: str, interval_s: float, now: float) -> float:
+    """Seconds from `now` (UTC seconds) until the host's next moment in an interval of this length.
 
     More than 0 and hardly more than the interval, however the clock is set: a moment that is all but now is over.
     """
-    rest = interval_s - (now - _moment_s(host, what, interval_s)) % interval_s
+    rest = interval_s - (now - _moment_s(host, interval_s)) % interval_s
     return rest if rest >= min(APART_S, interval_s) / 2 else rest + interval_s
 
 
-def turn_of(host: str, what: str, interval_s: float, now: float) -> int:
-    """Number of the host's interval for reports of this kind that `now` is in: it begins with its moment."""
-    return math.floor((now - _moment_s(host, what, interval_s)) / interval_s)
-
-
-def _moment_s(host: str, what: str, interval_s: float) -> float:
+def _moment_s(host: str, interval_s: float) -> float:
     moments = max(1, int(interval_s / APART_S))
-    return zlib.crc32(f"{what} of {host}".encode(errors="surrogateescape")) % moments * APART_S
+    return zlib.crc32(host.encode(errors="surrogateescape")) % moments * APART_S

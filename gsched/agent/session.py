@@ -28,7 +28,7 @@ from gsched.model.config import ClusterConfig
 from gsched.probe.topology import read_topology
 from gsched.run.processes.process_tree import boot_id
 from gsched.wire.address import read_address
-from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS, SMALL_MESSAGES
 from gsched.wire.identity.certificates import revoked_stamp
 from gsched.wire.identity.identity_assertion import agent_channel, until_revoked_changes
 from gsched.wire.messages.convert import fill
@@ -92,7 +92,7 @@ class MasterSessions:
         if self._config.is_shared:
             return await agent_channel(self._config, self._host)
         address = read_address(self._config.locations.conf_dir)
-        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, *SMALL_MESSAGES))
 
     async def _session(self, channel: grpc.aio.Channel, revoked: tuple[int, ...]) -> None:
         """One session. `revoked`: what list of revoked certificates the connection was opened by."""

@@ -6,6 +6,11 @@ Settings alone: it opens no channel and does not know what is said on one.
 from __future__ import annotations
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
+SMALL_MESSAGES = (
+    # For ends that hear little at a time. Else each piece of data is answered by a ping, to measure how much may be
+    # under way on the link: these woke a master with 100 hosts 200 times a second.
+    ("grpc.http2.bdp_probe", 0),
+)
 KEEPALIVE_OPTIONS = (
     # A process that is stopped, or hangs, keeps its sockets: only a ping without an answer tells. While a call lasts.
     ("grpc.keepalive_time_ms", 5_000),

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
-from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
+from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT, SMALL_MESSAGES
 from gsched.wire.identity.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.messages.protocol import ABOUT
 from gsched.wire.messages.refusal_code import said_trailer
@@ -31,6 +31,7 @@ SERVER_OPTIONS: ChannelOptions = (
     ("grpc.so_reuseport", 0),
     # Who connects and says nothing is not waited for.
     ("grpc.server_handshake_timeout_ms", 10_000),
+    *SMALL_MESSAGES,
     *KEEPALIVE_OPTIONS,
     # Clients look after a silent connection too; none of them is cut off for asking.
     ("grpc.http2.max_ping_strikes", 0),

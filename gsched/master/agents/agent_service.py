@@ -29,6 +29,7 @@ from gsched.core.command import (
 from gsched.master.agents.agent_sessions import AgentSessions
 from gsched.master.agents.connected_agents import ConnectedAgent, Refusals
 from gsched.master.agents.message_checks import check, checked_gpus
+from gsched.master.agents.report_gathering import ReportGathering
 from gsched.master.engine_thread import EngineLoop, InboxItem
 from gsched.master.rpc.engine_calls import ask
 from gsched.master.store_lineage import StoreLineage
@@ -73,6 +74,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     def __init__(self, loop: EngineLoop, sessions: AgentSessions, auth: Proven) -> None:
         self._loop = loop
+        self._reports = ReportGathering(self._put)
         self._sessions = sessions
         self._auth = auth
         self._refusals = Refusals()
@@ -185,6 +187,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _caught_up(self, host: str, session: int, heard: _Heard) -> None:
         """Wait until the engine has taken in all that this agent has said: what it says more stays in the network."""
         heard.untaken, heard.is_held_up = 0, True
+        self._reports.hand_over()
         try:
             await ask(self._loop, HostReported(host, session))
         finally:
@@ -226,8 +229,16 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):
                 log.warning("a %s message of %s is dropped (and others like it): %s", kind, host, error)
             return
-        if command is not None:
-            self._loop.put(InboxItem(command))
+        if command is None:
+            return
+        if message.can_wait and isinstance(command, HostReported):
+            self._reports.add(InboxItem(command))
+        else:
+            self._reports.hand_over()
+            self._put(InboxItem(command))
+
+    def _put(self, item: InboxItem) -> None:
+        self._loop.put(item)
 
 
 def _agent_of(hello: agent_pb2.Hello, peer: str) -> ConnectedAgent:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -81,7 +82,12 @@ def read_inventory(path: str | os.PathLike[str], host: str) -> tuple[Gpu, ...]:
 
     Raises BadRequest naming file and position: missing, unreadable, no JSON, a wrong or unknown value, a repeated GPU.
     """
-    entries = _parse(_read(path), path)
+    return _gpus(_read(path), os.fspath(path), host)
+
+
+@functools.lru_cache(maxsize=2)  # a private cluster reads the same file every second
+def _gpus(data: bytes, path: str, host: str) -> tuple[Gpu, ...]:
+    entries = _parse(data, path)
     gpus = []
     for place, entry in enumerate(entries):
         try:

@@ -109,7 +109,7 @@ def test_a_host_at_rest_tells_its_load_in_time(tmp_path: Path, monkeypatch: pyte
                     await asyncio.sleep(0.001)
 
         monkeypatch.setattr(reporter._sampler, "sample", sample)
-        monkeypatch.setattr(host_report, "rest_s", lambda host, what, *_: 0.002 if what == "load" else 1000.0)
+        monkeypatch.setattr(host_report, "rest_s", lambda host, interval_s, now: 0.002 if interval_s == 1.0 else 1000.0)
         await reporter.configure(agent_pb2.Settings(gpu_provider="none", exchange_s=1.0, quiet_s=4.0, gpu_probe_s=1000))
         try:
             await tick()
