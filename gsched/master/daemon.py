@@ -122,7 +122,7 @@ class Master:
         self._store = store
         self._manager = manager
         self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule_in_turns))
-        self._engine.estimates.learn(known_starts(store.path))
+        self._engine.estimates.learn(known_starts(store.place))
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
         settle_in()  # what was replayed lives long
@@ -166,8 +166,8 @@ class Master:
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         command, blobs = switching_to(self._loaded, user_name(os.getuid()), started=True)
         self._loop.put(InboxItem(command, blobs=blobs))
-        history = History(self._store.path)
-        reader = PastReader(self._store.path, self._config.folder_of("master"))
+        history = History(self._store.place)
+        reader = PastReader(self._store.place, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
         services = ServiceContext(
             self._loop, self._board, self._store, AdmittedCaller(), self._notes, self._lineage.first_number

@@ -154,7 +154,7 @@ class StoreLineage:
             return ""
         what = f"{mark.seq} events, job numbers below {mark.next_job_id}"
         text = (
-            f"the store {self._store.path} was made anew, but the agent of {host} knows of an older one "
+            f"the store {self._store.name} was made anew, but the agent of {host} knows of an older one "
             f"({what}): {how_to_go_on(is_shared=True)}"
         )
         self._store.disown(mark)

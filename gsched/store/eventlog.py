@@ -14,61 +14,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, Integer, delete, func, literal_column, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
-from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
+from gsched.base.errors import BadRequest, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import checkpoint_parts
+from gsched.store.backends.opening import open_backend
 from gsched.store.checkpoint_retention import superseded
-from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
-from gsched.store.safeguards import filesystem, lineage
-from gsched.store.safeguards.continuity import StoreFault, StoreLost, loss_of, numbers_from
-from gsched.store.safeguards.failure import StoreBroken, StoreDamaged, StoreFull, before_commit, error_text
-from gsched.store.safeguards.first_look import (
-    FirstLook,
-    has_log_at,
-    last_seq,
-    look_at,
-    note_closed,
-    note_open,
-    was_left_open,
-)
-from gsched.store.safeguards.lock import StoreLock
+from gsched.store.mark import StoreMark
+from gsched.store.safeguards.first_look import last_seq
+from gsched.store.safeguards.lineage import Renewal
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
-from gsched.store.safeguards.reserve import DiskReserve
-from gsched.store.tables.migrations import migrate, read_meta
+from gsched.store.tables.estimates import dropping_estimates
 from gsched.store.tables.records import StoredEvent, stream_events
 from gsched.store.tables.schema import (
     HostRecordRow,
     JobRow,
     blob,
     checkpoint,
-    event,
     host_record,
-    insert_new,
-    put_job,
-    rename_job,
     start_estimate,
-    upsert,
 )
-from gsched.store.tables.sqlite import reader_engine, store_path, writer_engine
-from gsched.store.writer import Writer, insert_rows
+from gsched.store.tables.statements import ADD_EVENTS, ADD_HOSTS, insert_new, insert_rows, put_jobs, upsert
 
-RESERVE_BYTES = 32 << 20
-"""With less room than this new commands are better refused: what still runs must be able to report its end."""
 MAX_BYTES = 900_000_000
 """Most a blob or a checkpoint may hold; SQLite's own limit is 1,000,000,000 for a row."""
 
 _log = logging.getLogger("gsched.store")
-_ADD_EVENT = event.insert()
-_PUT_JOB = put_job()
-_RENAME_JOB = rename_job()
 _ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
-_ADD_HOSTS = host_record.insert()
 _ADD_ESTIMATE = insert_new(start_estimate)
 
 
@@ -89,136 +66,53 @@ class EventLog:
 
     def __init__(
         self,
-        url_or_path: str | Path,
+        place: str | Path,
         *,
         clock: Clock | None = None,
         witnesses: Mapping[str, StoreMark] | None = None,
         renew: bool = False,
+        folder: Path | None = None,
     ) -> None:
-        self.path = store_path(url_or_path)
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._is_closed = False
-        self._renew = renew
-        self._reserve = DiskReserve(self.path.parent)
-        self.renewed: lineage.Renewal | None = None
-        """What was begun in place of what; None: nothing was lost, or nothing was to be renewed."""
-        if not self.path.parent.is_dir():
-            raise BadRequest(f"the folder of the store does not exist: {self.path.parent}")
-        if self.path.exists() and not self.path.is_file():
-            raise BadRequest(f"the store {self.path} is not a file")
-        filesystem.check_filesystem(self.path.parent)
-        self._lock = StoreLock(self.path.parent)
-        try:
-            self._open_on_any_disk(dict(witnesses or {}))
-        except GschedError:
-            self._lock.release()
-            raise
-        except DBAPIError as error:
-            self._lock.release()
-            raise self._opening_error(error) from error
-        except OSError as error:
-            self._lock.release()
-            raise BadRequest(f"cannot open the store {self.path}: {error.strerror}") from None
-        except BaseException:
-            self._lock.release()
-            raise
+        self._backend = open_backend(place, folder, self._clock, dict(witnesses or {}), renew=renew)
+        self._last_seq = self._backend.mark.seq
 
-    def _open_on_any_disk(self, witnesses: dict[str, StoreMark]) -> None:
-        """On a full disk with the room that was kept for it."""
-        reserve = self._reserve
-        if reserve.is_needed() and reserve.release():
-            _log.warning("the disk of %s is full: what room was kept is used to open it", self.path)
-        try:
-            self._open(witnesses)
-        except DBAPIError as error:
-            if not isinstance(before_commit(error, str(self.path)), StoreFull) or not reserve.release():
-                raise
-            self._open(witnesses)
-        reserve.keep()
+    @property
+    def place(self) -> str:
+        """What opens the store, also for readers in other processes."""
+        return self._backend.place
 
-    def _open(self, witnesses: dict[str, StoreMark]) -> None:
-        self._mark_file = MarkFile(self.path.parent)
-        if self._mark_file.is_damaged:
-            _log.warning("%s cannot be read, and is written anew", self._mark_file.path)
-        if self._mark_file.mark is not None:
-            witnesses = {MARK_NAME: self._mark_file.mark, **witnesses}
-        origin = self._checked(witnesses)
-        engine = writer_engine(self.path)
-        try:
-            migrate(engine, str(self.path), self._clock.now(), origin)
-        except BaseException:
-            engine.dispose()
-            raise
-        self._writer = Writer(engine, self.path)
-        self._readers = reader_engine(self.path)
-        with self._readers.connect() as connection:
-            self._last_seq = last_seq(connection)
-            values = read_meta(connection)
-        self.cluster_id = values["cluster_id"]
+    @property
+    def name(self) -> str:
+        """The store, as people are told of it."""
+        return self._backend.name
+
+    @property
+    def cluster_id(self) -> str:
         """Made with the cluster's first store, the same for ever."""
-        self.generation = int(values.get("generation", "1"))
+        return self._backend.cluster_id
+
+    @property
+    def generation(self) -> int:
         """One more with each renewal."""
-        self.created_at = float(values["created_at"])
+        return self._backend.generation
+
+    @property
+    def created_at(self) -> float:
         """UTC seconds."""
-        found = StoreMark(cluster_id=self.cluster_id, generation=self.generation, seq=self._last_seq)
-        self.numbers_from = numbers_from(found, witnesses, MARK_NAME)
+        return self._backend.created_at
+
+    @property
+    def numbers_from(self) -> int:
         """No job may get a number below this one, as far as is known outside the database."""
-        self._begin_mark(msgspec.structs.replace(found, next_job_id=self.numbers_from))
-        if not was_left_open(values):  # else the file says so since that process began
-            self._begin_use()
+        return self._backend.numbers_from
 
-    def _begin_use(self) -> None:
-        try:
-            self._writer.transact(note_open)
-            self._writer.copy_log()
-        except StoreFull as error:  # then the mark alone tells that a log is gone
-            _log.warning("%s: cannot note that it is in use: %s", self.path, error.text)
-
-    def _checked(self, witnesses: Mapping[str, StoreMark]) -> StoreMark | None:
-        """Returns whose store it is to be, where that is to be written down; raises StoreLost."""
-        has_log, damage = has_log_at(self.path), ""
-        try:
-            look = look_at(self.path)
-        except (Conflict, DBAPIError) as error:
-            if not lineage.is_unusable(error) or all(mark.is_empty for mark in witnesses.values()):
-                raise
-            look = FirstLook(has_log=has_log)
-            damage = error_text(error) if isinstance(error, DBAPIError) else "another program's database"
-        found = look.mark
-        loss = loss_of(found, witnesses, without_log=None if look.has_log else self._without_log(look))
-        if loss is None:
-            return None
-        text = loss.text(str(self.path), log_missing=not look.has_log, damage=damage)
-        if not self._renew:
-            raise StoreLost(text, loss)
-        self.renewed = lineage.renewal(self.path, text, found, witnesses, self._clock.now())
-        return self.renewed.origin
-
-    def _without_log(self, look: FirstLook) -> StoreFault | None:
-        """Of a database that has no log, where nobody knows more than it: whether something may have been in one."""
-        if self._mark_file.mark is not None:  # it is written with each commit, and lost with the machine alone
-            return StoreFault.DOUBTFUL if self._mark_file.may_lag else None
-        return StoreFault.UNCLOSED if look.was_left_open else None
-
-    def _begin_mark(self, mark: StoreMark) -> None:
-        try:
-            self._mark_file.begin(mark)
-        except OSError as error:  # it is tried again with each commit
-            self._mark_file.mark = mark
-            _log.warning("%s cannot be written: %s", self._mark_file.path, error.strerror or error)
-
-    def _opening_error(self, error: DBAPIError) -> GschedError:
-        if "not a database" in str(error.orig):
-            return BadRequest(f"{self.path} is not a gsched store: it is not an SQLite database")
-        if "unable to open" in str(error.orig):
-            return BadRequest(f"cannot open the store {self.path}: {error_text(error)}")
-        if lineage.is_unusable(error):
-            return StoreDamaged(f"the store {self.path} is damaged: {error_text(error)}")
-        outcome = before_commit(error, str(self.path))
-        if isinstance(outcome, StoreFull) and self._reserve.is_needed():
-            return StoreFull(f"the disk of {self.path.parent} is full: {outcome.text}")
-        return outcome
+    @property
+    def renewed(self) -> Renewal | None:
+        """What was begun in place of what; None: nothing was lost, or nothing was to be renewed."""
+        return self._backend.renewed
 
     @property
     def last_seq(self) -> int:
@@ -228,12 +122,11 @@ class EventLog:
     @property
     def mark(self) -> StoreMark:
         """How far this store has come."""
-        assert self._mark_file.mark is not None
-        return self._mark_file.mark
+        return self._backend.mark
 
     def disown(self, known: StoreMark) -> None:
         """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
-        self._mark_file.disown(known)
+        self._backend.disown(known)
 
     def append(
         self,
@@ -265,14 +158,14 @@ class EventLog:
 
             def write(connection: Connection) -> None:
                 insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
-                insert_rows(connection, _ADD_EVENT, records)
-                _put_jobs(connection, rows)
+                insert_rows(connection, ADD_EVENTS, records)
+                put_jobs(connection, rows)
                 _add_hosts(connection, hosts)
                 _add_estimates(connection, estimates)
 
-            self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
+            self._backend.transact(write, landed=lambda: self._read_last_seq() != before, batch=records)
             self._last_seq = before + len(records)
-            self._mark_file.note(self._last_seq, next_job_id)
+            self._backend.note(self._last_seq, next_job_id)
             return self._last_seq
 
     def add_hosts(self, hosts: Sequence[HostRecordRow], estimates: Sequence[StartEstimate] = ()) -> None:
@@ -286,23 +179,20 @@ class EventLog:
             _add_estimates(connection, estimates)
 
         with self._mutex:
-            self._writer.transact(write)
+            self._backend.transact(write)
 
     def drop_estimates(self, before: float, most: int) -> bool:
         """Take away up to so many of what was said of starts before that time (UTC seconds), the oldest first; says
         whether there may be more. Raises StoreFull, StoreBroken.
         """
-        row = literal_column("rowid", Integer)  # rows are added in the order of their times
-        oldest = select(row).select_from(start_estimate).order_by(row).limit(most)
-        old = delete(start_estimate).where(row.in_(oldest), start_estimate.c.at < before)
         dropped = 0
 
         def write(connection: Connection) -> None:
             nonlocal dropped
-            dropped = connection.execute(old).rowcount
+            dropped = connection.execute(dropping_estimates(connection.dialect, before, most)).rowcount
 
         with self._mutex:
-            self._writer.transact(write)
+            self._backend.transact(write)
         return dropped == most
 
     def drop_hosts(self, before: float, most: int) -> bool:
@@ -319,20 +209,29 @@ class EventLog:
             dropped = connection.execute(delete(host_record).where(number.in_(gone))).rowcount
 
         with self._mutex:
-            self._writer.transact(write)
+            self._backend.transact(write)
         return dropped == most
 
     def _read_last_seq(self) -> int:
-        with self._readers.connect() as connection:
+        """Raises DBAPIError as it is: what a read that fails means here is for the backend to say."""
+        with self._backend.readers.connect() as connection:
             return last_seq(connection)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._backend.readers.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise self._backend.reading_failure(error) from error
 
     def replay(self, after_seq: int = 0) -> Iterator[StoredEvent]:
         """Stored events with a number greater than `after_seq`, in order, undecoded. Raises StoreBroken for a file that
         cannot be read at all."""
         try:
-            yield from stream_events(self._readers, after_seq)
+            yield from stream_events(self._backend.readers, after_seq)
         except DBAPIError as error:
-            raise before_commit(error, str(self.path)) from error
+            raise self._backend.reading_failure(error) from error
 
     def read(
         self, after_seq: int = 0, quarantine: Quarantine | None = None
@@ -350,31 +249,26 @@ class EventLog:
         Raises StoreFull and StoreBroken as `append`, ValueError for a number that is not stored yet.
         """
         _check_size(payload, "a checkpoint")
-        record = {
-            "seq": seq,
-            "at": self._clock.now(),
-            "crc": checkpoint_parts.checksum(seq, payload),
-            "payload": payload,
-        }
+        record = (seq, self._clock.now(), checkpoint_parts.checksum(seq, payload), payload)
 
         def write(connection: Connection) -> None:
-            connection.execute(_PUT_CHECKPOINT, record)
+            insert_rows(connection, _PUT_CHECKPOINT, [record])
             connection.execute(delete(checkpoint).where(checkpoint.c.seq.in_(superseded(connection))))
 
         with self._mutex:
             if not 0 <= seq <= self._last_seq:
                 raise ValueError(f"a checkpoint of event {seq}, but {self._last_seq} is the newest")
-            self._writer.transact(write)
+            self._backend.transact(write)
 
     def put_part(self, data: bytes) -> str:
         """Store a part of a checkpoint, and return its name. Raises StoreFull, StoreBroken."""
         name = checkpoint_parts.part_id(data)
 
         def write(connection: Connection) -> None:
-            connection.execute(_ADD_BLOB, {"id": name, "data": data})
+            insert_rows(connection, _ADD_BLOB, [(name, data)])
 
         with self._mutex:
-            self._writer.transact(write)
+            self._backend.transact(write)
         return name
 
     def save_checkpoint_of(self, seq: int, names: Sequence[str]) -> None:
@@ -383,7 +277,7 @@ class EventLog:
 
     def drop_parts(self, most: int) -> bool:
         """Take away up to so many parts of checkpoints that are not kept; says whether there may be more."""
-        with self._readers.connect() as connection:
+        with self._reading() as connection:
             gone = checkpoint_parts.unnamed(connection, most)
 
         def write(connection: Connection) -> None:
@@ -391,7 +285,7 @@ class EventLog:
 
         if gone:
             with self._mutex:
-                self._writer.transact(write)
+                self._backend.transact(write)
         return len(gone) == most
 
     def load_checkpoint(self) -> tuple[int, bytes] | None:
@@ -399,36 +293,28 @@ class EventLog:
 
         A damaged one is passed over with a line in the daemon's log: the replay then only takes longer.
         """
-        with self._readers.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc())).all()
         for seq in [int(row[0]) for row in rows]:
-            payload = checkpoint_parts.whole_checkpoint(self._readers, seq, self._last_seq)
+            payload = checkpoint_parts.whole_checkpoint(self._backend.readers, seq, self._last_seq)
             if payload is not None:
                 return seq, payload
-            _log.warning("store %s: the checkpoint of event %d is damaged and not used", self.path, seq)
+            _log.warning("store %s: the checkpoint of event %d is damaged and not used", self.name, seq)
         return None
 
     def get_blob(self, name: str) -> bytes:
         """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
-        with self._readers.connect() as connection:
+        with self._reading() as connection:
             data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == name))
         if data is None:
-            raise NotFound(f"the store {self.path} has no blob {name}")
+            raise NotFound(f"the store {self.name} has no blob {name}")
         if blob_id(data) != name:
-            raise Internal(f"blob {name} of the store {self.path} is damaged")
+            raise Internal(f"blob {name} of the store {self.name} is damaged")
         return data
 
-    def room_left(self) -> int:
-        """Bytes left in the store's filesystem; -1 when that cannot be told."""
-        try:
-            return filesystem.room_left(self.path.parent)
-        except OSError:
-            return -1
-
-    def has_room(self) -> bool:
-        """Should new commands be taken, as far as room goes? Where that cannot be told, writing will tell why."""
-        left = self.room_left()
-        return left < 0 or left >= RESERVE_BYTES
+    def shortage(self) -> str:
+        """Why new commands are better refused, though no write has failed yet; empty: nothing of that kind is known."""
+        return self._backend.shortage()
 
     def close(self) -> None:
         """Give the store back. May be called twice; nothing else may be called afterwards."""
@@ -436,31 +322,15 @@ class EventLog:
             if self._is_closed:
                 return
             self._is_closed = True
-            with contextlib.suppress(StoreFull, StoreBroken):
-                self._writer.transact(note_closed)
-            self._mark_file.close(clean=not self._writer.broken)
-            self._readers.dispose()
-            self._writer.close()
-            self._reserve.keep()
-            self._lock.release()
+            self._backend.close()
 
 
 def _add_hosts(connection: Connection, hosts: Sequence[HostRecordRow]) -> None:
-    if hosts:
-        connection.execute(_ADD_HOSTS, [row._asdict() for row in hosts])
+    insert_rows(connection, ADD_HOSTS, [(row.at, row.seq, int(row.whole), row.data) for row in hosts])
 
 
 def _add_estimates(connection: Connection, estimates: Sequence[StartEstimate]) -> None:
     insert_rows(connection, _ADD_ESTIMATE, [msgspec.structs.astuple(each) for each in estimates])
-
-
-def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:
-    if not rows:
-        return
-    insert_rows(connection, _PUT_JOB, [msgspec.structs.astuple(row) for row in rows])
-    names = [(row.queue, row.name, row.project) for row in rows]
-    renamed = [(*given, row.job_id, *given) for row, given in zip(rows, names, strict=True)]
-    connection.exec_driver_sql(_RENAME_JOB, renamed)
 
 
 def _check_size(data: bytes, what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +17,7 @@ from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.start_estimate import StartEstimate, first_said
 from gsched.model.views.view import EventRecord
 from gsched.store.safeguards.failure import error_text
+from gsched.store.tables.estimates import first_estimate
 from gsched.store.tables.migrations import check_version, schema_version
 from gsched.store.tables.records import StoredEvent, select_events, stored
 from gsched.store.tables.schema import IRREGULAR, JobRow, event, job, start_estimate
@@ -31,7 +31,7 @@ from gsched.store.tables.selection import (
     tell_all_of_gpus,
     within,
 )
-from gsched.store.tables.sqlite import reader_engine, store_path
+from gsched.store.tables.sources import open_source
 
 _IDS_PER_QUERY = 5_000
 """SQLite takes at most 32,766 values in one statement."""
@@ -65,22 +65,22 @@ class History:
     Raises NotFound when there is no such store, Conflict when the file is something else or of a newer gsched.
     """
 
-    def __init__(self, url_or_path: str | Path) -> None:
-        self.path = store_path(url_or_path)
-        if not self.path.is_file():
-            raise NotFound(f"there is no store {self.path}")
-        self._engine = reader_engine(self.path)
+    def __init__(self, place: str | Path) -> None:
+        source = open_source(place)
+        self.place, self.name, self._engine = source.place, source.name, source.engine
+        assert self._engine.dialect.dbapi is not None
+        self._driver_error = self._engine.dialect.dbapi.Error
         try:
             with self._engine.connect() as connection:
-                version = schema_version(connection, str(self.path))
+                version = schema_version(connection, self.name)
         except DBAPIError as error:
             self._engine.dispose()
-            raise NotFound(f"{self.path} cannot be read as a store: {error_text(error)}") from error
+            raise NotFound(f"{self.name} cannot be read as a store: {error_text(error)}") from error
         self._version = version
         if version == 0:
             self._engine.dispose()
-            raise NotFound(f"there is no store {self.path}: the database is empty")
-        check_version(version, str(self.path))
+            raise NotFound(f"there is no store {self.name}: the database is empty")
+        check_version(version, self.name)
 
     def last_seq(self) -> int:
         """Number of the newest committed event; 0 when there is none."""
@@ -216,7 +216,7 @@ class History:
         """When something was said first."""
         if self._version < WITH_ESTIMATES:
             return None
-        rows = self._tuples(select(start_estimate.c.at).order_by(text("rowid")).limit(1))
+        rows = self._tuples(first_estimate(self._engine.dialect))
         return float(rows[0][0]) if rows else None
 
     def _by_number(self, columns: Iterable[str], ids: Iterable[int]) -> dict[int, Any]:
@@ -253,7 +253,7 @@ class History:
             with self._engine.connect() as connection:
                 return list(connection.execute(query).all())
         except DBAPIError as error:
-            raise Unavailable(f"the store {self.path} cannot be read: {error_text(error)}") from error
+            raise Unavailable(f"the store {self.name} cannot be read: {error_text(error)}") from error
 
     def _tuples(self, query: Select[Any]) -> list[Any]:
         """The same as the driver gives them: SQLAlchemy's rows cost as much as SQLite itself."""
@@ -261,9 +261,9 @@ class History:
             with self._engine.connect() as connection:
                 return list(connection.execute(query).cursor.fetchall())
         except DBAPIError as error:
-            raise Unavailable(f"the store {self.path} cannot be read: {error_text(error)}") from error
-        except sqlite3.Error as error:
-            raise Unavailable(f"the store {self.path} cannot be read: {error}") from error
+            raise Unavailable(f"the store {self.name} cannot be read: {error_text(error)}") from error
+        except self._driver_error as error:
+            raise Unavailable(f"the store {self.name} cannot be read: {error}") from error
 
     def close(self) -> None:
         """Close the connections that are not in use."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
@@ -20,7 +19,7 @@ from gsched.store.safeguards.failure import error_text
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import select_events, stored, stream_events
 from gsched.store.tables.schema import HostRecordRow, blob, checkpoint, event, host_record
-from gsched.store.tables.sqlite import reader_engine
+from gsched.store.tables.sources import open_source
 
 CONFIG_APPLIED = str(ConfigApplied.__struct_config__.tag)
 HOST_ROWS_AT_ONCE = 500
@@ -30,8 +29,8 @@ class PastStore:
     """The store of `history`, for looks at the past. Raises Unavailable where it cannot be read."""
 
     def __init__(self, history: History) -> None:
-        self._path: Path = history.path
-        self._engine = reader_engine(history.path)
+        self._name = history.name
+        self._engine = open_source(history.place).engine
 
     def configurations(self) -> list[ConfigApplied]:
         """When configurations were applied whose files are kept, oldest first."""
@@ -52,7 +51,7 @@ class PastStore:
             data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == fact.files))
         if data is None:
             raise Internal(
-                f"the store {self._path} has lost the files of a configuration: there is no blob {fact.files}"
+                f"the store {self._name} has lost the files of a configuration: there is no blob {fact.files}"
             )
         return data
 
@@ -129,4 +128,4 @@ class PastStore:
         try:
             yield
         except DBAPIError as error:
-            raise Unavailable(f"the store {self._path} cannot be read: {error_text(error)}") from error
+            raise Unavailable(f"the store {self._name} cannot be read: {error_text(error)}") from error

@@ -14,7 +14,7 @@ def renew_store(config: ClusterConfig, say: Callable[[str], None]) -> None:
     try:
         renewed = store.renewed
         if renewed is None:
-            say(f"the store {store.path} is whole: nothing was changed")
+            say(f"the store {store.name} is whole: nothing was changed")
             return
         say(f"{renewed.why}: this is generation {store.generation} now")
         for path in renewed.kept:

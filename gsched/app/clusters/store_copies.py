@@ -36,7 +36,7 @@ def restore_store(config: ClusterConfig, copy: str, say: Callable[[str], None]) 
     store = open_store(config)
     try:
         events = f"the {store.last_seq} events of {copy}; what happened later is given up"
-        say(f"the store {path} has {events}: this is generation {store.generation} now")
+        say(f"the store {store.name} has {events}: this is generation {store.generation} now")
         say(f"new jobs get numbers from {store.numbers_from} on; what runs unrecorded goes on, see `gadmin orphans`")
     finally:
         store.close()

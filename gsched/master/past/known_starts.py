@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from gsched.base.errors import GschedError
 from gsched.policy.future.past_waits import PastStart
@@ -14,10 +13,10 @@ MOST_STARTS = 5_000
 """That are read: a tenth of a second."""
 
 
-def known_starts(path: Path) -> list[PastStart]:
+def known_starts(place: str) -> list[PastStart]:
     """None where the store cannot be read: estimates are then learned anew, which stops nobody."""
     try:
-        store = History(path)
+        store = History(place)
         try:
             rows = store.newest_starts(MOST_STARTS)
         finally:

@@ -35,7 +35,7 @@ LOOK_S = 0.1
 class PastReader:
     """The process that reads `store`, and a connection to it on a socket in `folder`. For the gRPC loop alone."""
 
-    def __init__(self, store: Path, folder: str) -> None:
+    def __init__(self, store: str, folder: str) -> None:
         self._store = store
         self._socket = str(Path(folder) / SOCKET)
         self._process: subprocess.Popen[bytes] | None = None
@@ -108,7 +108,7 @@ class PastReader:
     def _start(self) -> subprocess.Popen[bytes]:
         with contextlib.suppress(FileNotFoundError):
             Path(self._socket).unlink()
-        words = [sys.executable, "-P", "-m", "gsched.master.past.reading", str(self._store), self._socket]
+        words = [sys.executable, "-P", "-m", "gsched.master.past.reading", self._store, self._socket]
         # Its standard input ends with this process, however that ends. In a session of its own it can step back behind
         # programs of other sessions, too.
         return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)

@@ -82,7 +82,7 @@ class ServiceContext:
     @property
     def problem(self) -> str:
         """Why no command that changes anything is taken now; empty when all is well."""
-        return self.loop.problem or ("" if self.store.has_room() else f"the disk of {self.store.path.parent} is full")
+        return self.loop.problem or self.store.shortage()
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""

@@ -14,10 +14,13 @@ from sqlalchemy import Connection, func, select
 
 from gsched.store.mark import StoreMark
 from gsched.store.tables.migrations import check_version, read_meta, schema_version
-from gsched.store.tables.schema import event, meta, upsert
+from gsched.store.tables.schema import event, meta
 from gsched.store.tables.sqlite import reader_engine
+from gsched.store.tables.statements import insert_rows, upsert
 
-_KEY, _YES, _NO = "in_use", "1", "0"
+IN_USE = "in_use"
+"""Key of the meta table: whether a process has the file open, or had when it was killed."""
+_YES, _NO = "1", "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def last_seq(connection: Connection) -> int:
 
 def was_left_open(values: Mapping[str, str]) -> bool:
     """Whether a process has, or had, it open; `values`: all of the meta table."""
-    return values.get(_KEY) == _YES
+    return values.get(IN_USE) == _YES
 
 
 def note_open(connection: Connection) -> None:
@@ -85,4 +88,4 @@ def note_closed(connection: Connection) -> None:
 
 
 def _put(connection: Connection, value: str) -> None:
-    connection.execute(upsert(meta), [{"key": _KEY, "value": value}])
+    insert_rows(connection, upsert(meta), [(IN_USE, value)])

@@ -9,6 +9,7 @@ outcome of all steps with the schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,18 +21,18 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
-    Text,
     inspect,
     select,
     update,
 )
+from sqlalchemy.types import TypeEngine
 
 from gsched.base.errors import Conflict
 from gsched.base.ids import new_token
 from gsched.store.mark import StoreMark
-from gsched.store.tables.schema import meta, upsert
+from gsched.store.tables.schema import long_text, meta, short_text
+from gsched.store.tables.statements import insert_rows, upsert
 
 FORMAT = "gsched store"
 """Value of meta key `format`: how a file is known to be ours."""
@@ -45,13 +46,13 @@ def _step_1(connection: Connection) -> None:
     """The log, what it refers to, and one row per job for queries."""
     tables = MetaData()
     counter = BigInteger().with_variant(Integer, "sqlite")
-    Table("meta", tables, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
+    Table("meta", tables, Column("key", short_text(64), primary_key=True), Column("value", long_text(), nullable=False))
     Table(
         "event",
         tables,
         Column("seq", counter, primary_key=True, autoincrement=False),
         Column("at", Double, nullable=False),
-        Column("kind", String(64), nullable=False),
+        Column("kind", short_text(64), nullable=False),
         Column("job_id", counter),
         Column("payload", LargeBinary, nullable=False),
         Index("event_job", "job_id"),
@@ -60,12 +61,12 @@ def _step_1(connection: Connection) -> None:
         "job",
         tables,
         Column("job_id", counter, primary_key=True, autoincrement=False),
-        Column("user", String(256), nullable=False),
-        Column("queue", String(256), nullable=False),
-        Column("name", Text, nullable=False),
-        Column("project", String(256), nullable=False),
-        Column("host", Text, nullable=False),
-        Column("state", String(8), nullable=False),
+        Column("user", short_text(256), nullable=False),
+        Column("queue", short_text(256), nullable=False),
+        Column("name", long_text(), nullable=False),
+        Column("project", short_text(256), nullable=False),
+        Column("host", long_text(), nullable=False),
+        Column("state", short_text(8), nullable=False),
         Column("submitted_at", Double, nullable=False),
         Column("dispatched_at", Double),
         Column("finished_at", Double),
@@ -74,7 +75,7 @@ def _step_1(connection: Connection) -> None:
         Index("job_state", "state"),
         Index("job_finished", "finished_at"),
     )
-    Table("blob", tables, Column("id", String(64), primary_key=True), Column("data", LargeBinary, nullable=False))
+    Table("blob", tables, Column("id", short_text(64), primary_key=True), Column("data", LargeBinary, nullable=False))
     Table(
         "checkpoint",
         tables,
@@ -88,7 +89,7 @@ def _step_1(connection: Connection) -> None:
 
 def _step_2(connection: Connection) -> None:
     """Accounting by project over a span of time reads an index, not the table."""
-    table = Table("job", MetaData(), Column("project", String(256)), Column("finished_at", Double))
+    table = Table("job", MetaData(), Column("project", short_text(256)), Column("finished_at", Double))
     Index("job_project", table.c.project, table.c.finished_at).create(connection)
 
 
@@ -97,20 +98,20 @@ def _step_3(connection: Connection) -> None:
 
     The new columns are empty in rows that are there: their events are read instead.
     """
-    for column in ("application VARCHAR(256)", "job_group TEXT", "description TEXT", "cpu_s DOUBLE", "gpus DOUBLE"):
-        connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {column}")
-    connection.exec_driver_sql("ALTER TABLE job ADD COLUMN traits INTEGER")
+    _add_columns(connection, application=short_text(256), job_group=long_text(), description=long_text())
+    _add_columns(connection, cpu_s=Double(), gpus=Double(), traits=Integer())
     for name in ("job_user", "job_state", "job_finished", "job_project"):
         connection.exec_driver_sql(f"DROP INDEX {name}")
+    user = connection.dialect.identifier_preparer.quote("user")
     for name, columns, which in (
         ("job_submitted", "submitted_at", ""),
-        ("job_user", "user, submitted_at", ""),
+        ("job_user", f"{user}, submitted_at", ""),
         ("job_queue", "queue, submitted_at", ""),
         ("job_name", "name, submitted_at", ""),
         ("job_open", "submitted_at", "finished_at IS NULL"),
         ("job_dispatched", "dispatched_at", "dispatched_at IS NOT NULL"),
         ("job_finished", "finished_at", "finished_at IS NOT NULL"),
-        ("job_user_finished", "user, finished_at", "finished_at IS NOT NULL"),
+        ("job_user_finished", f"{user}, finished_at", "finished_at IS NOT NULL"),
         ("job_project", "project, finished_at", "finished_at IS NOT NULL"),
     ):
         where = f" WHERE {which}" if which else ""
@@ -125,8 +126,7 @@ def _step_4(_: Connection) -> None:
 
 def _step_5(connection: Connection) -> None:
     """Rows tell what jobs made of the time of their GPUs. The new columns are empty in rows that are there."""
-    for name in ("gpu_seen_s", "gpu_busy_s", "gpu_energy_j"):
-        connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {name} DOUBLE")
+    _add_columns(connection, gpu_seen_s=Double(), gpu_busy_s=Double(), gpu_energy_j=Double())
 
 
 def _step_6(connection: Connection) -> None:
@@ -159,6 +159,14 @@ def _step_7(connection: Connection) -> None:
         *said,
     )
     tables.create_all(connection, checkfirst=False)
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("CREATE INDEX start_estimate_at ON start_estimate (at)")
+
+
+def _add_columns(connection: Connection, **columns: TypeEngine[Any]) -> None:
+    """To the rows of jobs, empty in those that are there."""
+    for name, kind in columns.items():
+        connection.exec_driver_sql(f"ALTER TABLE job ADD COLUMN {name} {kind.compile(dialect=connection.dialect)}")
 
 
 MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2, _step_3, _step_4, _step_5, _step_6, _step_7]
@@ -221,4 +229,4 @@ def note_generation(connection: Connection, generation: int) -> None:
 
 
 def _put_meta(connection: Connection, values: Mapping[str, str]) -> None:
-    connection.execute(upsert(meta), [{"key": key, "value": value} for key, value in values.items()])
+    insert_rows(connection, upsert(meta), list(values.items()))

@@ -1,12 +1,12 @@
 """The tables, as SQLAlchemy Core describes them, and the read-side row of a job. Changes go through `migrations`.
 
-Types and statements are the portable ones of Core. SQLite's own are `sqlite` (pragmas, URL), `failure` (result codes)
-and the two INSERT statements below, which PostgreSQL also knows.
+Types and statements are the portable ones of Core, and those of `statements`. SQLite's own are `sqlite` (pragmas, URL)
+and `failure` (result codes).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -22,8 +22,6 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.sqlite import Insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 metadata = MetaData()
 
@@ -38,11 +36,24 @@ ARRAY = 2
 CounterColumn = BigInteger().with_variant(Integer, "sqlite")
 """64 bits everywhere; SQLite makes only an INTEGER primary key the row's own address."""
 
+
+def short_text(characters: int) -> String:
+    """A text that is expected to be no longer. Compared by code points: PostgreSQL's own order is that of a language,
+    and it would refuse a longer one, which SQLite takes.
+    """
+    return String(characters).with_variant(Text(collation="C"), "postgresql")
+
+
+def long_text() -> Text:
+    """Any text, compared by code points."""
+    return Text().with_variant(Text(collation="C"), "postgresql")
+
+
 meta = Table(
     "meta",
     metadata,
-    Column("key", String(64), primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("key", short_text(64), primary_key=True),
+    Column("value", long_text(), nullable=False),
 )
 
 event = Table(
@@ -51,7 +62,7 @@ event = Table(
     # Given by the one writer, without gaps: a gap on replay means that something was lost.
     Column("seq", CounterColumn, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
-    Column("kind", String(64), nullable=False),
+    Column("kind", short_text(64), nullable=False),
     Column("job_id", CounterColumn),
     # JSON as bytes: a damaged text is then still a value, not an error of the driver in the middle of a replay.
     Column("payload", LargeBinary, nullable=False),
@@ -62,20 +73,20 @@ job = Table(
     "job",
     metadata,
     Column("job_id", CounterColumn, primary_key=True, autoincrement=False),
-    Column("user", String(256), nullable=False),
-    Column("queue", String(256), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("project", String(256), nullable=False),
-    Column("host", Text, nullable=False),
-    Column("state", String(8), nullable=False),
+    Column("user", short_text(256), nullable=False),
+    Column("queue", short_text(256), nullable=False),
+    Column("name", long_text(), nullable=False),
+    Column("project", short_text(256), nullable=False),
+    Column("host", long_text(), nullable=False),
+    Column("state", short_text(8), nullable=False),
     Column("submitted_at", Double, nullable=False),
     Column("dispatched_at", Double),
     Column("finished_at", Double),
     Column("exit_code", Integer),
     # From here on NULL in rows that were written before step 3 of the migrations: only their events tell.
-    Column("application", String(256)),
-    Column("job_group", Text),
-    Column("description", Text),
+    Column("application", short_text(256)),
+    Column("job_group", long_text()),
+    Column("description", long_text()),
     Column("cpu_s", Double),
     Column("gpus", Double),
     Column("traits", Integer),
@@ -98,7 +109,7 @@ job = Table(
 blob = Table(
     "blob",
     metadata,
-    Column("id", String(64), primary_key=True),
+    Column("id", short_text(64), primary_key=True),
     Column("data", LargeBinary, nullable=False),
 )
 
@@ -136,6 +147,8 @@ start_estimate = Table(
     Column("mean_at", Double),
     Column("plan_at", Double),
     Column("limit_at", Double),
+    # SQLite finds them by the order in which they came.
+    Index("start_estimate_at", "at").ddl_if(dialect="postgresql"),
 )
 
 
@@ -182,33 +195,3 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 NAMES = ("queue", "name", "project")
 """What a job is found by that hardly ever changes: rewritten only when it has, for the sake of the indexes."""
-_FOR_GOOD = ("user", "submitted_at")
-
-
-def upsert(table: Table) -> Insert:
-    """INSERT of whole rows that replaces a row with the same primary key."""
-    statement = sqlite_insert(table)
-    keys = {column.name for column in table.primary_key}
-    replaced: dict[str, Any] = {name: statement.excluded[name] for name in table.c.keys() if name not in keys}  # noqa: SIM118
-    return statement.on_conflict_do_update(index_elements=sorted(keys), set_=replaced)
-
-
-def put_job() -> Insert:
-    """INSERT of a job's row, or what has changed of it but its NAMES; see `rename_job`."""
-    statement = sqlite_insert(job)
-    fixed = {"job_id", *NAMES, *_FOR_GOOD}
-    replaced: dict[str, Any] = {name: statement.excluded[name] for name in job.c.keys() if name not in fixed}  # noqa: SIM118
-    replaced["traits"] = job.c.traits.op("|")(statement.excluded.traits)
-    return statement.on_conflict_do_update(index_elements=["job_id"], set_=replaced)
-
-
-def rename_job() -> str:
-    """UPDATE of a row's NAMES where one of them is another: takes NAMES, the number, and NAMES again."""
-    given = ", ".join(f"{name} = ?" for name in NAMES)
-    differs = " OR ".join(f"{name} <> ?" for name in NAMES)
-    return f"UPDATE job SET {given} WHERE job_id = ? AND ({differs})"
-
-
-def insert_new(table: Table) -> Insert:
-    """INSERT that leaves a row with the same primary key as it is."""
-    return sqlite_insert(table).on_conflict_do_nothing()

@@ -88,7 +88,7 @@ def store(tmp_path: Path) -> Iterator[History]:
             row(3, "PEND", None, submitted_at=11.0),
         ],
     )
-    opened = History(log.path)
+    opened = History(log.place)
     yield opened
     opened.close()
     log.close()
@@ -168,7 +168,7 @@ def test_with_what_was_said_of_their_starts(tmp_path: Path) -> None:
     ]
     said = [StartEstimate(job_id=1, at=11.0, p50_at=45.0), StartEstimate(job_id=2, at=12.0, plan_at=61.0)]
     log.append([HostClosed(at=1.0, host="h1", by="root")], rows, estimates=said)
-    history = History(log.path)
+    history = History(log.place)
     (page,) = read_told(history, AccountFilter())
     assert {each.job_id: (each.dispatched_at, each.told) for each in page} == {
         1: (50.0, said[0]),

@@ -82,7 +82,7 @@ def told(log: EventLog) -> Told:
 
 
 def sums(log: EventLog, by: str = "user", **jobs: tuple[str, ...]) -> list[GpuSums]:
-    history = History(log.path)
+    history = History(log.place)
     query = GpuSumsQuery(jobs=AccountFilter(**jobs), by=by, bounds=WEEKS)  # type: ignore[arg-type]
     found = [each for page in read_gpu_sums(history, query) for each in page]
     history.close()
@@ -91,7 +91,7 @@ def sums(log: EventLog, by: str = "user", **jobs: tuple[str, ...]) -> list[GpuSu
 
 def forget_the_columns(log: EventLog) -> None:
     """As rows of before step 5 are."""
-    with sqlite3.connect(log.path) as connection:
+    with sqlite3.connect(log.place) as connection:
         connection.execute("UPDATE job SET gpu_seen_s = NULL, gpu_busy_s = NULL, gpu_energy_j = NULL")
     connection.close()
 
@@ -190,7 +190,7 @@ def test_the_rows_of_arrays_stand_for_no_job_with_gpus(log: EventLog, told: Told
     ],
 )
 def test_what_cannot_be_asked(log: EventLog, by: str, bounds: tuple[float, ...], text: str) -> None:
-    history = History(log.path)
+    history = History(log.place)
     with pytest.raises(BadRequest, match=text):
         list(read_gpu_sums(history, GpuSumsQuery(by=by, bounds=bounds)))
     history.close()
@@ -209,7 +209,7 @@ def test_each_week_is_found_by_an_index(
     log: EventLog, wanted: AccountFilter, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both questions, about rows that tell and about those that do not."""
-    history, plans = History(log.path), list[str]()
+    history, plans = History(log.place), list[str]()
 
     def explained(query: object) -> list[object]:
         with history._engine.connect() as connection:

@@ -59,7 +59,7 @@ def history(tmp_path: Path) -> Iterator[History]:
             row(SECOND, "RUN", "sweep[2]"),
         ],
     )
-    opened = History(log.path)
+    opened = History(log.place)
     yield opened
     opened.close()
     log.close()
@@ -106,7 +106,7 @@ def test_curves_are_told_to_who_asks_for_them_and_no_more_than_fit(
     log = EventLog(tmp_path / "store.db")
     curves = [JobGpuCurves(at=2.0 + each, job_id=1, attempt=each, host="a", data=bytes(3000)) for each in (1, 2, 3)]
     log.append([JobSubmitted(at=1.0, job_id=1, spec=PLAIN), *curves], [row(1, "DONE")])
-    history = History(log.path)
+    history = History(log.place)
     one = JobFilter(ids=(1,))
 
     def attempts(wanted: HistoryQuery) -> list[int]:
@@ -130,7 +130,7 @@ def test_an_array_all_of_whose_elements_have_started_is_its_elements(tmp_path: P
         [JobSubmitted(at=1.0, job_id=2, spec=ARRAY_SPEC), modified, JobNoted(at=3.0, job_id=FIRST, text="started")],
         [row(2, "", "sweep"), row(FIRST, "RUN", "sweep[1]")],
     )
-    history = History(log.path)
+    history = History(log.place)
     assert told(history, ids=(2,)) == {"2[1]": ["job_submitted", "job_modified", "job_noted"]}
     history.close()
     log.close()
@@ -150,7 +150,7 @@ def test_all_jobs_of_a_group_are_found_however_many_others_there_are(tmp_path: P
         [JobSubmitted(at=1.0, job_id=number, spec=spec if number % 10 == 1 else PLAIN) for number in numbers],
         [replace(row(number, "PEND"), job_group="/night" if number % 10 == 1 else "") for number in numbers],
     )
-    opened = History(log.path)
+    opened = History(log.place)
     histories = Histories(opened, 4)
     assert [each.job_id for each in entries(histories, HistoryQuery(jobs=JobFilter(group="/night/")))] == [1, 11, 21]
     assert histories.cut_at is None
@@ -171,7 +171,7 @@ def test_what_rows_of_before_do_not_tell_is_looked_up_in_their_events(tmp_path: 
         [JobSubmitted(at=1.0, job_id=1, spec=PLAIN), JobSubmitted(at=1.0, job_id=2, spec=spec)],
         [replace(row(number, "PEND"), **old) for number in (1, 2)],
     )
-    opened = History(log.path)
+    opened = History(log.place)
     for jobs, description in (
         (JobFilter(group="/night"), ""),
         (JobFilter(application="care"), ""),
@@ -192,7 +192,7 @@ def test_an_array_does_not_rank_above_jobs_that_were_submitted_later(tmp_path: P
     plain = [replace(row(number, "DONE"), submitted_at=4.0 + number) for number in (2, 3, 4)]
     array = replace(row(1, "", "sweep"), submitted_at=5.0, traits=ARRAY)
     log.append([JobSubmitted(at=5.0, job_id=1, spec=ARRAY_SPEC)], [array, *elements, *plain])
-    opened = History(log.path)
+    opened = History(log.place)
     for most, expected, cut_at in (
         (2, ["3", "4"], 7.0),
         (4, ["1[3]", "2", "3", "4"], 5.0),
@@ -223,7 +223,7 @@ def test_jobs_that_only_waited_and_ran_are_told_by_their_times(
     arrays = [JobSubmitted(at=1.0, job_id=number, spec=ARRAY_SPEC) for number in (4, 5)]
     log.append([*submitted, *arrays], rows)
     log.append([], [row(3, "DONE")])  # what was ever said of a job stays
-    opened = History(log.path)
+    opened = History(log.place)
     found = entries(Histories(opened, 100), HistoryQuery(jobs=JobFilter(finished=True), brief=True))
     assert [show_job(each.job_id) for each in found] == ["1", "3", "4[1]", "5", "5[1]"]
     brief = [each for each in found if isinstance(each, JobTimes)]

@@ -71,13 +71,13 @@ def test_an_agent_that_knows_more_raises_them(master: Master) -> None:
 def test_a_new_store_is_given_up_for_an_agent_that_knows_an_older_one(master: Master) -> None:
     text = master.lineage.contradicts("h", OLD)
     assert master.disowned == [text]
-    assert f"{master.store.path} was made anew, but the agent of h knows of an older one (7 events" in text
+    assert f"{master.store.place} was made anew, but the agent of h knows of an older one (7 events" in text
     assert "`gadmin newstore`" in text
     master.store.append([ConfigApplied(at=2.0, digest="e", by="")])
     master.store.close()
     with pytest.raises(StoreLost, match=r"is not the one that STORE\.mark knows \(7 events, job numbers below 1001\)"):
-        EventLog(master.store.path)
-    master.store = EventLog(master.store.path, renew=True)
+        EventLog(master.store.place)
+    master.store = EventLog(master.store.place, renew=True)
     assert (master.store.cluster_id, master.store.generation) == ("an older one", 2)
 
 

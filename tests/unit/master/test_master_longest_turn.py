@@ -95,7 +95,7 @@ class Counted:
         )
         clock = SystemClock()
         store: Any = FakeStore()
-        store.has_room = lambda: True
+        store.shortage = lambda: ""
         self.engine, self.board = Engine(ClusterState(), self.config, clock.now()), Board(self.config)
         self.loop = EngineLoop(
             self.engine, store, self.board, clock, deliver=lambda *_: None, fatal=lambda text: self.faults.append(text)

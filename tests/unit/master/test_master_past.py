@@ -55,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     log.append([JobSubmitted(at=1.0, job_id=number, spec=SPEC) for number in (1, 2, 3)], rows)
     log.close()
-    return log.path
+    return log.place
 
 
 def with_reader(store: Path, folder: Path, act: Callable[[PastReader], Awaitable[None]]) -> None:

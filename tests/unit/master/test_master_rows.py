@@ -124,7 +124,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     log = EventLog(tmp_path_factory.mktemp("store") / "store.db")
     world = Stored(log)
     play(world, random.Random(request.param))
-    history = History(log.path)
+    history = History(log.place)
     yield history, world.now + 5.0
     history.close()
     log.close()

@@ -1,4 +1,4 @@
-"""A store in a folder of its own."""
+"""A store in a folder of its own, in a file of SQLite and in a database of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stores import SqliteStore, StoreAtHand
 
 from gsched.store.eventlog import EventLog
 
@@ -16,7 +17,12 @@ def store_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def log(store_file: Path) -> Iterator[EventLog]:
-    opened = EventLog(store_file)
+def store(tmp_path: Path) -> StoreAtHand:
+    return SqliteStore(tmp_path / "store.db")
+
+
+@pytest.fixture
+def log(store: StoreAtHand) -> Iterator[EventLog]:
+    opened = store.open()
     yield opened
     opened.close()

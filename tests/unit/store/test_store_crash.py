@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 from store_samples import batch_of
+from stores import StoreAtHand
 
 from gsched.model.views.past_query import HistoryQuery
-from gsched.store.eventlog import EventLog, blob_id
-from gsched.store.history_queries import History
+from gsched.store.eventlog import blob_id
 
 WRITER = """
 import sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from gsched.store.eventlog import EventLog, blob_id
 from store_samples import batch_of, job_row
-log = EventLog(sys.argv[1])
+from stores import StoreAtHand
+log = EventLog(sys.argv[1], folder=Path(sys.argv[3]))
 number = log.last_seq // 3
 while True:
     number += 1
@@ -35,10 +37,10 @@ while True:
 
 
 @pytest.mark.fault
-def test_kill_9_loses_nothing_acknowledged_and_halves_nothing(store_file: Path) -> None:
+def test_kill_9_loses_nothing_acknowledged_and_halves_nothing(store: StoreAtHand) -> None:
     acknowledged = 0
     for wanted in (1, 60, 333):
-        command = [sys.executable, "-c", WRITER, str(store_file), str(Path(__file__).parent)]
+        command = [sys.executable, "-c", WRITER, store.place, str(Path(__file__).parent), str(store.folder)]
         writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert writer.stdout is not None
         for _ in range(wanted):
@@ -49,16 +51,16 @@ def test_kill_9_loses_nothing_acknowledged_and_halves_nothing(store_file: Path) 
         for line in rest.splitlines(keepends=True):
             if line.endswith("\n"):
                 acknowledged = int(line)
-        check(store_file, acknowledged)
+        check(store, acknowledged)
 
 
-def check(store_file: Path, acknowledged: int) -> None:
-    log = EventLog(store_file)
+def check(store: StoreAtHand, acknowledged: int) -> None:
+    log = store.open()
     found = list(log.read())
     jobs = len(found) // 3
     assert log.last_seq == len(found) >= acknowledged
     assert found == list(enumerate((event for number in range(1, jobs + 1) for event in batch_of(number)), 1))
-    history = History(store_file)
+    history = store.history()
     assert sorted(job_id for job_id, _ in history.newest(HistoryQuery(), 100_000)) == list(range(1, jobs + 1))
     history.close()
     assert all(log.get_blob(blob_id(b"script %d" % number)) for number in range(1, jobs + 1))

@@ -8,25 +8,33 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
 from store_samples import batch_of, job_row, noted, submitted
 
-from gsched.store import eventlog
+from gsched.store.backends import sqlite_backend
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
 from gsched.store.safeguards.failure import StoreBroken, StoreFull, at_commit, before_commit
+from gsched.store.safeguards.filesystem import room_left
 from gsched.store.safeguards.first_look import FirstLook, look_at
 from gsched.store.safeguards.reserve import RESERVE_NAME, RESERVED_BYTES, DiskReserve
 
 HERE = Path(__file__).parent
 
 
+@pytest.fixture
+def log(store_file: Path) -> Iterator[EventLog]:
+    opened = EventLog(store_file)
+    yield opened
+    opened.close()
+
+
 def driver_of(log: EventLog) -> sqlite3.Connection:
-    driver = log._writer._connection.connection.driver_connection
+    driver = log._backend._writer._connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
 
@@ -69,7 +77,7 @@ def test_a_full_database_stores_nothing_and_takes_the_same_batch_later(log: Even
     pages = driver_of(log).execute("pragma page_count").fetchone()[0]
     driver_of(log).execute(f"pragma max_page_count={pages}")
     script = b"x" * 100_000
-    history = History(log.path)
+    history = History(log.place)
     for _ in range(3):
         with pytest.raises(StoreFull, match=r"cannot be written now: database or disk is full \(SQLITE_FULL\)$"):
             log.append(batch_of(2), [job_row(2)], {blob_id(script): script})
@@ -100,7 +108,7 @@ def test_a_database_locked_by_another_program_is_a_reason_to_wait(
 
 def test_a_second_writer_behind_the_lock_is_noticed(log: EventLog) -> None:
     log.append([submitted(1)])
-    intruder = sqlite3.connect(log.path)
+    intruder = sqlite3.connect(log.place)
     with intruder:
         intruder.execute("insert into event values (2, 1.0, 'job_noted', 1, x'00')")
     intruder.close()
@@ -114,10 +122,10 @@ def test_a_second_writer_behind_the_lock_is_noticed(log: EventLog) -> None:
 def test_a_store_taken_away_is_noticed_at_once(log: EventLog, tmp_path: Path, how: str) -> None:
     log.append([submitted(1)])
     if how == "removed":
-        log.path.unlink()
+        Path(log.place).unlink()
     else:
-        shutil.copy(log.path, tmp_path / "copy")
-        (tmp_path / "copy").replace(log.path)
+        shutil.copy(log.place, tmp_path / "copy")
+        (tmp_path / "copy").replace(log.place)
     with pytest.raises(StoreBroken, match="was removed or replaced while in use"):
         log.append([submitted(2)])
 
@@ -127,7 +135,7 @@ def test_a_failed_commit_whose_records_show_is_not_called_unstored(log: EventLog
         """A driver that commits and then says it could not."""
 
         def __init__(self) -> None:
-            self.real = log._writer._connection.commit
+            self.real = log._backend._writer._connection.commit
 
         def __call__(self, connection: object) -> None:
             driver_of(log).execute("commit")
@@ -136,11 +144,29 @@ def test_a_failed_commit_whose_records_show_is_not_called_unstored(log: EventLog
             raise cause
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log._writer._engine.dialect, "do_commit", Lying())
+        patch.setattr(log._backend._writer._engine.dialect, "do_commit", Lying())
         with pytest.raises(StoreBroken, match="reports a failed commit but shows its records"):
             log.append([submitted(1)])
     with pytest.raises(StoreBroken):
         log.append([submitted(2)])
+
+
+def test_a_commit_that_fails_on_a_disk_that_cannot_be_read_either_is_unknown(log: EventLog) -> None:
+    def failing(code: int) -> Callable[..., None]:
+        def fail(*_: object) -> None:
+            cause = sqlite3.OperationalError("disk I/O error")
+            cause.sqlite_errorcode = code
+            raise cause
+
+        return fail
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log._backend._writer._engine.dialect, "do_commit", failing(sqlite3.SQLITE_IOERR_WRITE))
+        patch.setattr(log._backend.readers.dialect, "do_execute", failing(sqlite3.SQLITE_IOERR_READ))
+        with pytest.raises(StoreBroken, match="can be neither written nor read: disk I/O error"):
+            log.append([submitted(1)])
+    with pytest.raises(StoreBroken):
+        log.append([submitted(1)])
 
 
 def run_child(code: str, *arguments: object, **environment: str) -> str:
@@ -163,7 +189,7 @@ from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.failure import StoreFull
 from store_samples import batch_of, noted
 log = EventLog(sys.argv[1])
-log._writer._connection.connection.driver_connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+log._backend._writer._connection.connection.driver_connection.execute("pragma wal_checkpoint(truncate)").fetchall()
 log.append(batch_of(1))
 size = os.stat(sys.argv[1] + "-wal").st_size
 # The first frames fit, the commit frame does not.
@@ -273,7 +299,7 @@ def mounted_disk(tmp_path: Path, size: str) -> Iterator[Path]:
 @pytest.mark.needs_root
 def test_a_full_disk_refuses_batches_until_there_is_room(small_disk: Path) -> None:
     log = EventLog(small_disk / "store.db")
-    assert not log.has_room()
+    assert log.shortage()
     filler = small_disk / "filler"
     stored = []
     with filler.open("wb", buffering=0) as file:
@@ -286,7 +312,7 @@ def test_a_full_disk_refuses_batches_until_there_is_room(small_disk: Path) -> No
                 break
             stored.append(entry)
             if len(stored) == 20:
-                while log.room_left() > 50_000:
+                while room_left(small_disk) > 50_000:
                     file.write(b"x" * 4096)
     assert len(stored) >= 20
     assert [event for _, event in log.read()] == stored
@@ -317,7 +343,7 @@ def test_room_is_kept_for_a_start_on_a_full_disk(store_file: Path, monkeypatch: 
         return look_at(path)
 
     with monkeypatch.context() as full:
-        full.setattr(eventlog, "look_at", short_of_room)
+        full.setattr(sqlite_backend, "look_at", short_of_room)
         full.setattr(DiskReserve, "keep", lambda self: None)
         log = EventLog(store_file)
         assert [event for _, event in log.read()] == [noted(1)]
@@ -345,7 +371,7 @@ def test_a_store_is_opened_on_a_disk_that_is_full(medium_disk: Path, was_killed:
         while file.write(b"x" * 4096):
             pass
     log = EventLog(path)
-    assert not log.has_room()
+    assert log.shortage()
     assert [event for _, event in log.read()] == [noted(1)]
     with pytest.raises(StoreFull):
         log.append([noted(1, "x" * (2 << 20))])

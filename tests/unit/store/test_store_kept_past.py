@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from store_samples import noted
+from stores import StoreAtHand
 
 from gsched.core.state.cluster_state import ClusterState
 from gsched.master.host_record_retention import AT_ONCE, EVERY_S, PAUSE_S, HostRecordRetention
@@ -22,12 +19,6 @@ from gsched.store.tables.schema import HostRecordRow
 
 MIB = 1 << 20
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EventLog]:
-    with closing(EventLog(tmp_path / "gsched.db")) as made:
-        yield made
 
 
 def kept_after(numbers: list[int], size: int) -> list[int]:
@@ -59,16 +50,17 @@ def test_room_and_number_of_older_checkpoints_are_bounded(seed: int) -> None:
         assert len(kept) - 2 <= MOST_OLDER and (len(kept) - 2) * size <= OLDER_BYTES
 
 
-def test_look_at_the_past_begins_at_the_checkpoint_before_it(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_at_the_past_begins_at_the_checkpoint_before_it(
+    store: StoreAtHand, log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gsched.store.checkpoint_retention.APART", 10)
     state = ClusterState().dump()
     for _ in range(10):
         log.append([noted(1) for _ in range(10)])
         log.save_checkpoint(log.last_seq, state)
     log.save_checkpoint_of(log.last_seq, [log.put_part(state)])
-    with sqlite3.connect(log.path) as database:
-        database.execute("UPDATE checkpoint SET at = seq")
-    past = PastStore(History(log.path))
+    store.damage("UPDATE checkpoint SET at = seq")
+    past = PastStore(History(log.place))
     found = [past.checkpoint_before(at) for at in (5, 10, 19, 45, 99, 1000)]
     assert [None if each is None else each[0] for each in found] == [None, 10, 10, 40, 90, 100]
     assert all(each is None or each[1] == state for each in found)
@@ -81,34 +73,32 @@ def rows(*times: float) -> list[HostRecordRow]:
     return [HostRecordRow(day * DAY_S + hour, 0, hour == 0, b"x") for day in times for hour in (0, 1, 2)]
 
 
-def days_left(log: EventLog) -> list[float]:
-    with closing(sqlite3.connect(log.path)) as database:
-        return [at / DAY_S for (at,) in database.execute("SELECT at FROM host_record WHERE whole = 1 ORDER BY at")]
+def days_left(store: StoreAtHand) -> list[float]:
+    return [at / DAY_S for (at,) in store.rows("SELECT at FROM host_record WHERE whole = 1 ORDER BY at")]
 
 
-def test_records_of_hosts_are_kept_as_long_as_they_are_wanted(log: EventLog) -> None:
+def test_records_of_hosts_are_kept_as_long_as_they_are_wanted(store: StoreAtHand, log: EventLog) -> None:
     log.add_hosts(rows(1, 2, 3, 4))
     retention, now = HostRecordRetention(log), 13.5 * DAY_S
     retention.step(0, now)
-    assert days_left(log) == [1, 2, 3, 4], "for ever"
+    assert days_left(store) == [1, 2, 3, 4], "for ever"
     retention.step(10, now)
-    assert days_left(log) == [3, 4], "what a look at day 3.5 needs is kept"
-    assert PastStore(History(log.path)).hosts_since() == 3 * DAY_S
+    assert days_left(store) == [3, 4], "what a look at day 3.5 needs is kept"
+    assert PastStore(History(log.place)).hosts_since() == 3 * DAY_S
     retention.step(9, now + EVERY_S / 2)
-    assert days_left(log) == [3, 4], "it is not looked all the time"
+    assert days_left(store) == [3, 4], "it is not looked all the time"
     retention.step(9, now + EVERY_S)
-    assert days_left(log) == [4]
+    assert days_left(store) == [4]
 
 
-def test_many_old_records_go_in_pieces(log: EventLog) -> None:
+def test_many_old_records_go_in_pieces(store: StoreAtHand, log: EventLog) -> None:
     log.add_hosts(rows(*range(1, AT_ONCE + 1), 1000))
     retention, now = HostRecordRetention(log), 2000 * DAY_S
     for pieces in (1, 2, 3):
         retention.step(1, now + pieces * PAUSE_S)
-        with closing(sqlite3.connect(log.path)) as database:
-            (count,) = database.execute("SELECT count(*) FROM host_record").fetchone()
+        ((count,),) = store.rows("SELECT count(*) FROM host_record")
         assert count == 3 + (3 - pieces) * AT_ONCE
-    assert days_left(log) == [1000]
+    assert days_left(store) == [1000]
 
 
 def test_what_was_said_of_starts_goes_with_the_records_of_hosts(log: EventLog) -> None:
@@ -116,7 +106,7 @@ def test_what_was_said_of_starts_goes_with_the_records_of_hosts(log: EventLog) -
     log.add_hosts([], said)
     retention, now = HostRecordRetention(log), (AT_ONCE + 4) * DAY_S
     retention.step(0, now)
-    history = History(log.path)
+    history = History(log.place)
     assert len(history.told_of(range(AT_ONCE + 5))) == AT_ONCE + 4, "for ever"
     retention.step(2, now)
     assert sorted(history.told_of(range(AT_ONCE + 5))) == list(range(AT_ONCE + 1, AT_ONCE + 5)), "in pieces"

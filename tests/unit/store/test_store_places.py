@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 45 22 254:2 / /mnt/over rw - ext4 /dev/vdc rw
 46 22 0:43 / /mnt/ssh rw - fuse.sshfs host: rw
 """
+
+
+@pytest.fixture
+def log(store_file: Path) -> Iterator[EventLog]:
+    opened = EventLog(store_file)
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize(
@@ -66,17 +74,17 @@ def test_a_link_to_a_network_folder_does_not_help(tmp_path: Path) -> None:
         check_filesystem(tmp_path / "state", MOUNTS)
 
 
-def test_the_room_left_is_that_of_the_disk(log: EventLog) -> None:
-    status = os.statvfs(log.path.parent)
-    assert abs(log.room_left() - status.f_bavail * status.f_frsize) < 1 << 30
-    assert room_left(log.path.parent) > 0
+def test_the_room_left_is_that_of_the_disk(tmp_path: Path) -> None:
+    status = os.statvfs(tmp_path)
+    assert abs(room_left(tmp_path) - status.f_bavail * status.f_frsize) < 1 << 30
+    assert room_left(tmp_path) > 0
 
 
 def test_too_little_room_is_said_before_a_commit_fails(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gsched.store.safeguards.filesystem.room_left", lambda folder: (32 << 20) - 1)
-    assert not log.has_room()
+    assert log.shortage() == f"the disk of {Path(log.place).parent} is full"
     monkeypatch.setattr("gsched.store.safeguards.filesystem.room_left", lambda folder: 32 << 20)
-    assert log.has_room()
+    assert not log.shortage()
 
 
 def test_a_folder_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
@@ -84,8 +92,7 @@ def test_a_folder_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
     folder.mkdir()
     log = EventLog(folder / "store.db")
     shutil.rmtree(folder)
-    assert log.room_left() == -1
-    assert log.has_room()
+    assert not log.shortage()
     with pytest.raises(StoreBroken, match="was removed or replaced while in use"):
         log.append([submitted(1)])
     log.close()
@@ -125,8 +132,8 @@ def test_odd_characters_in_a_name_are_only_a_name(tmp_path: Path) -> None:
 
 def test_a_second_master_in_the_same_process_is_refused(log: EventLog) -> None:
     with pytest.raises(StoreInUse) as refused:
-        EventLog(log.path)
-    assert refused.value.text == f"the store in {log.path.parent} is in use by process {os.getpid()}"
+        EventLog(log.place)
+    assert refused.value.text == f"the store in {Path(log.place).parent} is in use by process {os.getpid()}"
 
 
 def test_the_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:

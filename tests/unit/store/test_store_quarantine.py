@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_samples import damage, noted, submitted
+from store_samples import noted, submitted
+from stores import SqliteStore, StoreAtHand
 
 from gsched.model.event import HostClosed, encode_event, kind_of
-from gsched.store.eventlog import EventLog
 from gsched.store.safeguards.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.tables.records import StoredEvent
 
@@ -29,12 +29,13 @@ HARM = {
 
 @pytest.mark.parametrize("harm", HARM.values(), ids=HARM.keys())
 def test_a_bad_record_sets_its_job_aside_and_no_other(store_file: Path, harm: str) -> None:
-    log = EventLog(store_file)
+    store = SqliteStore(store_file)
+    log = store.open()
     events = [submitted(1), submitted(2), noted(1), noted(2), noted(1), HostClosed(at=1.0, host="h", by="root")]
     log.append(events)
     log.close()
-    damage(store_file, harm)
-    log = EventLog(store_file)
+    store.damage(harm)
+    log = store.open()
     quarantine = Quarantine()
     found = list(log.read(0, quarantine))
     log.close()
@@ -46,13 +47,27 @@ def test_a_bad_record_sets_its_job_aside_and_no_other(store_file: Path, harm: st
     assert aside[0].text == aside[1].text == quarantine.reasons[1]
 
 
+@pytest.mark.parametrize("payload", [b"{", b"", b'{"kind":"job_painted"}', b"\xff", b"[" * 50_000])
+def test_a_bad_payload_sets_its_job_aside_in_either_database(store: StoreAtHand, payload: bytes) -> None:
+    log = store.open()
+    log.append([submitted(1), submitted(2), noted(1), noted(2)])
+    log.close()
+    store.damage("update event set payload = ? where seq = 3", payload)
+    log = store.open()
+    found = list(log.read())
+    log.close()
+    assert [entry.seq for entry in found if isinstance(entry, Quarantined)] == [3]
+    assert (4, noted(2)) in found
+
+
 def test_odd_values_in_other_columns_stop_nothing(store_file: Path) -> None:
-    log = EventLog(store_file)
+    store = SqliteStore(store_file)
+    log = store.open()
     log.append([submitted(1), noted(1), submitted(2)])
     log.close()
-    damage(store_file, "update event set at = 'yesterday' where seq = 1")
-    damage(store_file, "update event set job_id = 'one' where seq = 2")
-    log = EventLog(store_file)
+    store.damage("update event set at = 'yesterday' where seq = 1")
+    store.damage("update event set job_id = 'one' where seq = 2")
+    log = store.open()
     quarantine = Quarantine()
     found = list(log.read(0, quarantine))
     assert [record.at for record in log.replay()] == [0.0, 1001.0, 1000.0]
@@ -63,11 +78,12 @@ def test_odd_values_in_other_columns_stop_nothing(store_file: Path) -> None:
 
 
 def test_a_payload_repaired_as_text_is_read(store_file: Path) -> None:
-    log = EventLog(store_file)
+    store = SqliteStore(store_file)
+    log = store.open()
     log.append([noted(1, "old")])
     log.close()
-    damage(store_file, "update event set payload = replace(cast(payload as text), 'old', 'new')")
-    log = EventLog(store_file)
+    store.damage("update event set payload = replace(cast(payload as text), 'old', 'new')")
+    log = store.open()
     assert list(log.read()) == [(1, noted(1, "new"))]
     log.close()
 

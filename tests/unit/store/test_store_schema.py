@@ -22,7 +22,7 @@ def shape(engine: Engine) -> dict[str, Any]:
     found = inspect(engine)
     return {
         table: (
-            [(c["name"], str(c["type"]), c["nullable"], c["primary_key"]) for c in found.get_columns(table)],
+            [(c["name"], str(c["type"]), c["nullable"], c.get("primary_key")) for c in found.get_columns(table)],
             sorted((i["name"], i["column_names"], i["unique"]) for i in found.get_indexes(table)),
         )
         for table in found.get_table_names()
@@ -35,8 +35,9 @@ def memory_engine(metadata: MetaData) -> Engine:
     return engine
 
 
-def test_the_migrations_lead_to_the_schema(log: EventLog) -> None:
-    assert shape(create_engine(f"sqlite:///{log.path}")) == shape(memory_engine(schema.metadata))
+def test_the_migrations_lead_to_the_schema(store_file: Path) -> None:
+    EventLog(store_file).close()
+    assert shape(create_engine(f"sqlite:///{store_file}")) == shape(memory_engine(schema.metadata))
 
 
 def test_a_row_of_a_job_has_its_values_in_the_order_of_the_columns() -> None:
@@ -55,9 +56,10 @@ def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None
     assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "7"
 
 
-def test_only_its_owner_can_read_a_store(log: EventLog) -> None:
+def test_only_its_owner_can_read_a_store(store_file: Path) -> None:
+    log = EventLog(store_file)
     log.append([submitted(1)])
-    files = sorted(log.path.parent.iterdir())
+    files = sorted(Path(log.place).parent.iterdir())
     assert [f.name for f in files] == [
         "STORE.lock",
         "STORE.mark",
@@ -67,6 +69,7 @@ def test_only_its_owner_can_read_a_store(log: EventLog) -> None:
         "store.db-wal",
     ]
     assert all(f.stat().st_mode & 0o077 == 0 for f in files)
+    log.close()
 
 
 def test_an_empty_file_is_a_new_store(store_file: Path) -> None:

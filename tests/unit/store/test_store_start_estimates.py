@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from store_samples import job_row, submitted
+from stores import StoreAtHand
 
 from gsched.base.ids import element_id
 from gsched.master.past.known_starts import known_starts
@@ -28,7 +29,7 @@ def test_what_was_said_first_is_what_counts(log: EventLog) -> None:
     log.append([submitted(1)], [job_row(1)], estimates=[FIRST])
     log.add_hosts([], [PLANNED, MOVED])
     log.add_hosts([], [FIRST])  # given once more: a commit may have an unknown outcome
-    history = History(log.path)
+    history = History(log.place)
     assert history.told_of([1, 2]) == {
         1: StartEstimate(
             job_id=1, at=1001.0, p50_at=1500.0, p90_at=1900.0, mean_at=1600.0, plan_at=1550.0, limit_at=1550.0
@@ -38,15 +39,15 @@ def test_what_was_said_first_is_what_counts(log: EventLog) -> None:
 
 
 def test_a_store_that_was_not_brought_up_to_date_has_said_nothing(
-    store_file: Path, monkeypatch: pytest.MonkeyPatch
+    store: StoreAtHand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`gsched sim --history` reads it as it is."""
     with monkeypatch.context() as past:
         past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[: WITH_ESTIMATES - 1])
-        old = EventLog(store_file)
+        old = store.open()
         old.append([submitted(1)], [job_row(1, dispatched_at=1300.0, gpus=2.0)])
         old.close()
-    history = History(store_file)
+    history = store.history()
     assert history.told_of([1]) == {}
     assert history.newest_starts(10) == [(1, "ann", "normal", 2.0, 1000.0, 1300.0)]
     history.close()
@@ -65,7 +66,7 @@ def test_what_a_new_master_knows_of_waits(log: EventLog) -> None:
     log.append([submitted(1)], rows)
     since = StartEstimate(job_id=4, at=2000.0)
     log.add_hosts([], [since, StartEstimate(job_id=5, at=2101.0)])
-    assert known_starts(log.path) == [
+    assert known_starts(log.place) == [
         PastStart("ann", "normal", 1.0, 2100.0, 2600.0),
         PastStart("ann", "normal", 0.0, 2100.0, 2500.0),
         PastStart("ann", "normal", 2.0, 1000.0, 1300.0),

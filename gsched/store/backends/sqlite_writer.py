@@ -1,39 +1,20 @@
-"""One transaction at a time, with its outcome told apart: stored, known not to be stored, unknown. It never retries."""
+"""SQLite's one writing connection: each outcome is told apart as stored, not stored or unknown. It never retries."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from sqlalchemy import Connection, Dialect, Engine, Insert, RootTransaction
+from sqlalchemy import Connection, Engine, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from gsched.store.safeguards.failure import StoreBroken, StoreFull, at_commit, before_commit, error_text
 
 
-def insert_rows(connection: Connection, statement: Insert, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Run an INSERT of all columns of a table once for each of the rows: values in the order of the table's columns.
-
-    The values go to the driver as they are. SQLAlchemy would make a dict and a tuple of each row first, which takes as
-    long as SQLite takes to store it.
-    """
-    if rows:
-        connection.exec_driver_sql(_text_of(statement, connection.dialect), rows)
-
-
-@cache
-def _text_of(statement: Insert, dialect: Dialect) -> str:
-    compiled = statement.compile(dialect=dialect)
-    columns = list(statement.table.c.keys())
-    assert compiled.positiontup == columns, f"{compiled} takes its values in another order than {columns}"
-    return str(compiled)
-
-
-class Writer:
+class SqliteWriter:
     """The store's only writing connection. Not for several threads at once: its owner holds a lock.
 
     After a StoreBroken every further call raises StoreBroken again.

@@ -1,0 +1,30 @@
+"""What a store is read through, by its place: a file of SQLite. It never writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from gsched.base.errors import NotFound
+from gsched.store.tables import sqlite
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place, and connections to it that cannot write."""
+
+    place: str
+    """What opens it, also in another process: no secret is in it."""
+    name: str
+    """As people are told of it."""
+    engine: Engine
+
+
+def open_source(place: str | Path) -> Source:
+    """Connect to nothing yet. Raises NotFound for a file that is not there, BadRequest."""
+    path = sqlite.store_path(place)
+    if not path.is_file():
+        raise NotFound(f"there is no store {path}")
+    return Source(str(path), str(path), sqlite.reader_engine(path))
