@@ -31,6 +31,8 @@ PIN := .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-ex
 
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich tmux=tmux ssh=openssh-client
+# Of a store in PostgreSQL; its folder is not on PATH.
+STORE_TOOLS := pg_ctlcluster=postgresql
 BROWSER_TOOLS := chromium=chromium chromedriver=chromium-driver
 CLONE_TOOLS := prometheus=prometheus promtool=prometheus modulecmd.tcl=environment-modules tclsh8.6=tcl8.6
 # Of sshd; installed, it would be started.
@@ -119,7 +121,7 @@ test-smoke-stories: $(DEV_STAMP)
 	@echo "== Real daemons: the stories of users, the shortest" && $(PYTEST) tests/system/test_story_*.py -m smoke
 
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
-	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS)
+	@tests/install-tools $(HOST_TOOLS) $(BROWSER_TOOLS) $(STORE_TOOLS)
 	@tests/install-axe
 	@tests/unpack-tools $(CLONE_TOOLS) $(SSH_TOOLS)
 	@echo "Running the tests in five parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
@@ -127,6 +129,7 @@ test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minute
 	@echo "make test-all: all passed"
 
 test-slow: $(DEV_STAMP)
+	@tests/install-tools $(STORE_TOOLS)
 	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
 test-stories: $(DEV_STAMP)
@@ -212,7 +215,7 @@ bench-all: $(STAMP)  ## run all the benches on a plain installation (an hour)
 lock:  ## pin what gsched needs, with hashes, in requirements.lock, and with its extras (asks the package index; needs python3.11)
 	@python3.11 -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_TOOLS)
 	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --output-file requirements.lock pyproject.toml
-	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra executor --extra mcp --extra progress --extra sim --extra top --extra web --no-annotate \
+	@CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --constraint requirements.lock --extra executor --extra mcp --extra postgresql --extra progress --extra sim --extra top --extra web --no-annotate \
 		--output-file requirements-all.lock pyproject.toml
 
 pictures: $(DEV_STAMP)  ## take the pictures of docs/images anew (four minutes, as root, with chromium)

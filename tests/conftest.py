@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ if ROOT not in sys.path:
 from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
 from tests.support.folders import new_folder  # noqa: E402
 from tests.support.hangingfs import HangingFile  # noqa: E402
+from tests.support.needed_postgresql import needed_server  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +61,13 @@ def fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return build(tmp_path_factory.mktemp("fakenvml")).parent
     except NoCompiler as problem:
         pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Any]:
+    """A server of PostgreSQL; see tests.support.postgresql_server."""
+    with needed_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -69,7 +69,6 @@ from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, bound
 
 log = logging.getLogger(__name__)
 
-STORE_FILE = "gsched.db"
 SWITCH_INTERVAL_S = 0.0005
 """The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
 BROKEN_EXIT = 70
@@ -100,14 +99,15 @@ def open_store(config: ClusterConfig, *, renew: bool = False) -> EventLog:
 
     Raises GschedError; a store that is lost is told with what may be done about it.
     """
-    path = Path(config.locations.state_dir) / STORE_FILE
-    witnesses = known_on_this_machine(Path(config.locations.spool_dir))
+    locations = config.locations
+    witnesses = known_on_this_machine(Path(locations.spool_dir))
     try:
-        return EventLog(path, witnesses=witnesses, renew=renew)
+        return EventLog(locations.store_place, folder=Path(locations.state_dir), witnesses=witnesses, renew=renew)
     except StoreLost as lost:
-        raise Conflict(f"{lost.text}: {how_to_go_on(is_shared=config.is_shared)}") from None
+        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
+        raise Conflict(f"{lost.text}: {how}") from None
     except StoreDamaged as damaged:
-        how = how_to_go_on(is_shared=config.is_shared)
+        how = how_to_go_on(locations.store_place, is_shared=config.is_shared)
         raise Conflict(f"{damaged.text}. Move the file away first; {how}") from None
 
 

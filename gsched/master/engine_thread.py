@@ -443,7 +443,7 @@ class EngineLoop:
                 self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id, hosts, said)
             except StoreFull as error:
                 if not self.problem:
-                    log.error("%s; new commands are refused until there is room", error.text)
+                    log.error("%s; new commands are refused until that has changed", error.text)
                 self.problem = error.text
                 self._turns += 1
                 self._refuse_waiting()
@@ -451,7 +451,7 @@ class EngineLoop:
                     raise _GaveUp from None
                 continue
             if self.problem:
-                log.warning("the store has room again")
+                log.warning("the store can be written again")
                 self.problem = ""
             return
 

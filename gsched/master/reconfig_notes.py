@@ -43,6 +43,8 @@ def fixed(old: ClusterConfig, new: ClusterConfig) -> tuple[str, ...]:
         for name in ("state_dir", "run_dir", "spool_dir")
         if getattr(was, name) != getattr(wanted, name)
     ]
+    if was.store != wanted.store:
+        found.append("GSCHED_STORE cannot change while the daemons run: see gadmin store-copy")
     if old.cluster != new.cluster:
         found.append(f"the cluster's name cannot change from {old.cluster} to {new.cluster} while the daemons run")
     if (old.is_shared or new.is_shared) and (old.network, old.master_host) != (new.network, new.master_host):

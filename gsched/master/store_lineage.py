@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 
 from gsched.base.errors import Conflict
 from gsched.core.state.cluster_state import ClusterState
+from gsched.model.store_url import is_store_url
 from gsched.store.eventlog import EventLog
 from gsched.store.mark import StoreMark
 from gsched.wire.v1 import agent_pb2
@@ -24,15 +25,20 @@ AHEAD = 200
 FIRST_HELLOS_S = 10.0
 """After the first hello to a new store, for the others: agents ask twice a second for a master that is away."""
 HOW = (
-    "nothing was changed. Put the file back with its -wal, as it was; or put a copy in its place with `gadmin restore "
-    "FILE`; or begin a new generation with `{command}`: jobs that are not in the store are given up, but those of them "
-    "that run go on until `gadmin orphans --end` ends them, and no number is used again"
+    "nothing was changed. {back} with `gadmin restore FILE`; or begin a new generation with `{command}`: jobs that are "
+    "not in the store are given up, but those of them that run go on until `gadmin orphans --end` ends them, and no "
+    "number is used again"
 )
+_FILE_BACK = "Put the file back with its -wal, as it was; or put a copy in its place"
+_DATABASE_BACK = "Let GSCHED_STORE name the database that it was, as it was; or put a copy into an empty one"
 
 
-def how_to_go_on(*, is_shared: bool) -> str:
-    """What an administrator may do about a store that is lost."""
-    return HOW.format(command="gadmin newstore" if is_shared else "gsched up --new-store")
+def how_to_go_on(place: str, *, is_shared: bool) -> str:
+    """What an administrator may do about the store at this place, which is lost."""
+    return HOW.format(
+        back=_DATABASE_BACK if is_store_url(place) else _FILE_BACK,
+        command="gadmin newstore" if is_shared else "gsched up --new-store",
+    )
 
 
 class FirstNumber:
@@ -155,7 +161,7 @@ class StoreLineage:
         what = f"{mark.seq} events, job numbers below {mark.next_job_id}"
         text = (
             f"the store {self._store.name} was made anew, but the agent of {host} knows of an older one "
-            f"({what}): {how_to_go_on(is_shared=True)}"
+            f"({what}): {how_to_go_on(self._store.place, is_shared=True)}"
         )
         self._store.disown(mark)
         self._disown(text)

@@ -214,6 +214,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """CPU_PEAK_SAMPLE_DURATION: over how many seconds the peak of a job's CPU use is a mean."""
 
 
+STORE_FILE = "gsched.db"
+"""The event store, below LSB_SHAREDIR."""
+
+
 class Locations(msgspec.Struct, frozen=True, kw_only=True):
     """Folders and programs from lsf.conf. Absolute paths."""
 
@@ -227,6 +231,13 @@ class Locations(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_RUNDIR: sockets, mode 0700."""
     spool_dir: str
     """GSCHED_SPOOLDIR: what agents keep of their attempts; a folder per host below it."""
+    store: str = ""
+    """GSCHED_STORE with the file of its password: the address of a database; empty: a file in `state_dir`."""
+
+    @property
+    def store_place(self) -> str:
+        """What opens the event store: a path, or an address in which there is no password."""
+        return self.store or f"{self.state_dir}/{STORE_FILE}"
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,10 +57,11 @@ def blob_id(data: bytes) -> str:
 class EventLog:
     """The store of one cluster, held exclusively until `close`. Methods may be called from several threads.
 
-    Raises BadRequest (no such folder, network filesystem, a database that is not SQLite's), StoreInUse (another process
-    has it), Conflict (not a gsched store, or one of a newer gsched), StoreLost (not what the mark beside it, or one of
-    the `witnesses`, knows of), StoreDamaged, StoreFull, StoreBroken.
+    Raises BadRequest (no such folder, network filesystem, a database that is not SQLite's), Unavailable (a server does
+    not answer), StoreInUse (another process has it), Conflict (not a gsched store, or one of a newer gsched), StoreLost
+    (not what the mark beside it, or one of the `witnesses`, knows of), StoreDamaged, StoreFull, StoreBroken.
 
+    `place`: a file of SQLite, or the address of a database in PostgreSQL; `folder`: where the mark of a database lies.
     `renew`: go on where something is lost, as a new generation: with what is left, or empty.
     """
 

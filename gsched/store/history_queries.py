@@ -17,6 +17,7 @@ from gsched.model.views.past_query import HistoryQuery
 from gsched.model.views.start_estimate import StartEstimate, first_said
 from gsched.model.views.view import EventRecord
 from gsched.store.safeguards.failure import error_text
+from gsched.store.safeguards.server_failure import is_passing
 from gsched.store.tables.estimates import first_estimate
 from gsched.store.tables.migrations import check_version, schema_version
 from gsched.store.tables.records import StoredEvent, select_events, stored
@@ -62,7 +63,8 @@ _COSTS = (
 class History:
     """Queries of one store, from any thread, also while a master writes it.
 
-    Raises NotFound when there is no such store, Conflict when the file is something else or of a newer gsched.
+    Raises NotFound when there is no such store, Unavailable when its server does not answer, Conflict when it is
+    something else or of a newer gsched.
     """
 
     def __init__(self, place: str | Path) -> None:
@@ -75,7 +77,9 @@ class History:
                 version = schema_version(connection, self.name)
         except DBAPIError as error:
             self._engine.dispose()
-            raise NotFound(f"{self.name} cannot be read as a store: {error_text(error)}") from error
+            text = f"{self.name} cannot be read as a store: {error_text(error)}"
+            is_away = self._engine.dialect.name == "postgresql" and is_passing(error)
+            raise (Unavailable(text) if is_away else NotFound(text)) from error
         self._version = version
         if version == 0:
             self._engine.dispose()

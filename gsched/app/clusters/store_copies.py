@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gsched.base.errors import Conflict
-from gsched.master.daemon import STORE_FILE, open_store
-from gsched.model.config import ClusterConfig
+from gsched.master.daemon import open_store
+from gsched.model.config import STORE_FILE, ClusterConfig
 from gsched.store.mark import known_on_this_machine
 from gsched.store.safeguards.copies import copy_store, restore_copy
 from gsched.store.safeguards.failure import StoreInUse

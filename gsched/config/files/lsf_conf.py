@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
+from gsched.config.files.store_address import read_store
 from gsched.config.grammar.findings import Findings, SourcePlace, show
 from gsched.config.grammar.sections import MAX_FILE_BYTES, KeyValue, decode, read_assignments
 from gsched.config.grammar.unsupported import AS_HERE_CONF, REFUSED_CONF, WITHOUT_EFFECT_CONF
@@ -269,6 +270,7 @@ def _locations(path: str, conf_dir: str, settings: KeyValues, findings: Findings
             findings.error(SourcePlace(path), f"{name} is not set")
     run_dir = settings.take("GSCHED_RUNDIR", _socket_folder, DEFAULT_RUN_DIR)
     spool_dir = settings.take("GSCHED_SPOOLDIR", absolute_path, DEFAULT_SPOOL_DIR)
+    store = read_store(settings, findings)
     if not all(found.values()):
         return None
     return Locations(
@@ -278,6 +280,7 @@ def _locations(path: str, conf_dir: str, settings: KeyValues, findings: Findings
         server_dir=found["LSF_SERVERDIR"],
         run_dir=run_dir,
         spool_dir=spool_dir,
+        store=store,
     )
 
 

@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 
 from gsched.base.errors import Unavailable
+from gsched.master.past.reading import AWAY
 from gsched.wire.calls.call_failure import error_from_rpc
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.v1 import catalogue_pb2_grpc, past_pb2_grpc
@@ -123,6 +124,8 @@ class PastReader:
         ready.cancel()
         await channel.close()
         await asyncio.to_thread(_end, process)
+        if process.returncode == AWAY:
+            raise Unavailable("the store cannot be read now; try again later")
         raise Unavailable("the process that reads histories does not start; the master's log says why")
 
 

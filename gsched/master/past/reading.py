@@ -18,8 +18,12 @@ import sys
 import threading
 import time
 
+from gsched.base.errors import GschedError, Unavailable
+from gsched.model.store_url import is_store_url
 from gsched.run.account import give_capabilities_up
 
+AWAY, FAILED = 75, 1
+"""Exit codes: the store's server does not answer now (EX_TEMPFAIL); the store cannot be opened."""
 READERS = 8
 """Questions answered at a time; more wait for their turn."""
 NICENESS = 10
@@ -44,7 +48,11 @@ def main(store: str, socket: str) -> int:
 
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(format=form, handlers=[FollowingHandler()])
-    server = open_server(store, socket, READERS)
+    try:
+        server = open_server(store, socket, READERS)
+    except GschedError as error:
+        logging.getLogger(__name__).error("%s", error.text)
+        return AWAY if isinstance(error, Unavailable) else FAILED
     gc.freeze()
     gc.set_threshold(*_GARBAGE)
     step_back()  # not before: beside jobs that take every processor a second of imports would take a minute then
@@ -59,6 +67,9 @@ def _give_up_rights(store: str) -> None:
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if is_store_url(store):
+        give_capabilities_up()
+        return
     with contextlib.suppress(FileNotFoundError):  # said by who opens it
         if os.stat(store).st_uid == os.geteuid():  # else it takes a right of root's to read it
             give_capabilities_up()

@@ -17,6 +17,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, index_of
+from gsched.model.config import STORE_FILE
 from gsched.model.event import (
     AnyEvent,
     JobDispatched,
@@ -36,7 +37,6 @@ from gsched.sim.workload import Workload, in_order
 from gsched.store.history_queries import History
 from gsched.store.past_queries import PastStore
 
-STORE_FILE = "gsched.db"
 PAGE = 5_000
 
 

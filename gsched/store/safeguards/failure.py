@@ -68,10 +68,14 @@ def error_code(error: BaseException) -> int:
 
 
 def error_text(error: BaseException) -> str:
-    """SQLite's own words and the name of the code, as in `disk I/O error (SQLITE_IOERR_WRITE)`."""
+    """The database's own words in one line and the name of the code, as in `disk I/O error (SQLITE_IOERR_WRITE)`."""
     cause = getattr(error, "orig", None) or error
-    name = getattr(cause, "sqlite_errorname", "")
-    return f"{cause} ({name})" if name else str(cause)
+    name = getattr(cause, "sqlite_errorname", "") or getattr(cause, "sqlstate", "")
+    said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(
+        cause
+    )  # of PostgreSQL without its hints
+    words = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+    return f"{words} ({name})" if name else words
 
 
 def before_commit(error: BaseException, store: str) -> StoreFull | StoreBroken:

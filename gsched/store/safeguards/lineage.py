@@ -41,15 +41,20 @@ def is_unusable(error: BaseException) -> bool:
     return of_file or isinstance(error, ForeignDatabase)
 
 
-def renewal(path: Path, why: str, found: StoreMark | None, witnesses: Mapping[str, StoreMark], now: float) -> Renewal:
-    """Decide what the new generation goes on from, and move away what it does not. Raises OSError."""
+def renewal(
+    path: Path | None, why: str, found: StoreMark | None, witnesses: Mapping[str, StoreMark], now: float
+) -> Renewal:
+    """Decide what the new generation goes on from, and move away what it does not. Raises OSError.
+
+    `path`: None where the store is no file.
+    """
     marks = [*witnesses.values(), *([found] if found is not None else [])]
     # The mark beside the database comes first, the database itself last.
     cluster_id = next((mark.cluster_id for mark in (*witnesses.values(), *marks) if mark.cluster_id), "")
     goes_on = found is not None and found.cluster_id == cluster_id
     of_cluster = [mark.generation for mark in marks if mark.cluster_id == cluster_id]
     origin = StoreMark(cluster_id=cluster_id, generation=max(of_cluster, default=1) + 1)
-    return Renewal(why, origin, goes_on, () if goes_on else moved_away(path, now))
+    return Renewal(why, origin, goes_on, () if goes_on or path is None else moved_away(path, now))
 
 
 def moved_away(path: Path, now: float) -> tuple[str, ...]:

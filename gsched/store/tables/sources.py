@@ -1,4 +1,4 @@
-"""What a store is read through, by its place: a file of SQLite. It never writes."""
+"""What a store is read through, by its place: a file of SQLite or a database in PostgreSQL. It never writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from gsched.base.errors import NotFound
-from gsched.store.tables import sqlite
+from gsched.model.store_url import is_store_url, parse_store_url
+from gsched.store.tables import postgresql, sqlite
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class Source:
 
 def open_source(place: str | Path) -> Source:
     """Connect to nothing yet. Raises NotFound for a file that is not there, BadRequest."""
+    text = str(place)
+    if is_store_url(text):
+        url = parse_store_url(text)
+        return Source(url.text, url.name, postgresql.reader_engine(url))
     path = sqlite.store_path(place)
     if not path.is_file():
         raise NotFound(f"there is no store {path}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stores import SqliteStore, StoreAtHand
+from stores import POSTGRESQL, PostgresqlStore, SqliteStore, StoreAtHand
 
 from gsched.store.eventlog import EventLog
 
@@ -16,9 +16,12 @@ def store_file(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> StoreAtHand:
-    return SqliteStore(tmp_path / "store.db")
+@pytest.fixture(params=["sqlite", POSTGRESQL])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAtHand:
+    if request.param == "sqlite":
+        return SqliteStore(tmp_path / "store.db")
+    server = request.getfixturevalue("postgresql_server")
+    return PostgresqlStore(server.new_url(), tmp_path, server)
 
 
 @pytest.fixture

@@ -8,10 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, create_engine
 
+from gsched.model.store_url import parse_store_url
 from gsched.store.eventlog import EventLog
 from gsched.store.history_queries import History
+from gsched.store.tables.postgresql import writer_engine
+
+POSTGRESQL = pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.needs_postgresql])
+"""Beside "sqlite": parameters of a fixture that makes stores."""
 
 
 class StoreAtHand(ABC):
@@ -53,3 +59,19 @@ class SqliteStore(StoreAtHand):
     def damage(self, statement: str, *values: object) -> None:
         with closing(sqlite3.connect(self.place)) as connection, connection:
             connection.execute(statement, values)
+
+
+class PostgresqlStore(StoreAtHand):
+    def __init__(self, url: str, folder: Path, server: Any) -> None:
+        self.place, self.folder, self.server = url, folder, server
+
+    def engine(self) -> Engine:
+        return writer_engine(parse_store_url(self.place))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with self.engine().connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(statement)]
+
+    def damage(self, statement: str, *values: object) -> None:
+        with self.engine().begin() as connection:
+            connection.exec_driver_sql(statement.replace("?", "%s"), values)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect
 from store_samples import damage, submitted
+from stores import PostgresqlStore
 
 from gsched.base.errors import BadRequest, Conflict, NotFound
 from gsched.store.eventlog import EventLog
@@ -38,6 +39,18 @@ def memory_engine(metadata: MetaData) -> Engine:
 def test_the_migrations_lead_to_the_schema(store_file: Path) -> None:
     EventLog(store_file).close()
     assert shape(create_engine(f"sqlite:///{store_file}")) == shape(memory_engine(schema.metadata))
+
+
+@pytest.mark.slow
+@pytest.mark.needs_postgresql
+def test_the_migrations_lead_to_the_schema_in_postgresql(postgresql_server: Any, tmp_path: Path) -> None:
+    store, other = (PostgresqlStore(postgresql_server.new_url(), tmp_path, postgresql_server) for _ in range(2))
+    store.open().close()
+    engine = other.engine()
+    schema.metadata.create_all(engine)
+    found = shape(store.engine())
+    assert found.pop("leader")
+    assert found == shape(engine)
 
 
 def test_a_row_of_a_job_has_its_values_in_the_order_of_the_columns() -> None:

@@ -1,0 +1,151 @@
+"""Who may write to a store in PostgreSQL: an advisory lock on a connection of its own, and an epoch in the store.
+
+The lock keeps a second master from starting. It proves nothing about the next transaction: a connection may be lost
+without this side noticing. So each transaction also claims the row of `leader`, which holds the epoch of whoever leads
+and the number of the last batch. The row answers what became of a batch, too, when a connection broke in its COMMIT.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, text
+
+from gsched.base.errors import Unavailable
+from gsched.model.store_url import StoreUrl
+from gsched.store.safeguards.failure import StoreInUse, error_text
+from gsched.store.tables.postgresql import ANSWER_S, connect, driver
+
+if TYPE_CHECKING:
+    from psycopg import Connection as DriverConnection
+
+_KEY = int.from_bytes(b"gsch")
+"""The other half of the lock's key is the schema, as there may be a store in each."""
+_PATIENCE_MS = 2_000
+"""For the lock of a master that has just died: its server process may need a moment to notice."""
+_OURS = "(SELECT hashtext(current_schema()))"
+
+_metadata = MetaData()
+leader = Table(
+    "leader",
+    _metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("batch", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+)
+_LEAD = text(
+    "INSERT INTO leader (id, epoch, batch, holder) VALUES (1, 1, 0, :holder) "
+    "ON CONFLICT (id) DO UPDATE SET epoch = leader.epoch + 1, holder = excluded.holder RETURNING epoch, batch"
+)
+_CLAIM = "UPDATE leader SET batch = %s WHERE id = 1 AND epoch = %s AND batch = %s"
+_STANDING = text("SELECT epoch, batch, holder FROM leader WHERE id = 1")
+_STANDING_AT_REST = text("SELECT epoch, batch, holder FROM leader WHERE id = 1 FOR UPDATE")
+
+
+class Standing(NamedTuple):
+    """The row: who leads, and how far the store is."""
+
+    epoch: int
+    """One more with each master that takes the store."""
+    batch: int
+    """Of the last transaction that was committed, counted from the store's beginning."""
+    holder: str = ""
+
+
+def make_leader_table(connection: Connection) -> None:
+    """Where it is missing: the store is new, or was copied."""
+    _metadata.create_all(connection)
+
+
+def begin_epoch(connection: Connection) -> Standing:
+    """Lead from now on, when this is committed. It waits for a transaction of whoever led before, and fences that off:
+    none of its later ones can be committed.
+    """
+    found = connection.execute(_LEAD, {"holder": whom()}).one()
+    return Standing(int(found[0]), int(found[1]))
+
+
+def claim(connection: Connection, standing: Standing) -> bool:
+    """Number the transaction that has been begun; false: somebody else leads, or the store is not where it was left."""
+    return connection.exec_driver_sql(_CLAIM, (standing.batch + 1, standing.epoch, standing.batch)).rowcount == 1
+
+
+def standing_now(connection: Connection, *, at_rest: bool = True) -> Standing | None:
+    """The row as it is when every transaction that has claimed it is over, or else as it was committed last, without
+    waiting for any; None: there is none.
+    """
+    found = connection.execute(_STANDING_AT_REST if at_rest else _STANDING).one_or_none()
+    return None if found is None else Standing(int(found[0]), int(found[1]), str(found[2]))
+
+
+def whom() -> str:
+    """This process, for people."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class LeadershipLock:
+    """The advisory lock. It is lost with its connection, and never broken by anybody."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._url = url
+        self._connection: DriverConnection[Any] | None = None
+
+    def take(self) -> None:
+        """Raises StoreInUse when another process has it, Unavailable, BadRequest."""
+        self.release()
+        failure = driver().Error
+        try:
+            connection = connect(self._url, "master's lock", answer_s=ANSWER_S)
+            try:
+                self._lock(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except failure as error:
+            raise Unavailable(f"the store {self._url.name} cannot be reached: {error_text(error)}") from error
+        self._connection = connection
+
+    def _lock(self, connection: DriverConnection[Any]) -> None:
+        connection.execute(f"SET lock_timeout = {_PATIENCE_MS}")
+        try:
+            connection.execute(f"SELECT pg_advisory_lock({_KEY}, {_OURS})")
+        except driver().errors.LockNotAvailable:
+            raise StoreInUse(f"the store {self._url.name} is in use by {_holder(connection)}") from None
+
+    def is_held(self) -> bool:
+        """Whether the lock's connection stands, as far as this side knows; it asks nobody and waits for nobody."""
+        return self._connection is not None and is_alive(self._connection)
+
+    def release(self) -> None:
+        """Let others have the store. May be called twice."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def is_alive(connection: DriverConnection[Any]) -> bool:
+    """Whether nothing has come that ends the connection: what lies in the socket is read, nothing is sent."""
+    if connection.closed:
+        return False
+    raw = connection.pgconn
+    try:
+        ready = select.poll()
+        ready.register(raw.socket, select.POLLIN)
+        while ready.poll(0):
+            raw.consume_input()
+            if raw.status != 0:  # ConnStatus.OK
+                return False
+    except (OSError, driver().Error):
+        return False
+    return True
+
+
+def _holder(connection: DriverConnection[Any]) -> str:
+    """Whoever leads by the row, in words; the row may not be there yet."""
+    has_row = connection.execute("SELECT to_regclass('leader') IS NOT NULL").fetchone()
+    found = connection.execute("SELECT holder FROM leader WHERE id = 1").fetchone() if has_row and has_row[0] else None
+    return str(found[0]) if found else "another process"

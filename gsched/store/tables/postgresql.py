@@ -1,0 +1,162 @@
+"""PostgreSQL's own side: how its connections are made and set up. It knows nothing of jobs or events.
+
+The driver is loaded here and only when an address asks for it. A password is never part of what is logged or raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import NullPool, QueuePool
+
+from gsched.base.errors import BadRequest
+from gsched.model.store_url import StoreUrl, check_verified
+
+if TYPE_CHECKING:
+    from psycopg import Connection as DriverConnection
+
+    from gsched.store.tables.answer_limit import LimitedConnection
+
+CONNECT_S = 5
+"""How long a server may take to answer a connection, each of its addresses."""
+ANSWER_S = 12
+"""How long a server may say nothing while a master waits for it: longer than it may wait for a lock, and so short that
+a master which tries twice is not taken for one that hangs."""
+QUERY_ANSWER_S = 120
+"""The same for queries of the history, which may take long for all rows."""
+_KEEPALIVE_S, _KEEPALIVES = 5, 3
+_USER_TIMEOUT_MS = 15_000
+"""A peer that has vanished is noticed after so long, in both directions."""
+_LOCK_WAIT = "10s"
+"""How long a statement waits for another transaction of the store, which nobody but a master has."""
+_IDLE_TRANSACTION = "15s"
+"""After so long without a statement the server ends a transaction: that of a master that was stopped in the middle."""
+_READERS = 8
+_MOST_PASSWORD_BYTES = 1_024
+_SINCE = (
+    (140_000, "SET idle_session_timeout = 0"),
+    (170_000, "SET transaction_timeout = 0"),
+)
+"""Limits that a site may have set for all sessions, and the version (as server_version_num) that brought each."""
+_READ_ONLY = ("SET default_transaction_read_only = on", "SET idle_in_transaction_session_timeout = '5min'")
+_WRITING = (
+    f"SET lock_timeout = '{_LOCK_WAIT}'",
+    "SET statement_timeout = 0",
+    f"SET idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION}'",
+    f"SET tcp_keepalives_idle = {_KEEPALIVE_S}",
+    f"SET tcp_keepalives_interval = {_KEEPALIVE_S}",
+    f"SET tcp_keepalives_count = {_KEEPALIVES}",
+)
+
+
+def driver() -> ModuleType:
+    """psycopg. Raises BadRequest where it is not installed."""
+    try:
+        psycopg = import_module("psycopg")  # whoever keeps the store in a file has no use for it
+    except ImportError:
+        raise BadRequest("a store in PostgreSQL needs psycopg: pip install 'gsched[postgresql]'") from None
+    # It tells in its own words what is raised and told anyway.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    return psycopg
+
+
+def connect(
+    url: StoreUrl, role: str, settings: tuple[str, ...] = _WRITING, answer_s: float | None = None
+) -> DriverConnection[Any]:
+    """A new connection, which commits each statement. Raises BadRequest (no driver, a password file that cannot be
+    used), the driver's OperationalError, also when the server says nothing for `answer_s` seconds (None: it may take
+    as long as it wants). `role` is what the server's own views call it.
+    """
+    driver()
+    limited: type[LimitedConnection] = import_module("gsched.store.tables.answer_limit").LimitedConnection
+    given: dict[str, Any] = {"password": read_password(url.password_file)} if url.password_file else {}
+    if url.sslmode:
+        given["sslmode"] = url.sslmode
+    connection = limited.connect(
+        url.libpq,
+        autocommit=True,
+        application_name=f"gsched {role}",
+        connect_timeout=CONNECT_S,
+        keepalives_idle=_KEEPALIVE_S,
+        keepalives_interval=_KEEPALIVE_S,
+        keepalives_count=_KEEPALIVES,
+        tcp_user_timeout=_USER_TIMEOUT_MS,
+        client_encoding="UTF8",
+        **given,
+    )
+    try:
+        connection.answer_s = answer_s
+        # A service file or the environment may have named another host, or another mode.
+        found = connection.info.get_parameters()
+        check_verified([connection.info.host or ""], found.get("sslmode", "prefer"))
+        for statement in settings:
+            connection.execute(statement)
+        for since, statement in _SINCE:
+            if connection.info.server_version >= since:
+                connection.execute(statement)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def read_password(path: str) -> str:
+    """The first line of a file that is its user's, or root's, alone. Raises BadRequest."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise BadRequest(f"the password of the store cannot be read: {path}: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadRequest(f"the password of the store cannot be read: {path} is not a file")
+        if status.st_uid not in (0, os.geteuid()):
+            raise BadRequest(f"the file with the store's password belongs to somebody else: {path}")
+        # Where systemd hands out credentials, the group of a file of root's is root, and the service has it by a list.
+        beyond = 0o037 if (status.st_uid, status.st_gid) == (0, 0) else 0o077
+        if status.st_mode & beyond:
+            raise BadRequest(f"others may read the file with the store's password: chmod 600 {path}")
+        first = file.readline(_MOST_PASSWORD_BYTES).decode("utf-8", "replace").rstrip("\r\n")
+    if not first:
+        raise BadRequest(f"the file with the store's password is empty: {path}")
+    return first
+
+
+def reader_engine(url: StoreUrl, answer_s: float | None = QUERY_ANSWER_S) -> Engine:
+    """Connections that cannot write. For any thread; one that the server has closed is replaced before it is used.
+
+    `answer_s`: see `connect`. Raises BadRequest where the driver is missing; it connects to nothing yet.
+    """
+    driver()
+    return create_engine(
+        "postgresql+psycopg://",
+        creator=partial(connect, url, "reader", _READ_ONLY, answer_s),
+        poolclass=QueuePool,
+        pool_size=_READERS,
+        max_overflow=-1,
+        pool_pre_ping=True,
+        isolation_level="AUTOCOMMIT",
+        paramstyle="format",
+        use_native_hstore=False,
+    )
+
+
+def writer_engine(url: StoreUrl, answer_s: float | None = None) -> Engine:
+    """Connections that write, each made when it is asked for; whoever asks keeps it. Raises as `reader_engine`."""
+    driver()
+
+    def writing() -> DriverConnection[Any]:
+        connection = connect(url, "master", answer_s=answer_s)
+        connection.autocommit = False
+        return connection
+
+    return create_engine(
+        "postgresql+psycopg://", creator=writing, poolclass=NullPool, paramstyle="format", use_native_hstore=False
+    )
