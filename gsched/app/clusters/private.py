@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from gsched.app.clusters import daemons, lost_locks
@@ -101,8 +102,12 @@ def up(
     gpu_resources: bool,
     say: Say,
     new_store: bool = False,
+    store: str | None = None,
 ) -> None:
-    """Make the cluster if there is none, start what does not run. Raises GschedError."""
+    """Make the cluster if there is none, start what does not run. Raises GschedError.
+
+    `store`: where jobs and history are to be kept from now on; None: where they are.
+    """
     home.require_private()
     home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_filesystem(home.folder)
@@ -120,12 +125,31 @@ def up(
         private_folder(Path(config.locations.run_dir))
         for pid, name in lost_locks.end(home.conf, config.locations.run_dir).items():
             say(f"the {name} (process {pid}) had lost its files in {config.locations.run_dir}: it is started anew")
+        if store is not None:
+            config = _use_store(home, config, store, say)
         if new_store:
             _renew(config, say)
         start_missing(home.conf, config)
     say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
     _say_gpus(home, say)
     _say_how(home, say)
+
+
+def _use_store(home: Home, config: ClusterConfig, store: str, say: Say) -> ClusterConfig:
+    """Move the store there, while the master is down; where that fails, the master is started again as it was."""
+    moves = import_module("gsched.app.clusters.store_moves")  # loads the database's modules
+    address = moves.address_of(store, config.locations.store)
+    if address == config.locations.store:
+        say("the store is there already")
+        return config
+    was_up = daemons.stop(config.locations.run_dir, "master")
+    try:
+        moves.move_store(config, home.conf, address, say)
+        return home.config()
+    except BaseException:
+        if was_up:
+            start_missing(home.conf, config, ["master"])
+        raise
 
 
 def _renew(config: ClusterConfig, say: Say) -> None:

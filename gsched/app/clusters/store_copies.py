@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.base.errors import Conflict
 from gsched.master.daemon import open_store
 from gsched.model.config import STORE_FILE, ClusterConfig
-from gsched.store.mark import known_on_this_machine
+from gsched.store.mark import MARK_NAME, MarkFile, StoreMark, known_on_this_machine
 from gsched.store.safeguards.copies import copy_store, restore_copy
 from gsched.store.safeguards.failure import StoreInUse
+from gsched.store.transfer import back_up, put_back
 
 
 def backup_store(config: ClusterConfig, target: str, say: Callable[[str], None]) -> None:
     """Copy the store into a new file, whether the master runs or not, and say what is in it. Raises GschedError."""
-    mark = copy_store(Path(config.locations.state_dir) / STORE_FILE, Path(os.path.abspath(target)))
+    file, locations = Path(os.path.abspath(target)), config.locations
+    if locations.store:
+        mark = back_up(locations.store, file)
+    else:
+        mark = copy_store(Path(locations.state_dir) / STORE_FILE, file)
     say(f"{target}: a copy of the store with its {mark.seq} events until now")
 
 
@@ -25,6 +30,9 @@ def restore_store(config: ClusterConfig, copy: str, say: Callable[[str], None]) 
     """Put a copy in the store's place and say what is given up; the master must be down. Raises GschedError."""
     path = Path(config.locations.state_dir) / STORE_FILE
     witnesses = known_on_this_machine(Path(config.locations.spool_dir))
+    if config.locations.store:
+        _restore_into_database(config, copy, witnesses, say)
+        return
     try:
         restored = restore_copy(Path(os.path.abspath(copy)), path, witnesses, time.time())
     except StoreInUse as error:
@@ -33,6 +41,21 @@ def restore_store(config: ClusterConfig, copy: str, say: Callable[[str], None]) 
         say(f"kept: {kept}")
     if restored.may_lack:
         say(f"{copy} was not closed when it was copied, and there is no {copy}-wal: its newest events may be missing")
+    _say_what_it_is(config, copy, say)
+
+
+def _restore_into_database(
+    config: ClusterConfig, copy: str, witnesses: Mapping[str, StoreMark], say: Callable[[str], None]
+) -> None:
+    """The database must be empty: what was there before is for its administrator to keep, or to drop."""
+    known = MarkFile(Path(config.locations.state_dir)).mark
+    if known is not None:
+        witnesses = {MARK_NAME: known, **witnesses}
+    put_back(Path(os.path.abspath(copy)), config.locations.store, witnesses)
+    _say_what_it_is(config, copy, say)
+
+
+def _say_what_it_is(config: ClusterConfig, copy: str, say: Callable[[str], None]) -> None:
     store = open_store(config)
     try:
         events = f"the {store.last_seq} events of {copy}; what happened later is given up"

@@ -66,6 +66,8 @@ _OF_GADMIN = {
     "backup": "store_words:backup",
     "restore": "store_words:restore",
     "newstore": "store_words:newstore",
+    "store-copy": "store_words:store_copy",
+    "check-store": "store_words:check_store",
     "orphans": "store_words:orphans",
     "init-ca": "certificate_words:init_ca",
     "host-cert": "certificate_words:host_cert",

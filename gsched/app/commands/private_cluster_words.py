@@ -39,7 +39,12 @@ HIGHEST_PORT = 65_535
     is_flag=True,
     help="Where the store is lost, begin a new generation: jobs that are not in what is left are given up.",
 )
-def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool, new_store: bool) -> None:
+@click.option(
+    "--store",
+    metavar="ADDRESS",
+    help="Keep jobs and history in postgresql://USER@HOST/DATABASE, or in a file (file): what is there is moved.",
+)
+def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool, new_store: bool, store: str | None) -> None:
     """Start a private cluster in the background, or complete one that is partly up."""
     names = [name.strip() for name in hosts.split(",") if name.strip()]
     private.up(
@@ -48,6 +53,7 @@ def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool, new_sto
         hosts=names,
         gpu_resources=not bare,
         new_store=new_store,
+        store=store,
         say=click.echo,
     )
 

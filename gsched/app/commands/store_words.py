@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
+from importlib import import_module
 
 import click
 
 from gsched.app.clusters.private import host_name
-from gsched.app.commands.command_options import OPTION_ENVDIR, conf_of
+from gsched.app.commands.command_options import FAILURE, OPTION_ENVDIR, conf_of
 from gsched.app.commands.master_client import connect
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.configuration import load
@@ -78,6 +80,38 @@ def newstore(envdir: str | None) -> None:
     from gsched.app.clusters.renewal import renew_store  # the master's code, which other words start faster without
 
     renew_store(config, click.echo)
+
+
+@click.command("check-store")
+@OPTION_ENVDIR
+def check_store(envdir: str | None) -> None:
+    """Read all of the store, and say what is wrong with it; exit code 1 where something is. The master may run.
+
+    Every event is read, scripts and environments are compared with their names, and the state that a master would begin
+    with is checked. Run it on the master's host, as the user that the master runs as.
+    """
+    config = _with_store(envdir, "gadmin check-store")
+    # The master's code, as below.
+    if not import_module("gsched.app.clusters.store_checks").check_store(config, click.echo):
+        sys.exit(FAILURE)
+
+
+@click.command("store-copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def store_copy(source: str, target: str) -> None:
+    """Copy a store into another database, where there is none, and compare every row; no master may have either.
+
+    \b
+    FROM and TO are paths, sqlite:///PATH, or postgresql://USER@HOST/DATABASE, as in
+        gadmin store-copy sqlite:////var/lib/gsched/gsched.db postgresql://gsched@db1/gsched
+
+    An address may end in ?password_file=/PATH, a file whose first line is the password. A file that is made is readable
+    by its owner alone. Which store a cluster uses is said by GSCHED_STORE of lsf.conf; a
+    private cluster is moved in one command by `gsched up --store`.
+    """
+    # The database's modules, as below.
+    import_module("gsched.app.clusters.store_moves").copy_store(source, target, click.echo)
 
 
 @click.command("orphans")

@@ -22,6 +22,7 @@ from gsched.base.ids import array_of
 from gsched.store.mark import MarkFile, StoreMark
 from gsched.store.safeguards import lineage
 from gsched.store.safeguards.failure import StoreDamaged, before_commit, error_text
+from gsched.store.safeguards.filesystem import sync_folder
 from gsched.store.safeguards.first_look import FirstLook, look_at, note_closed
 from gsched.store.safeguards.lock import StoreLock
 from gsched.store.tables.migrations import note_generation
@@ -62,7 +63,7 @@ def restore_copy(copy: Path, path: Path, witnesses: Mapping[str, StoreMark], now
         mark_file = MarkFile(path.parent)
         there = _readable(path)
         marks = [mark for mark in (mark_file.mark, *witnesses.values(), there) if mark is not None]
-        look, found = _look(copy)
+        look, found = look_at_copy(copy)
         cluster_id = next((mark.cluster_id for mark in marks if mark.cluster_id), found.cluster_id)
         if cluster_id != found.cluster_id:
             ids = f"its cluster id is {found.cluster_id[:8]}, not {cluster_id[:8]}"
@@ -77,7 +78,7 @@ def restore_copy(copy: Path, path: Path, witnesses: Mapping[str, StoreMark], now
             mark_file.close(clean=True)
         kept = lineage.moved_away(path, now)
         os.rename(new, path)
-        _sync(path.parent)
+        sync_folder(path.parent)
         return Restored(mark, kept, look.was_left_open and not look.has_log)
     except OSError as error:
         raise BadRequest(f"{error.filename or path}: {error.strerror}") from None
@@ -102,8 +103,8 @@ def _readable(path: Path) -> StoreMark | None:
     return msgspec.structs.replace(mark, next_job_id=int(newest or 0) + 1)
 
 
-def _look(path: Path) -> tuple[FirstLook, StoreMark]:
-    """At a file that holds a store, and how far that has come."""
+def look_at_copy(path: Path) -> tuple[FirstLook, StoreMark]:
+    """At a file that holds a store, and how far that has come. Raises StoreDamaged, Conflict, BadRequest, OSError."""
     try:
         look = look_at(path)
     except DBAPIError as error:
@@ -114,7 +115,7 @@ def _look(path: Path) -> tuple[FirstLook, StoreMark]:
 
 
 def _copied(source: Path, target: Path, generation: int | None) -> StoreMark:
-    _look(source)
+    look_at_copy(source)
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -122,9 +123,9 @@ def _copied(source: Path, target: Path, generation: int | None) -> StoreMark:
     try:
         _copy_pages(source, target)
         _settle(target, generation)
-        _sync(target)
-        _sync(target.parent)
-        return _look(target)[1]
+        sync_folder(target)
+        sync_folder(target.parent)
+        return look_at_copy(target)[1]
     except BaseException as error:
         for leftover in (target, Path(f"{target}-journal")):
             leftover.unlink(missing_ok=True)
@@ -169,11 +170,3 @@ def _check(connection: Connection, target: Path) -> None:
     said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
     if said != "ok":
         raise StoreDamaged(f"the store is damaged, and no copy was made at {target}: {said}")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

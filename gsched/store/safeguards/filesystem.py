@@ -68,6 +68,15 @@ def check_filesystem(path: Path, mountinfo: str | None = None) -> None:
         )
 
 
+def sync_folder(path: Path) -> None:
+    """Have what was done in a folder, or to a file, on disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def room_left(folder: Path) -> int:
     """Bytes that an ordinary user may still write into `folder`'s filesystem, quotas not counted. Raises OSError."""
     status = os.statvfs(folder)

@@ -198,6 +198,12 @@ def check_version(version: int, store: str) -> None:
         )
 
 
+def make_tables(connection: Connection) -> None:
+    """All steps at once, in the transaction that has been begun; what the meta table holds is the caller's."""
+    for step in MIGRATIONS:
+        step(connection)
+
+
 def migrate(engine: Engine, store: str, now: float, origin: StoreMark | None = None) -> int:
     """Bring the database to the newest version, each step in a transaction of its own; returns the version it had.
 

@@ -15,10 +15,12 @@ from store_samples import submitted
 
 from gsched.base.errors import BadRequest
 from gsched.store.eventlog import EventLog
+from gsched.store.history_queries import History
 from gsched.store.safeguards.failure import StoreBroken, StoreInUse
 from gsched.store.safeguards.filesystem import check_filesystem, filesystem_of, room_left
 from gsched.store.safeguards.lock import StoreLock
 from gsched.store.tables.sqlite import store_path
+from gsched.store.transfer import back_up, copy_whole_store
 
 MOUNTS = r"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 22 0:25 / /proc rw - proc proc rw
@@ -128,6 +130,21 @@ def test_odd_characters_in_a_name_are_only_a_name(tmp_path: Path) -> None:
     log = EventLog(folder / "store?.db")
     log.close()
     assert (folder / "store?.db").is_file()
+
+
+def test_a_database_without_its_driver_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    place, file = "postgresql:///gsched", tmp_path / "gsched.db"
+    attempts = (
+        lambda: EventLog(place, folder=tmp_path),
+        lambda: History(place),
+        lambda: copy_whole_store(place, str(file)),
+        lambda: back_up(place, file),
+    )
+    for attempt in attempts:
+        with pytest.raises(BadRequest, match=r"needs psycopg: pip install 'gsched\[postgresql\]'"):
+            attempt()
+    EventLog(file).close()  # the folder is free
 
 
 def test_a_second_master_in_the_same_process_is_refused(log: EventLog) -> None:
