@@ -81,7 +81,7 @@ sys.exit(3)
     assert lines[-1].endswith(" was taken by another meanwhile; trying another one"), lines
 
 
-def test_profiles_lie_by_rank_and_a_message_lists_them(cluster: Cluster) -> None:
+def test_profiles_lie_by_rank_and_are_listed_with_the_job(cluster: Cluster) -> None:
     profiler = "sh -c 'echo $0 > %d/rank-%r.txt; exec \"$@\"' profiled"
     words = ("--launch", "lightning", "--profile", profiler, f"python3 -c '{RANKS}'")
     lines, code, job_id = run_job(cluster, *words)
@@ -89,8 +89,9 @@ def test_profiles_lie_by_rank_and_a_message_lists_them(cluster: Cluster) -> None
     folder = cluster.folder / f"prof.{job_id}"
     assert sorted(path.name for path in folder.iterdir()) == [f"rank-{rank}.txt" for rank in range(4)]
     shutil.rmtree(folder)
-    told = cluster.run("gread", "-w", str(job_id)).stdout
-    assert f"profiles in {folder}: rank-0.txt rank-1.txt rank-2.txt rank-3.txt" in " ".join(told.split())
+    told = f"profiles in {folder}: rank-0.txt rank-1.txt rank-2.txt rank-3.txt"
+    assert f"\n PROFILES:\n {told}\n" in cluster.run("gjobs", "-l", "-UF", str(job_id)).stdout
+    assert told in " ".join(cluster.run("gread", "-w", str(job_id)).stdout.split())
 
 
 MPIRUN = shutil.which("mpirun.openmpi")

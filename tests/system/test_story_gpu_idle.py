@@ -119,7 +119,7 @@ def test_the_endless_loop_is_warned_and_ended(cluster: Cluster) -> None:
     assert "no process of the job" in told and "If they stay idle for 1 s more, the job is killed" in told
     assert told.count("Warning 1:") == 1 and "Warning 2:" not in told
     # The message box, the output, mail, and gjobs -l.
-    message = cluster.run("gread", "-w", "-i", "128", str(job)).stdout
+    message = cluster.run("gread", "-w", "-i", "124", str(job)).stdout
     assert f"All 1 GPU(s) of job {job} have done no work for" in message
     line = (cluster.folder / f"err.{job}").read_text()
     assert line.startswith(f"gsched: All 1 GPU(s) of job {job} have done no work for") and line.count("gsched: ") == 1
@@ -153,7 +153,7 @@ def test_a_warning_holds_over_killed_daemons_and_is_taken_back_by_work(cluster: 
     machine.works(0, 90, 40, 250)
     cluster.until(lambda: cluster.job(job).idle_warning is None, "the warning is not taken back")
     assert "Its GPUs work again: the warning of idle GPUs is taken back" in history(cluster, job)
-    assert "work again" in cluster.run("gread", "-w", "-i", "128", str(job)).stdout
+    assert "work again" in cluster.run("gread", "-w", "-i", "124", str(job)).stdout
     machine.works(0, 1, 0, 55)
     view = warned(cluster, job)
     assert view.idle_warning is not None and (view.idle_warning.number, view.idle_warning.kind) == (2, "stopped")

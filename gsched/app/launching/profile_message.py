@@ -1,4 +1,7 @@
-"""Which files profilers have left, told in a message of the job: `gjobs -l`, gread and the job's page show it."""
+"""Which files profilers have left, told in a message of the job: `gjobs -l` and the job's page show it below a heading.
+
+Its box says what it is; nobody reads the words.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ from gsched.app.glaunch import LaunchRefused
 from gsched.app.launch_streams import say
 from gsched.app.launching.host_answers import files_of
 from gsched.dialect.launching.launch_plan import LaunchJob
+from gsched.model.views.message_boxes import PROFILES_BOX
 
-BOX = "1"
-"""The message box: the scheduler tells of GPUs in box 0."""
 MOST_TEXT = 2000
 """Characters of the message."""
 POST_S = 60.0
@@ -26,7 +28,7 @@ def tell_profiles(name: str, job: LaunchJob) -> None:
         text = profiles_text(job.profile_folder, hosts, files_of(name, hosts, job.profile_folder))
         if text:
             program = os.path.join(os.path.dirname(sys.executable), "gpost")
-            words = [program, "-i", BOX, "-d", text, job.number]
+            words = [program, "-i", str(PROFILES_BOX), "-d", text, job.number]
             subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False, timeout=POST_S)
     except (OSError, LaunchRefused, subprocess.TimeoutExpired) as problem:
         say(f"{name}: the files in {job.profile_folder} are not listed: {problem}")

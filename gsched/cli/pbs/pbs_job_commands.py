@@ -28,13 +28,12 @@ from gsched.cli.session.session import Session, connected
 from gsched.dialect.pbs.letter_options import LetterOptions, letter, refused_letters
 from gsched.model.jobs.job import PENDING, STARTED, JobSpec
 from gsched.model.jobs.job_signal import SignalEffect, effect_of
+from gsched.model.views.message_boxes import QMSG_BOX
 from gsched.model.views.view import Control, JobView
 from gsched.wire.messages.control_action import ControlAction
 
 _HOLD = letter("h", "u|o|s|n", "whose hold: there is one, of whoever places it; n: none")
 _ELEMENTS = letter("t", "LIST", "only these elements of an array (Torque)")
-_BOX = 1
-"""Where messages go: the GPUs of a job are in the one before."""
 _ONE_SERVER = "there is one server"
 
 QHOLD = LetterOptions(
@@ -141,7 +140,7 @@ def _qmsg(call: Call) -> int:
     words = read_words(call, QMSG)
     if len(words.rest) < 2:
         raise BadRequest("usage: qmsg [-E] [-O] TEXT JOB ...")
-    return _act(call, words.rest[1:], "", controlled(ControlAction(action="post", text=words.rest[0], box=_BOX)))
+    return _act(call, words.rest[1:], "", controlled(ControlAction(action="post", text=words.rest[0], box=QMSG_BOX)))
 
 
 def _act(call: Call, words: Sequence[str], elements: str, action: Action) -> int:

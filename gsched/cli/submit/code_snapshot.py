@@ -22,10 +22,9 @@ from functools import partial
 from gsched.base.errors import BadRequest
 from gsched.cli.session.call import Call
 from gsched.cli.session.session import Session
+from gsched.model.views.message_boxes import SNAPSHOT_BOX
 from gsched.wire.messages.control_action import ControlAction
 
-BOX = 128
-"""The last one: others are the user's."""
 MOST_BYTES = 8 << 20
 """Of what is kept; a longer text is cut, and says so."""
 LONGEST_S = 60.0
@@ -82,7 +81,7 @@ def take_snapshot(call: Call, now: float) -> CodeSnapshot:
 
 def keep_snapshot(session: Session, job_id: int, snapshot: CodeSnapshot) -> str:
     """Attach it to the job; returns why that cannot be done, empty when it is. Raises GschedError."""
-    what = ControlAction(action="post", text=snapshot.line, box=BOX, attachment=snapshot.content)
+    what = ControlAction(action="post", text=snapshot.line, box=SNAPSHOT_BOX, attachment=snapshot.content)
     return next((each.error for each in session.client.control(what, [job_id]) if each.error), "")
 
 

@@ -62,6 +62,7 @@ from gsched.model.event import (
 )
 from gsched.model.jobs.job import FINISHED, STARTED, AttemptResult, JobState
 from gsched.model.jobs.requeue_exits import RestartCause
+from gsched.model.views.message_boxes import GPUS_BOX
 from gsched.resreq.parsing.gpu import asks_for_none
 
 MOST_STALE = 10_000
@@ -201,7 +202,8 @@ def attempt_started(report: AttemptStarted, seen: Observation, decision: Decisio
     )
     message = job.allocation.gpu_message()
     if message:
-        decision.record(JobMessagePosted(at=decision.now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
+        user = job.spec.user
+        decision.record(JobMessagePosted(at=decision.now, job_id=job.job_id, user=user, box=GPUS_BOX, text=message))
 
 
 def note_hidden_gpus(job: JobRecord, seen: Observation, at: float, decision: Decision) -> None:

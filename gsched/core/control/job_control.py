@@ -43,12 +43,11 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForced, JobMessagePosted, JobMoved
 from gsched.model.jobs.job import FINISHED, STARTED, JobSpec, JobState
 from gsched.model.jobs.job_signal import SignalEffect, effect_of, is_signal
+from gsched.model.views.message_boxes import MOST_BOX
 from gsched.model.views.view import Control, JobFilter
 
 SIGNAL_TARGETS = ("", "main", "steps")
 """Whom of a job of Slurm's commands a signal may be for."""
-MOST_BOX = 128
-"""MAX_JOB_MSG_NUM of LSF's lsb.params."""
 MOST_TEXT = 512
 MOST_KILL_DELAY_S = 86_400
 MOST_ATTACHED = 16 * 1024 * 1024

@@ -40,9 +40,8 @@ from gsched.model.jobs.job import JobSpec, JobState
 from gsched.model.jobs.requeue_exits import RestartCause
 from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.queues.gpu_idle_policy import ExemptKind, GpuIdlePolicy, IdleAction
+from gsched.model.views.message_boxes import IDLE_BOX
 
-MESSAGE_BOX = 128
-"""The job's last message box, which hardly anybody uses."""
 MOST_NAMED = 4
 """GPUs that a warning tells of one by one."""
 
@@ -147,7 +146,7 @@ def _take_back(job: JobRecord, why: AnyText, decision: Decision) -> None:
 
 def _post(job: JobRecord, text: AnyText, decision: Decision) -> None:
     user = next(iter(decision.config.administrators), SYSTEM)
-    decision.record(JobMessagePosted(at=decision.now, job_id=job.job_id, user=user, box=MESSAGE_BOX, text=str(text)))
+    decision.record(JobMessagePosted(at=decision.now, job_id=job.job_id, user=user, box=IDLE_BOX, text=str(text)))
 
 
 def _act(job: JobRecord, policy: GpuIdlePolicy, idle: JobIdleness, warning: IdleWarning, decision: Decision) -> None:

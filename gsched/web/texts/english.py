@@ -340,6 +340,7 @@ ENGLISH: Mapping[str, str] = {
     "job.requeues": "Requeued",
     "job.kill_reason": "Why it was to end",
     "job.verdict": "How well it uses what it asked for",
+    "job.profiles": "Profiles",
     "job.messages": "Messages",
     "job.message_at": "Posted",
     "job.message_from": "From",

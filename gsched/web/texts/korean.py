@@ -341,6 +341,7 @@ KOREAN: Mapping[str, str] = {
     "job.requeues": "다시 대기한 횟수",
     "job.kill_reason": "종료를 요청한 이유",
     "job.verdict": "요청한 것을 얼마나 잘 썼는가",
+    "job.profiles": "프로파일",
     "job.messages": "메시지",
     "job.message_at": "시각",
     "job.message_from": "보낸 사람",

@@ -11,6 +11,7 @@ from fake_master import FakeCall, FakeMaster, record
 from test_cli_gjobs import at, done, pending, running
 
 from gsched.model import event as events
+from gsched.model.views.message_boxes import PROFILES_BOX
 from gsched.model.views.view import ConditionView, JobFilter, Message
 
 NewCall = Callable[..., FakeCall]
@@ -43,6 +44,25 @@ def test_messages_are_read_as_gjobs_shows_them(master: FakeMaster, call: NewCall
     assert (one.run(), one.out) == (0, HEADER + f" 3      test       Jul  7 18:03   {long}     N\n")
     none = call("bread", "-i", "1", "8")
     assert (none.run(), none.err) == (255, "Job <8>: No message available in message box 1\n")
+
+
+def test_files_of_profilers_have_a_heading_of_their_own(master: FakeMaster, call: NewCall) -> None:
+    """The box alone says what a message is of, never its words; no name of a file is broken."""
+    files = " ".join(f"rank-{number}.svg" for number in range(7))
+    words = "profiles in /w/prof.8: PENDING REASONS"
+    listed = Message(box=PROFILES_BOX, user="test", posted_at=at("Jul 7 18:04:00"), text=f"/w/prof.8: {files} \x1b[1m")
+    other = Message(box=3, user="test", posted_at=at("Jul 7 18:03:00"), text=words)
+    master.views = [running(8, messages=(other, listed))]
+    shown = call("gjobs", "-l", "8")
+    assert shown.run() == 0
+    section = shown.out.partition("\n PROFILES:\n")[2].splitlines()
+    assert len(section) == 2 and " ".join(line[1:] for line in section) == f"/w/prof.8: {files} ?[1m"
+    assert shown.out.partition(" EXTERNAL MESSAGES:\n")[2].partition("\n\n")[0].count("\n") == 1
+    assert f" 3      test       Jul  7 18:03   {words[:35]}     N\n" in shown.out
+    master.views = [running(8, messages=(listed,))]
+    alone, read = call("gjobs", "-l", "8"), call("gread", "-w", "8")
+    assert (alone.run(), read.run()) == (0, 0)
+    assert "EXTERNAL MESSAGES" not in alone.out and f" {PROFILES_BOX}    test " in read.out
 
 
 def test_what_goes_with_a_message_is_read_and_written_by_the_caller(

@@ -11,7 +11,6 @@ from core_world import World, gpu_spec, gpus, make_config, spec
 from gsched.base.coded_text import coded, has_code, sentence
 from gsched.core.attempts.attempt_results import SYSTEM
 from gsched.core.command import Reconfigure
-from gsched.core.gpu_events.idle_gpus import MESSAGE_BOX
 from gsched.core.instruction import JudgeIdleness, TerminateAttempt, WarnIdle
 from gsched.model.event import JobIdleActed, JobIdleOver, JobIdleWarned, JobMessagePosted, JobNoticeMade, JobRequeued
 from gsched.model.gpus.gpu_idle import AttemptIdleness, GpuIdleness, IdleLimits
@@ -19,6 +18,7 @@ from gsched.model.jobs.job import Usage
 from gsched.model.jobs.notice import NoticeWish
 from gsched.model.queues.gpu_idle_policy import ExemptKind, GpuIdlePolicy, IdleAction
 from gsched.model.queues.queue import Queue
+from gsched.model.views.message_boxes import IDLE_BOX
 
 LIMITS = IdleLimits(util=10.0)
 RULE = GpuIdlePolicy(window_s=1800.0, grace_s=600.0, limits=LIMITS)
@@ -62,7 +62,7 @@ def said(world: World, kind: type = JobIdleWarned) -> list[Any]:
 
 
 def posted(world: World) -> list[str]:
-    return [event.text for event in world.events if isinstance(event, JobMessagePosted) and event.box == MESSAGE_BOX]
+    return [event.text for event in world.events if isinstance(event, JobMessagePosted) and event.box == IDLE_BOX]
 
 
 def ends(world: World) -> list[TerminateAttempt]:

@@ -12,9 +12,9 @@ from test_core_overuse import accusing, world_with_job
 
 from gsched.base.coded_text import sentence
 from gsched.base.sentences import SENTENCES
-from gsched.core.gpu_events.idle_gpus import MESSAGE_BOX
 from gsched.model.config import GmemAction
 from gsched.model.event import AnyEvent, JobMessagePosted, encode_event
+from gsched.model.views.message_boxes import IDLE_BOX
 
 _BLANK = re.compile(r"(\{[^}]*\})")
 
@@ -36,7 +36,7 @@ def history(seed: int) -> tuple[list[bytes], dict[int, tuple[object, ...]]]:
 
 def without_letters(event: AnyEvent) -> AnyEvent:
     """What the system writes into a job's message box is a letter in the words of its day, not a note by code."""
-    if isinstance(event, JobMessagePosted) and event.user == "root" and event.box == MESSAGE_BOX:
+    if isinstance(event, JobMessagePosted) and event.user == "root" and event.box == IDLE_BOX:
         return structs.replace(event, text="")
     return event
 

@@ -20,8 +20,9 @@ from gsched.model.jobs.job import FINISHED, AttemptResult, JobState
 from gsched.model.jobs.reason import PendingReason, PlannedStart
 from gsched.model.views.catalogue import Account, UserLimitView
 from gsched.model.views.gpu_sums import GpuSums
+from gsched.model.views.message_boxes import PROFILES_BOX
 from gsched.model.views.room_view import LimitView
-from gsched.model.views.view import GpuView, HostView, JobView, OutputChunk, QueueView, ShareView
+from gsched.model.views.view import GpuView, HostView, JobView, Message, OutputChunk, QueueView, ShareView
 from gsched.web.mirror.cluster_load import EVERY_S, MOST_SAMPLES, MOST_TOLD, ClusterLoad
 from gsched.web.mirror.job_rows import MirroredJob
 from gsched.web.shown.job_list import PER_PAGE, ListQuery, page_of, read_query
@@ -128,6 +129,19 @@ def test_a_pending_job_says_why_and_when(master: FakeMaster, new_pages: NewPages
     assert "Not enough job slot(s): 2 hosts (3 wanted, 0 of 4 free on a)" in text
     assert "2030-" in text and "&lt;gpu01&gt;" in text and "when job 3 ends" in text
     assert 'value="kill"' in text and 'value="stop"' in text and 'id="output"' not in text
+
+
+def test_files_of_profilers_are_listed_apart_from_messages(master: FakeMaster, new_pages: NewPages) -> None:
+    texts = {3: "epoch 12 of 90", PROFILES_BOX: f"profiles in /w/prof.1: {EVIL}"}
+    messages = tuple(Message(box=box, user="ann", posted_at=2.0, text=text) for box, text in texts.items())
+    master.views = [job(1, messages=messages), job(2)]
+    pages = new_pages().entered()
+    text = pages.get("/jobs/1").text
+    part, _, rest = text.partition('<div id="profiles" data-live>')[2].partition("</div>")
+    assert "<h2" in part and '<p lang="en">profiles in /w/prof.1: &lt;script&gt;' in part
+    assert "epoch 12 of 90" in rest and "prof.1" not in rest
+    without = pages.get("/jobs/2").text.partition('<div id="profiles" data-live>')[2].partition("</div>")[0]
+    assert not without.strip()  # the place is there: what comes while the page is open is put into it
 
 
 def test_a_job_that_is_not_there(pages: Pages) -> None:

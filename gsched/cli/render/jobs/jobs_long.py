@@ -2,7 +2,7 @@
 
 Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
 CPU USAGE, SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS; gsched's own
-are I/O USAGE behind CPU USAGE, and IDLE GPUS, WHY IT FAILED and WARNINGS at the end.
+are I/O USAGE behind CPU USAGE, and IDLE GPUS, PROFILES, WHY IT FAILED and WARNINGS at the end.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _record(job: ShownJob, layout: _Layout) -> Iterator[str]:
     for heading, texts in job_lines.used_of_host(job, job.used_s):
         yield f"\n {heading}:\n" + "".join(f" {text}\n" for text in texts)
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
-    if job.view.messages:
-        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.view.messages, layout.zone)
+    if job.messages:
+        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
     yield from _details(job, layout)
 
 
@@ -113,6 +113,8 @@ def _details(job: ShownJob, layout: _Layout) -> Iterator[str]:
     for heading, texts in sections:
         if texts:
             yield f"\n {heading}:\n" + "".join(layout.line(f" {text};") for text in texts)
+    if job.profiles:
+        yield "\n PROFILES:\n" + fold_words(printable(job.profiles), indent=1, **layout.fold_at)
     if why := job_lines.why_it_failed(job.failure):
         yield "\n WHY IT FAILED:\n" + layout.line(f" {why};")
     if job.warnings:

@@ -21,7 +21,8 @@ from gsched.model.jobs.failure import failure_of
 from gsched.model.jobs.job import FINISHED, AttemptFailure, AttemptResult, JobSpec, Usage
 from gsched.model.ledgers.allocation import HostAllocation
 from gsched.model.texts_of_before import is_of_hosts
-from gsched.model.views.view import JobView
+from gsched.model.views.message_boxes import PROFILES_BOX
+from gsched.model.views.view import JobView, Message
 
 SOON_S = 5.0
 """A job that was dispatched begins within that time, unless something keeps it."""
@@ -209,6 +210,16 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     def ran(self) -> bool:
         """False for a job that ended without its command having run."""
         return self.view.state not in FINISHED or (self.result is not None and self.result.started)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Those in its boxes that have no heading of their own."""
+        return tuple(each for each in self.view.messages if each.box != PROFILES_BOX)
+
+    @property
+    def profiles(self) -> str:
+        """Where files of profilers are, and their names; empty: it has none."""
+        return next((each.text for each in self.view.messages if each.box == PROFILES_BOX), "")
 
     @property
     def warnings(self) -> tuple[str, ...]:
