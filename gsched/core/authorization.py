@@ -16,6 +16,7 @@ from gsched.model.config import ALL_HOSTS, ClusterConfig
 from gsched.model.jobs.job import JobSpec
 from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import UserGroup
+from gsched.model.views.message_boxes import OWN_BOXES
 
 ROOT = "root"
 DENIED = "User permission denied"
@@ -63,6 +64,11 @@ def owner_denied(spec: JobSpec, config: ClusterConfig) -> Denial:
     """Why somebody may not say or see what the job runs with its owner's rights."""
     owner = f"its owner ({spec.user})"
     return denied_to_all_but(owner) if spec.user == ROOT else denied_to_all_but(owner, of_cluster(config))
+
+
+def box_denied(box: int, spec: JobSpec, config: ClusterConfig) -> Denial:
+    """Why somebody may not read what is attached to the message in the box, or post to one of the owner's own."""
+    return denied_to_all_but(f"its owner ({spec.user})") if box in OWN_BOXES else job_denied(spec, config)
 
 
 def queue_denied(name: str, config: ClusterConfig) -> Denial:
@@ -118,6 +124,10 @@ class Caller:
     def may_touch(self, spec: JobSpec, config: ClusterConfig) -> bool:
         """Control the job, and see its output: its owner and whoever administers it."""
         return self.user == spec.user or self.administers(spec, config)
+
+    def may_read_box(self, box: int, spec: JobSpec, config: ClusterConfig) -> bool:
+        """Read what is attached to the message in that box: who may control the job; of the owner's own he alone."""
+        return self.user == spec.user if box in OWN_BOXES else self.may_touch(spec, config)
 
     def administers(self, spec: JobSpec, config: ClusterConfig) -> bool:
         """Administrators of the cluster, of the job's queue, and of a group that its owner is in (GROUP_ADMIN)."""

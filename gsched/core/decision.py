@@ -22,7 +22,20 @@ class Decision:
     """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
 
     __slots__ = (
-        *("config", "events", "instructions", "now", "observed", "over", "parts", "reply", "rest", "state", "steps"),
+        *(
+            "config",
+            "dropped",
+            "events",
+            "instructions",
+            "now",
+            "observed",
+            "over",
+            "parts",
+            "reply",
+            "rest",
+            "state",
+            "steps",
+        ),
     )
 
     def __init__(
@@ -37,6 +50,8 @@ class Decision:
         """(host, attempt): nothing of the attempt is left there, as its agent has just said."""
         self.events: list[AnyEvent] = []
         self.instructions: list[Instruction] = []
+        self.dropped: list[str] = []
+        """Blobs that nothing refers to any more, by their ids."""
         self.reply: Any = None
         self.rest: Any = None
         """An Unfinished (gsched.core.command_turns) when this is not all that the command brings about; else None."""

@@ -107,9 +107,15 @@ class _Batch:
     replies: list[tuple[Reply, Any]] = field(default_factory=list)
     parts: list[tuple[ReportProgress, list[tuple[int, Any]]]] = field(default_factory=list)
 
+    dropped: set[str] = field(default_factory=set)
+    """Blobs that the store is to drop before it adds those above."""
+
     def add(self, decision: Decision) -> None:
         self.events.extend(decision.events)
         self.instructions.extend(decision.instructions)
+        for name in decision.dropped:
+            self.blobs.pop(name, None)
+            self.dropped.add(name)
 
 
 class _GaveUp(Exception):
@@ -440,7 +446,8 @@ class EngineLoop:
         said = self._engine.estimates.take()
         while True:
             try:
-                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id, hosts, said)
+                next_id = self._engine.state.next_job_id
+                self._store.append(batch.events, rows, batch.blobs, next_id, hosts, said, batch.dropped)
             except StoreFull as error:
                 if not self.problem:
                     log.error("%s; new commands are refused until that has changed", error.text)

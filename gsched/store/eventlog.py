@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.model.views.start_estimate import StartEstimate
-from gsched.store import checkpoint_parts
+from gsched.store import checkpoint_parts, passing_blobs
 from gsched.store.backends.opening import open_backend
 from gsched.store.checkpoint_retention import superseded
 from gsched.store.mark import StoreMark
@@ -137,8 +137,10 @@ class EventLog:
         next_job_id: int = 1,
         hosts: Sequence[HostRecordRow] = (),
         estimates: Sequence[StartEstimate] = (),
+        dropped: Collection[str] = (),
     ) -> int:
-        """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction.
+        """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction, and drop
+        those of the blobs `dropped` that are passing (gsched.store.passing_blobs).
 
         `next_job_id`: no number from here on has been given out; it is noted outside the database as well. `hosts`:
         what was seen of hosts before. `estimates`: what was said of starts.
@@ -158,6 +160,8 @@ class EventLog:
             ]
 
             def write(connection: Connection) -> None:
+                for statement in passing_blobs.dropping(sorted(dropped)):
+                    connection.execute(statement)
                 insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
                 insert_rows(connection, ADD_EVENTS, records)
                 put_jobs(connection, rows)

@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id, index_of
-from gsched.core.authorization import Denial, cluster_denied, job_denied
+from gsched.core.authorization import Denial, box_denied, cluster_denied, job_denied
 from gsched.core.command import (
     ExchangeJobs,
     JobCommand,
@@ -43,7 +43,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForced, JobMessagePosted, JobMoved
 from gsched.model.jobs.job import FINISHED, STARTED, JobSpec, JobState
 from gsched.model.jobs.job_signal import SignalEffect, effect_of, is_signal
-from gsched.model.views.message_boxes import MOST_BOX
+from gsched.model.views.message_boxes import MOST_BOX, OWN_BOXES
 from gsched.model.views.view import Control, JobFilter
 
 SIGNAL_TARGETS = ("", "main", "steps")
@@ -51,7 +51,7 @@ SIGNAL_TARGETS = ("", "main", "steps")
 MOST_TEXT = 512
 MOST_KILL_DELAY_S = 86_400
 MOST_ATTACHED = 16 * 1024 * 1024
-"""Bytes of all attachments of a job: they stay in the store, where nothing is ever replaced."""
+"""Bytes of all attachments of a job."""
 
 
 def control_jobs(
@@ -297,11 +297,14 @@ def _run(context: ControlContext[RunJobs], job: JobRecord) -> str:
 
 def _post(context: ControlContext[PostToJobs], job: JobRecord) -> str:
     command = context.command
+    is_own = command.box in OWN_BOXES
+    if is_own and command.user != job.spec.user:
+        return box_denied(command.box, job.spec, context.config)
+    before = next((each.attachment for each in job.messages if each.box == command.box), "")
     if command.attachment:
-        if any(each.box == command.box and each.attachment for each in job.messages):
-            return f"Message box {command.box} has an attachment already, which stays there"
-        if sum(each.attached_bytes for each in job.messages) + command.attached_bytes > MOST_ATTACHED:
-            return f"The attachments of a job hold {MOST_ATTACHED >> 20} MiB at most"
+        refusal = _attachment_refusal(command, job, before)
+        if refusal:
+            return refusal
     context.decision.record(
         JobMessagePosted(
             at=context.now,
@@ -313,6 +316,21 @@ def _post(context: ControlContext[PostToJobs], job: JobRecord) -> str:
             attached_bytes=command.attached_bytes,
         )
     )
+    if is_own and command.attachment and before not in ("", command.attachment):
+        context.decision.dropped.append(before)
+    return ""
+
+
+def _attachment_refusal(command: PostToJobs, job: JobRecord, before: str) -> str:
+    """Why the attachment cannot be put into the job's message box, which has the one of `before`; empty: it can."""
+    is_own = command.box in OWN_BOXES
+    if before and not is_own:
+        return f"Message box {command.box} has an attachment already, which stays there"
+    if is_own and command.attached_bytes and command.job_ids != (job.job_id,):
+        return f"Message box {command.box} takes what is attached to one job alone"
+    others = sum(each.attached_bytes for each in job.messages if not (is_own and each.box == command.box))
+    if others + command.attached_bytes > MOST_ATTACHED:
+        return f"The attachments of a job hold {MOST_ATTACHED >> 20} MiB at most"
     return ""
 
 

@@ -12,12 +12,13 @@ from gsched.core.attempts import attempt_reports, attempt_results
 from gsched.core.control.termination import end_pending, end_waiting
 from gsched.core.decision import Decision
 from gsched.core.dispatch.load_control import LoadControl
+from gsched.core.hosts.forgetting import forget
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.records.array import JobArray
 from gsched.core.resources.observed_hosts import Observations
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
+from gsched.model.event import JobSignalRequested, ReservationRemoved
 from gsched.model.jobs.job import PENDING, STARTED
 from gsched.model.queues.window import minute_of_week
 
@@ -45,7 +46,7 @@ class Timeouts:
             if now >= self._lost_at(name, config):
                 attempt_reports.host_lost(name, self._observations.of(name), decision)
         for job_id in self._state.retention.forgettable(now, config.params.clean_period_s, FORGET_MOST):
-            decision.record(JobForgotten(at=now, job_id=job_id))
+            forget(job_id, decision)
         self._end_overdue(decision)
         for made in [made for made in self._state.reservations.values() if made.end <= now]:
             decision.record(ReservationRemoved(at=now, name=made.name, by=""))

@@ -35,6 +35,20 @@ class AcceptedSubmission(msgspec.Struct, array_like=True, gc=False):
         return self.made >= self.event.count
 
 
+class _WhatItReads(msgspec.Struct):
+    """Of a specification, the blob of what the job is given to read."""
+
+    spooled_input: str = ""
+
+
+_what_it_reads = msgspec.json.Decoder(_WhatItReads)
+
+
+def inputs_of(event: SubmissionAccepted) -> frozenset[str]:
+    """Blobs that jobs of the submission read (-is)."""
+    return frozenset(_what_it_reads.decode(spec).spooled_input for spec in event.specs)
+
+
 def encoded(spec: JobSpec) -> msgspec.Raw:
     """The specification as such an event holds it."""
     return msgspec.Raw(msgspec.json.encode(spec))

@@ -53,6 +53,8 @@ class _Rest(msgspec.Struct, kw_only=True):
     gpu_hosts: tuple[str, ...] = ()
     config_digest: str
     quarantined: dict[int, str]
+    inputs_aside: tuple[str, ...] | None = None
+    """None in checkpoints of before it was noted, and after one of them for as long as jobs of it are set aside."""
     queue_states: dict[str, QueueState] = {}
     groups: dict[str, JobGroup] | None = None
     """None in checkpoints of before there were any."""
@@ -143,6 +145,7 @@ class Writing:
             gpu_hosts=tuple(sorted(state.gpu_hosts)),
             config_digest=state.config_digest,
             quarantined=state.quarantined,
+            inputs_aside=None if state.inputs.aside is None else tuple(sorted(state.inputs.aside)),
             queue_states=state.queue_states,
             groups=state.groups,
             reservations=state.reservations,
@@ -242,6 +245,8 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     state.gpu_hosts = frozenset(stored.gpu_hosts)
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined
+    is_known = stored.inputs_aside is not None or not stored.quarantined
+    state.inputs.aside = set(stored.inputs_aside or ()) if is_known else None
     state.queue_states = stored.queue_states
     if stored.groups is not None:  # the group of a job that has ended may have been removed
         state.groups.clear()

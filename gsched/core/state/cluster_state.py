@@ -16,6 +16,7 @@ from gsched.core.records.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.records.host_allocations import Leaving, is_ordered
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add, groups_above
+from gsched.core.records.job_inputs import JobInputs
 from gsched.core.records.job_names import JobNames
 from gsched.core.records.lost_store import LostStore
 from gsched.core.records.run_times import RunTimes
@@ -43,9 +44,8 @@ class ClusterState:
     def __init__(self) -> None:
         self.jobs: dict[int, JobRecord] = {}
         self.arrays: dict[int, JobArray] = {}
-        self.next_job_id = 1
-        self.generation = 1
-        """Of the store."""
+        self.next_job_id, self.generation = 1, 1
+        """`generation` is that of the store."""
         self.lost_store = LostStore()
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
@@ -59,8 +59,7 @@ class ClusterState:
         self.queue_states: dict[str, QueueState] = {}
         self.groups: dict[str, JobGroup] = {}
         self.reservations: dict[str, StoredReservation] = {}
-        self.accounts = UsageAccounts()
-        self.run_times = RunTimes()
+        self.accounts, self.run_times = UsageAccounts(), RunTimes()
         self.notices = UnsentNotices()
         self.specs = SpecPool()
         self.ledger = Ledger()
@@ -85,15 +84,14 @@ class ClusterState:
         self.tally = LimitTally()
         self.group_members: dict[str, int] = {}
         """Job group -> jobs and arrays in memory that are in it itself."""
-        self.names = JobNames()
-        """Which jobs and arrays in memory have which name."""
+        self.names, self.inputs = JobNames(), JobInputs()
+        """Which jobs and arrays in memory have which name; blobs that they read (-is) -> by how many."""
         self._born: tuple[JobArray, int, int] | None = None
         """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
         self.leaving = Leaving()
         """Finished jobs of which parts are still there."""
         self.given_up: list[tuple[AttemptKey, HostAllocation]] = []
-        """What attempts of several hosts may have left where, that have just been given up; whoever ends it empties it.
-        """
+        """What attempts that were just given up may have left on several hosts; whoever ends it empties it."""
         self.touched: set[int] = set()
         """Jobs and arrays changed since the last `take_touched`."""
         self.touched_hosts: set[str] = set()
@@ -368,6 +366,7 @@ class ClusterState:
         """A job or an array, no element, is in its group and has its name from now on."""
         self.join_group(spec.group, 1)
         self.names.enter(number, spec.user, spec.name)
+        self.inputs.enter(spec.spooled_input)
 
     def belong_otherwise(self, number: int, old: JobSpec, new: JobSpec) -> None:
         """It has another spec."""
@@ -381,6 +380,7 @@ class ClusterState:
         """It is, and has, no longer."""
         self.join_group(spec.group, -1)
         self.names.leave(number, spec.user, spec.name)
+        self.inputs.leave(spec.spooled_input)
 
     def want_groups(self, group: str) -> None:
         """An unfinished job is in the group: it and those above it are there."""

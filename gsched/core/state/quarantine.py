@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gsched.base.ids import array_of, index_of
 from gsched.core.records.job import JobRecord
 from gsched.core.records.job_groups import add
-from gsched.model.jobs.job import FINISHED, PENDING, STARTED
+from gsched.model.jobs.job import FINISHED, PENDING, STARTED, JobSpec
 
 if TYPE_CHECKING:
     from gsched.core.state.cluster_state import ClusterState
@@ -29,7 +29,7 @@ def set_aside(state: ClusterState, job_id: int, reason: str) -> None:
         state.unqueue_array(array)
         del state.arrays[job_id]
         state.deadlines.pop(job_id, None)
-        state.belong_no_more(job_id, array.spec)
+        _leave(state, job_id, array.spec)
     else:
         if array is not None and array.has_waiting(index_of(job_id)):
             state.job(job_id)  # it leaves the array's record by this
@@ -56,9 +56,16 @@ def _drop(state: ClusterState, job: JobRecord) -> None:
     state.touched.add(job.job_id)
     array = state.arrays.get(job.array_id)
     if array is None:
-        state.belong_no_more(job.job_id, job.spec)
+        _leave(state, job.job_id, job.spec)
         return
     if job.counted_as:
         add(array.counts, job.counted_as, -1)
     if job.state not in FINISHED:
         state.element_ended(array, array.submitted_at)
+
+
+def _leave(state: ClusterState, number: int, spec: JobSpec) -> None:
+    """What it was given to read stays, as all that is known of it does."""
+    state.belong_no_more(number, spec)
+    if spec.spooled_input and state.inputs.aside is not None:
+        state.inputs.aside.add(spec.spooled_input)

@@ -43,6 +43,7 @@ from gsched.model.queues.queue import Queue
 from gsched.model.views.view import JobView, OutputChunk
 from gsched.resreq.parsing.gpu import asks_for_none
 from gsched.store.eventlog import EventLog
+from gsched.store.passing_blobs import content_of
 from gsched.wire.messages.convert import fill
 from gsched.wire.v1 import agent_pb2, terminal_pb2
 
@@ -364,7 +365,7 @@ class AgentSessions:
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         if job.spec.spooled_input:
-            start.input = self._store.get_blob(job.spec.spooled_input)
+            start.input = content_of(self._store.get_blob(job.spec.spooled_input))
         self._add_steps(start, job.spec, queue, config.applications.get(job.spec.application))
         return message
 

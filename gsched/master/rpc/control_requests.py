@@ -24,8 +24,10 @@ from gsched.core.command import (
     StopJobs,
 )
 from gsched.core.control.job_control import MOST_ATTACHED
+from gsched.model.views.message_boxes import OWN_BOXES
 from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import blob_id
+from gsched.store.passing_blobs import own_message
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.messages.convert import from_proto
 
@@ -56,7 +58,8 @@ def _attached(request: Any) -> dict[str, bytes]:
         return {}
     if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
         raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
-    return {blob_id(request.attachment): request.attachment}
+    content = own_message(request.attachment) if request.box in OWN_BOXES else request.attachment
+    return {blob_id(content): content}
 
 
 def _kill(request: Any, whose: _Whose) -> KillJobs:

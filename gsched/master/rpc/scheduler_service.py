@@ -47,6 +47,7 @@ from gsched.model.views.view import (
 )
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
+from gsched.store.passing_blobs import content_of, given_input
 from gsched.wire.identity.caller_identity import Proven
 from gsched.wire.messages.batch_codec import add_submitted, read_submissions
 from gsched.wire.messages.convert import from_proto, to_proto
@@ -301,12 +302,17 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         job = self._board.job(request.job_id) or await self._finished.any_of(request.job_id)
         if job is None:
             raise NotFound(f"Job <{shown}> is not found")
-        if not authorization.Caller(caller.user, caller.is_admin).may_touch(job.spec, self._board.config):
-            raise PermissionDenied(f"Job <{shown}>: {authorization.job_denied(job.spec, self._board.config)}")
+        if not authorization.Caller(caller.user, caller.is_admin).may_read_box(
+            request.box, job.spec, self._board.config
+        ):
+            raise PermissionDenied(
+                f"Job <{shown}>: {authorization.box_denied(request.box, job.spec, self._board.config)}"
+            )
         name = next((each.attachment for each in job.messages if each.box == request.box), "")
         if not name:
             raise NotFound(f"Job <{shown}>: No attachment available in message box {request.box}")
-        return scheduler_pb2.AttachmentReply(data=await asyncio.to_thread(self._store.get_blob, name))
+        data = content_of(await asyncio.to_thread(self._store.get_blob, name))
+        return scheduler_pb2.AttachmentReply(data=data)
 
     @streams
     async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:
@@ -374,7 +380,8 @@ def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes
 
 def _spec(submission: Submission, name: Callable[[bytes], str]) -> tuple[JobSpec, dict[str, bytes]]:
     """The spec with its texts replaced by blob ids, and the blobs. What only the master may set is cleared."""
-    environment, script, given = submission.environment, submission.script, submission.input
+    environment, script = submission.environment, submission.script
+    given = given_input(submission.input) if submission.input is not None else None
     blobs = targets_of(submission.spec, submission.notice_targets)
     spec = msgspec.structs.replace(
         cleared(submission.spec),

@@ -32,6 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     attachment: str = ""
     """Id of the blob in the store that goes with it; empty: nothing does."""
     attached_bytes: int = 0
+    """Of all that were posted to the box: where one takes the place of another the store keeps both."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

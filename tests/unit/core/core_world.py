@@ -147,6 +147,7 @@ class World:
         self.now = START
         self.events: list[AnyEvent] = []
         self.instructions: list[Instruction] = []
+        self.dropped: list[str] = []
         self.session = 0
         self.engine = Engine(replay([]), self.config, self.now)
         if connect:
@@ -185,6 +186,7 @@ class World:
         """Note what came out of it."""
         self.events += decision.events
         self.instructions += decision.instructions
+        self.dropped += decision.dropped
         assert self.engine.audit() == []
         return decision
 

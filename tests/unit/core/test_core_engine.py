@@ -11,6 +11,7 @@ from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, ma
 
 from gsched.base.coded_text import coded, sentence
 from gsched.base.errors import Conflict
+from gsched.base.ids import element_id
 from gsched.core.command import Submit
 from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.engine import BUSY_TICK_S, IDLE_TICK_S, Engine
@@ -119,6 +120,25 @@ def test_finished_jobs_are_forgotten_after_the_clean_period() -> None:
     assert set(world.engine.state.jobs) == {second}
     world.wait(3600)
     assert world.engine.state.jobs == {} and world.engine.state.retention.first_end() is None
+    world.check_replay()
+
+
+def test_what_jobs_were_given_to_read_goes_with_the_last_of_them() -> None:
+    world = World()
+    world.submit(spec(spooled_input="one"), spec(spooled_input="one"), spec(spooled_input="two", indices="1-2"))
+    world.submit(spec(spooled_input="kept", hold=True))
+    state = world.engine.state
+    assert state.inputs == {"one": 2, "two": 1, "kept": 1}
+    for job_id in (1, element_id(3, 1), element_id(3, 2)):
+        world.control("kill", job_id)
+    for box, name in ((126, "saved"), (127, "result"), (3, "told")):
+        assert world.order("post", 1, text="x", box=box, attachment=name, attached_bytes=1) == [""]
+    world.wait(3601)
+    assert world.dropped == ["saved", "result", "two"] and state.inputs == {"one": 1, "kept": 1}
+    assert ClusterState.load(state.dump()).inputs == state.inputs
+    world.control("kill", 2)
+    world.wait(3601)
+    assert world.dropped == ["saved", "result", "two", "one"] and state.inputs == {"kept": 1}
     world.check_replay()
 
 

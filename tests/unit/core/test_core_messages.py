@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from core_world import World, first_words, job_command, spec
 from gsched.base.coded_text import sentence
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.authorization import Caller
 from gsched.core.command import EvaluateCondition
 from gsched.core.instruction import TerminateAttempt
 from gsched.model.event import JobNoted
@@ -63,6 +65,38 @@ def test_an_attachment_stays_in_its_box() -> None:
     assert held() == [(0, "x", "empty", 0), (1, "newer", "a", 10)]
     assert attach(2, "c", 16 * 1024 * 1024 - 9) == "The attachments of a job hold 16 MiB at most"
     assert attach(2, "c", 16 * 1024 * 1024 - 10) == ""
+    world.check_replay()
+
+
+def test_boxes_of_the_owner_are_his_alone_and_take_a_new_attachment() -> None:
+    """What is there is unpickled by its owner's programs. The store drops the one of before."""
+    world = World()
+    (job_id,) = world.run()
+    config, job = world.config, world.job(job_id)
+
+    def attach(name: str, size: int, user: str = "ann", *, is_admin: bool = False) -> str:
+        command = job_command("post", user, job_id, is_admin=is_admin, text="x", box=127)
+        (control,) = world.do(replace(command, attachment=name, attached_bytes=size))
+        return control.error
+
+    assert attach("a", 10) == attach("b", 10) == ""
+    assert [(each.box, each.attachment, each.attached_bytes) for each in job.messages] == [(127, "b", 10)]
+    assert world.dropped == ["a"]
+    assert attach("c", 16 * 1024 * 1024 + 1) == "The attachments of a job hold 16 MiB at most"
+    assert attach("evil", 1, "boss", is_admin=True) == "User permission denied: for its owner (ann)"
+    assert order(world, "post", job_id, text="said", box=127) == [""]
+    assert [(each.text, each.attachment, each.attached_bytes) for each in job.messages] == [("said", "b", 10)]
+    assert attach("b", 10) == "" and world.dropped == ["a"]
+    assert attach("", 0) == "" and world.dropped == ["a"]
+    (other_id,) = world.run()
+    command = job_command("post", "ann", job_id, other_id, is_admin=False, text="x", box=127)
+    told = "Message box 127 takes what is attached to one job alone"
+    assert [each.error for each in world.do(replace(command, attachment="d", attached_bytes=1))] == [told, told]
+    assert [each.error for each in world.do(replace(command, attachment="none"))] == ["", ""]
+    assert world.dropped == ["a", "b"]
+    owner, admin, other = Caller("ann", False), Caller("boss", True), Caller("eve", False)
+    assert [each.may_read_box(127, job.spec, config) for each in (owner, admin, other)] == [True, False, False]
+    assert [each.may_read_box(1, job.spec, config) for each in (owner, admin, other)] == [True, True, False]
     world.check_replay()
 
 

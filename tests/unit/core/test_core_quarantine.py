@@ -146,3 +146,37 @@ def test_a_kill_reaches_the_fragments_of_a_large_array() -> None:
         state.apply(JobSuspended(at=9.0, job_id=member, by="ann"))
     assert world.control("kill", array) == [""]
     assert state.arrays[array].count == 0 and audit(state) == []
+
+
+@pytest.mark.parametrize("indices", ["", "1-2"])
+def test_what_a_job_was_given_to_read_goes_with_it_unless_one_that_is_set_aside_reads_the_same(indices: str) -> None:
+    world = World()
+    world.submit(spec(spooled_input="same"), spec(spooled_input="same", indices=indices), spec(spooled_input="other"))
+    world.engine.state.set_aside(2, "a bad record")
+    world.control("kill", 1, 3)
+    world.wait(3601)
+    assert world.dropped == ["other"]
+    inputs = ClusterState.load(world.engine.state.dump()).inputs
+    assert inputs.is_read("same", {}) and not inputs.is_read("other", {})
+
+
+def test_after_a_checkpoint_of_before_it_was_noted_what_jobs_set_aside_read_all_of_it_stays() -> None:
+    world = World()
+    world.submit(spec(spooled_input="other"), spec(spooled_input="same"))
+    world.engine.state.set_aside(2, "a bad record")
+    state = ClusterState.load(without_inputs_aside(world.engine.state))
+    later = ClusterState.load(state.dump())
+    assert state.inputs.is_read("same", {}) and later.inputs.is_read("same", {})
+    later.set_aside(1, "a bad record")
+    assert ClusterState.load(later.dump()).inputs.is_read("same", {})
+
+
+def test_after_such_a_checkpoint_all_goes_as_ever_when_no_job_was_set_aside() -> None:
+    state = ClusterState.load(without_inputs_aside(ClusterState()))
+    assert not state.inputs.is_read("same", {}) and state.inputs.aside == set()
+
+
+def without_inputs_aside(state: ClusterState) -> bytes:
+    stored = msgspec.json.decode(state.dump())
+    del stored["inputs_aside"]
+    return msgspec.json.encode(stored)

@@ -15,6 +15,7 @@ from gsched.core.command import Command, ControlQueues, JobCommand, KillJobs, Mo
 from gsched.core.command_turns import EVENT
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
+from gsched.core.hosts.forgetting import forget
 from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.config import Params
 from gsched.model.event import SubmissionAccepted
@@ -154,6 +155,25 @@ def test_a_master_that_comes_back_makes_the_rest_of_what_was_accepted(turns: int
     assert [each.job_id for each in again[-1].reply] == list(range(1, 41))
     assert outcome(world) == outcome(whole)
     assert not world.engine.unsettled and not world.engine.state.accepted
+
+
+def test_what_a_job_was_given_to_read_goes_with_it_unless_jobs_still_to_be_made_read_the_same() -> None:
+    world = World()
+    world.run(spec(spooled_input="same"), spec(spooled_input="other"))
+    for job_id in (1, 2):
+        world.ended(job_id)
+    accepted_but_not_made(many(spooled_input="same"), world)
+    decision = Decision(world.engine.state, world.config, world.now, world.engine.observations.of)
+    forget(1, decision)
+    forget(2, decision)
+    assert decision.dropped == ["other"]
+    state = world.engine.state
+    assert state.inputs.is_read("same", state.accepted)
+    while world.engine.unsettled:
+        world.take(world.engine.settle(world.now, STEPS))
+    world.control("kill", *range(3, 43))
+    world.wait(3601)
+    assert world.dropped == ["same"] and not state.inputs.is_read("same", state.accepted)
 
 
 def test_jobs_that_are_accepted_count_as_waiting() -> None:

@@ -24,6 +24,7 @@ from gsched.core.control.job_control import JOB_COMMANDS, MOST_ATTACHED
 from gsched.master.rpc.control_requests import job_command
 from gsched.model.views.view import JobFilter
 from gsched.store.eventlog import blob_id
+from gsched.store.passing_blobs import content_of
 from gsched.wire.identity.caller_identity import ProvenCaller
 from gsched.wire.v1 import scheduler_pb2
 
@@ -78,3 +79,11 @@ def test_an_attachment_goes_with_a_message_and_with_nothing_else() -> None:
     for action, data in (("kill", b"data"), ("post", b"x" * (MOST_ATTACHED + 1))):
         with pytest.raises(BadRequest, match="attachments go with messages, and hold 16 MiB at most"):
             job_command(scheduler_pb2.ControlRequest(action=action, job_ids=[1], attachment=data), ANN)
+
+
+def test_what_goes_to_a_box_of_the_owner_shares_no_blob() -> None:
+    request = scheduler_pb2.ControlRequest(action="post", job_ids=[1], text="note", attachment=b"data", box=127)
+    (command, texts), (_, others) = job_command(request, ANN), job_command(request, ANN)
+    ((number, data),) = texts.items()
+    assert isinstance(command, PostToJobs) and (command.attachment, command.attached_bytes) == (number, 4)
+    assert (blob_id(data), content_of(data)) == (number, b"data") and data != b"data" and texts != others

@@ -60,7 +60,14 @@ class FakeStore:
         self.tried = threading.Condition()
 
     def append(
-        self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1, hosts: Any = (), estimates: Any = ()
+        self,
+        events: Any,
+        rows: Any,
+        blobs: Any,
+        next_job_id: int = 1,
+        hosts: Any = (),
+        estimates: Any = (),
+        dropped: Any = (),
     ) -> int:
         with self.tried:
             self.tries += 1

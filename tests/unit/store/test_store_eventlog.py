@@ -21,6 +21,7 @@ from gsched.model.ledgers.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.store.checkpoint_parts import part_id
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history_queries import History
+from gsched.store.passing_blobs import content_of, given_input, own_message
 from gsched.store.tables.schema import event
 from tests.support.property_examples import examples
 
@@ -67,6 +68,31 @@ def test_replay_yields_what_was_appended(shared_log: EventLog, batches: list[lis
         assert shared_log.append(batch) == expected == shared_log.last_seq
     flat = [entry for batch in batches for entry in batch]
     assert list(shared_log.read(before)) == list(enumerate(flat, before + 1))
+
+
+def test_any_number_of_passing_blobs_is_dropped(shared_log: EventLog) -> None:
+    """An array whose program is gone leaves one or two for each element."""
+    kept = own_message(b"kept")
+    shared_log.append(batch_of(1), blobs={blob_id(kept): kept})
+    shared_log.append(batch_of(1), dropped=[*(f"{number:064x}" for number in range(300_000)), blob_id(kept)])
+    with pytest.raises(NotFound):
+        shared_log.get_blob(blob_id(kept))
+
+
+def test_passing_blobs_are_dropped_and_no_others(shared_log: EventLog) -> None:
+    content = b"print('hello')"
+    given, own, again = given_input(content), own_message(content), own_message(content)
+    names = [blob_id(each) for each in (content, given, own, again)]
+    assert given == given_input(content) and len(set(names)) == 4
+    assert {content_of(each) for each in (content, given, own, again)} == {content}
+    assert own_message(b"") == b"" and content_of(given_input(b"")) == b""
+    shared_log.append(batch_of(1), blobs=dict(zip(names, (content, given, own, again), strict=True)))
+    # What is dropped and comes with the same batch is there.
+    shared_log.append(batch_of(2), blobs={names[3]: again}, dropped=names)
+    assert shared_log.get_blob(names[0]) == content and shared_log.get_blob(names[3]) == again
+    for name in names[1:3]:
+        with pytest.raises(NotFound):
+            shared_log.get_blob(name)
 
 
 def test_numbers_go_on_after_a_restart(store: StoreAtHand) -> None:

@@ -20,6 +20,7 @@ from gsched.model.views.start_estimate import StartEstimate
 from gsched.store import transfer
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.mark import MARK_NAME
+from gsched.store.passing_blobs import own_message
 from gsched.store.safeguards.continuity import StoreLost
 from gsched.store.safeguards.failure import StoreInUse
 from gsched.store.tables import migrations
@@ -49,7 +50,7 @@ def make(tmp_path: Path, request: pytest.FixtureRequest) -> MakeStore:
 def source(request: pytest.FixtureRequest, make: MakeStore) -> StoreAtHand:
     """A store with something of everything."""
     store = make(request.param)
-    message = b"a message"
+    message = own_message(b"a message")
     with closing(store.open()) as log:
         for number in range(1, 301):
             log.append(batch_of(number), [job_row(number, name=f"ü{number}")], next_job_id=number + 1)
