@@ -157,7 +157,7 @@ def read_submission(  # noqa: PLR0913 - all that the caller's side gives
         )
         source = _notebook(line) if line.has("-notebook") else _source(line, reading, parse_script=parse)
         options = _merged(line, source.directives)
-        options, command = read_launched(options, source.command, () if source.script is not None else line.rest)
+        options, command = read_launched(options, source.command, _words_of(source, line))
         source = replace(source, command=command)
         if esub is not None:
             options, source, env = _through_esub(esub, options, source, env, around)
@@ -171,6 +171,13 @@ def read_bsub_script(script: bytes, around: ValueContext) -> ParsedSubmission:
     reading = _Reading(lambda: script, lambda path: b"", lambda word: True, {}, _nobody_reads, _nobody_remembers)
     source = _script_source(script, "No command is specified")
     return _submission(_merged(Parsed(), source.directives), source, reading, {}, around)
+
+
+def _words_of(source: _Source, line: Parsed) -> Sequence[str]:
+    """Those of the job's command; of a script there are none."""
+    if source.script is not None:
+        return ()
+    return line.rest or ((source.command,) if source.earlier is not None else ())
 
 
 def _pack(line: Parsed) -> str:

@@ -175,9 +175,17 @@ def make_groups(name: str) -> dict[str, str]:
         with contextlib.suppress(OSError):
             group = Path(base) / name
             group.mkdir(exist_ok=True)
+            _allow_all_processors(group)
             if Path(base).is_relative_to("/sys"):  # hidden by the host's own /sys
                 made[base] = str(group)
     return made
+
+
+def _allow_all_processors(group: Path) -> None:
+    """A new group of version 1 allows none, which hwloc, and so Open MPI, takes for a machine of one core."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if (group / name).exists():
+            (group / name).write_text((group.parent / name).read_text())
 
 
 def remove_groups(name: str) -> None:

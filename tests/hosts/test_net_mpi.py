@@ -158,12 +158,44 @@ def test_the_end_of_the_job_is_the_end_of_all_processes(lab: Lab, mpi: Mpi) -> N
     cluster.until(lambda: not running(), "processes of a job that was killed still run")
 
 
+def test_one_process_on_a_host_that_gives_one_slot(lab: Lab, mpi: Mpi) -> None:
+    """Open MPI takes a host that is named once for one of as many slots as it has cores, unless it is told."""
+    lines, state = run_job(prepared(lab), f"{mpi.command} 2> errors | sort")
+    assert [line.split()[:3] for line in lines] == [[str(rank), "3", "3"] for rank in range(3)], lines
+    assert len({line.split()[3] for line in lines}) == 3 and state == "DONE", lines
+
+
 @pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
 def test_open_mpi_by_hand(lab: Lab) -> None:
     """Somebody says what it should call and which hosts there are."""
     cluster = prepared(lab)
     words = "--mca plm_rsh_agent glaunch --hostfile $LSB_DJOB_HOSTFILE"
     by_hand = Mpi("mpirun.openmpi", DEBIAN["openmpi4"].library, "", words)
-    lines, state = run_job(cluster, f"unset ${{!OMPI_MCA_*}}; {by_hand.command} 2> errors | sort", hosts=2)
-    assert [line.split()[:3] for line in lines] == [["0", "2", "2"], ["1", "2", "2"]] and state == "DONE", lines
+    lines, state = run_job(cluster, f"unset ${{!OMPI_MCA_*}}; {by_hand.command} 2> errors | sort", hosts=2, slots=2)
+    assert [line.split()[:3] for line in lines] == [[str(rank), "4", "4"] for rank in range(4)] and state == "DONE", (
+        lines
+    )
     assert len({line.split()[3] for line in lines}) == 2, lines
+
+
+def test_ddl_binds_ranks_on_all_hosts_to_the_cores_of_its_rank_file(lab: Lab) -> None:
+    mpi = DEBIAN["openmpi4"]
+    if not mpi.is_there:
+        pytest.skip(f"there is no {mpi.path}: {mpi.install}")
+    cluster = prepared(lab)
+    text = f"""mkdir bin; ln -s {shutil.which(mpi.path)} bin/mpirun; export PATH=$PWD/bin:$PATH
+exec glaunch --ddl --topo 2x3x1 sh -c 'if [ "$GSCHED_RANK" = 0 ]; then cat "$GSCHED_RANKFILE" > ranks; fi
+while read -r name list; do if [ "$name" = Cpus_allowed_list: ]; then break; fi; done < /proc/self/status
+echo "bound $GSCHED_RANK $(hostname) $list"; exec /usr/bin/python3 hello.py {mpi.library}' 2> errors
+"""
+    lines, state = run_job(cluster, text, "-gpu", "num=2", slots=2)
+    told = (lines, read(cluster.master_host, "ranks"), read(cluster.master_host, "errors"))
+    assert state == "DONE", told
+    words = [line.split() for line in lines]
+    bound = {int(rank): (host, cores) for begin, rank, host, cores, *_ in words if begin == "bound"}
+    assert sorted(int(rank) for rank, *_ in words if rank.isdigit()) == [*range(6)], told
+    assert {tuple(rest[:2]) for rank, *rest in words if rank.isdigit()} == {("6", "6")}, told
+    wanted = [line.removeprefix("rank ").split(" slot=") for line in told[1].splitlines()]
+    assert sorted(f"{rank}={host}" for rank, (host, _) in bound.items()) == sorted(place for place, _ in wanted), told
+    if len({slot for _, slot in wanted}) == 2:  # the machine has as many cores: each rank is on one of its own
+        assert all(len({bound[rank][1] for rank in (first, first + 3)}) == 2 for first in range(3)), told

@@ -62,6 +62,8 @@ def torchrun(words: list[str]) -> int:
 
 def accelerate(words: list[str]) -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
+    if "--num_processes=1" in words:  # one process it executes itself, and takes it for an error to ask for more GPUs
+        return subprocess.run(words[words.index("--no_python") + 1 :]).returncode if "--multi_gpu" not in words else 1
     for name in ("--num_machines", "--num_processes", "--machine_rank", "--main_process_port"):
         parser.add_argument(name, type=int, required=True)
     for name in ("--main_process_ip", "--mixed_precision", "--dynamo_backend"):

@@ -50,6 +50,14 @@ def test_its_ranks_add_up(cluster: Cluster, profile: str) -> None:
     assert job.state == "DONE", told
 
 
+def test_accelerate_runs_a_program_on_one_gpu(cluster: Cluster) -> None:
+    few = ("-n", "1", "-R", "span[hosts=1]", "-gpu", "num=1")
+    (job,) = cluster.wait(launched(cluster, "accelerate", "echo", "runs", few=few), timeout_s=600)
+    told = (job.result, (cluster.folder / "errors").read_text())
+    assert job.state == "DONE" and "runs" in printed(cluster.folder / "out").split(), told
+    (cluster.folder / "out").unlink()
+
+
 def test_ranks_of_torchrun_are_started_again(cluster: Cluster) -> None:
     """All of them, when one was killed: they meet anew."""
     text = """import os, time, torch.distributed as dist

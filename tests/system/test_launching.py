@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from live_cluster import Cluster, printed
+from live_cluster import BIN, Cluster, printed
 
 pytestmark = pytest.mark.system
 
@@ -43,6 +45,14 @@ def run_job(cluster: Cluster, *words: str) -> tuple[list[str], int, int]:
 def test_a_rank_for_each_slot_with_its_number(cluster: Cluster) -> None:
     lines, code, _ = run_job(cluster, "--launch", "lightning", f"python3 -c '{RANKS}'")
     assert (lines, code) == (["rank 0 1", "rank 1 -", "rank 2 -", "rank 3 -"], 0)
+
+
+def test_no_path_need_lead_to_the_commands(cluster: Cluster) -> None:
+    words = ("-n", "4", "-R", "span[ptile=2]", "-o", "out", "--launch", "lightning", "printenv GSCHED_RANK")
+    told = cluster.run(str(BIN / "gsub"), *words, PATH=os.defpath).stdout
+    (job,) = cluster.wait(int(told.partition("<")[2].partition(">")[0]))
+    assert job.state == "DONE" and sorted(printed(cluster.folder / "out").split()) == ["0", "1", "2", "3"]
+    assert job.spec.command.startswith("glaunch --launch lightning ")
 
 
 def test_what_would_be_started_is_shown(cluster: Cluster) -> None:
@@ -98,6 +108,7 @@ MPIRUN = shutil.which("mpirun.openmpi")
 
 
 @pytest.mark.skipif(MPIRUN is None, reason="there is no Open MPI: apt-get install openmpi-bin")
+@pytest.mark.skipif(" " in sys.prefix, reason="below a path with a blank no MPI is told of glaunch (docs/parallel.md)")
 def test_open_mpi_reads_the_rank_file(cluster: Cluster) -> None:
     folder = cluster.folder / "mpi"
     folder.mkdir()

@@ -27,7 +27,7 @@ from gsched.agent.attempts.job_environment import (
 from gsched.agent.attempts.path_expansion import copies, settled
 from gsched.agent.attempts.pbs_environment import PbsFacts, gpu_lines, in_folders, node_lines, pbs_variables
 from gsched.agent.services.service_ports import service_variables
-from gsched.agent.tasks.launch_environment import launch_variables, launcher
+from gsched.agent.tasks.launch_environment import commands_folder, launch_variables, launcher, with_launcher
 from gsched.agent.tasks.network_variables import network_variables
 from gsched.base.clock import Clock
 from gsched.base.coded_text import coded
@@ -250,7 +250,8 @@ class OrderBuilder:
         if spec is not start.spec:
             start = replace(start, spec=spec)
         first, last = steps_around(spec, message)
-        script = message.script or _too_long(spec.command)
+        command = with_launcher(spec.command)
+        script = message.script or _too_long(command)
         environment = self._environment(start, message.environment, fenced=fence is not None)
         is_first = self._host == allocation.first_host
         _tell(environment, service_variables(spec.service if is_first else "", taken_ports))
@@ -261,7 +262,7 @@ class OrderBuilder:
             attempt=message.attempt,
             cluster_id=message.store.cluster_id,
             generation=message.store.generation,
-            command=spec.command,
+            command=command,
             script=script.decode("utf8", "surrogateescape") if script else None,
             environment=environment,
             home=environment.get("HOME", ""),
@@ -311,6 +312,7 @@ class OrderBuilder:
     def _environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
         """`block`: what was submitted."""
         environment = self._own_environment(start, block, fenced=fenced)
+        environment["GSCHED_BINDIR"] = commands_folder()
         if start.spec.front_end == SLURM:
             environment |= slurm_variables(self._slurm_facts(start, environment))
             environment["GSCHED_GLAUNCH"] = launcher()

@@ -9,9 +9,12 @@ these names is kept.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from gsched.dialect.launching.launcher_names import bare_launcher, with_path
 
 SOCKET = "GSCHED_AGENT_SOCKET"
 GIVEN = "GSCHED_MPI_VARIABLES"
@@ -19,6 +22,8 @@ GIVEN = "GSCHED_MPI_VARIABLES"
 
 OPEN_MPI_LAUNCHER = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
 OPEN_MPI_HOSTS = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
+OPEN_MPI_SLOTS = ("OMPI_MCA_orte_set_default_slots", "PRTE_MCA_prte_set_default_slots")
+"""Of a host that is named once, in a host file of ours (same order): without it, as many as it has cores."""
 HYDRA_KINDS = ("HYDRA_RMK", "HYDRA_LAUNCHER", "I_MPI_HYDRA_RMK", "I_MPI_HYDRA_BOOTSTRAP")
 HYDRA_LAUNCHER = ("HYDRA_LAUNCHER_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC")
 HYDRA_INHERITED = "HYDRA_ENV"
@@ -32,6 +37,17 @@ def launcher() -> str:
     """Path of `glaunch`, beside the interpreter; empty where it is not installed."""
     path = Path(sys.executable).parent / "glaunch"
     return str(path) if path.exists() else ""
+
+
+def commands_folder() -> str:
+    """The folder of gsched's commands on this host, which need not be in the PATH that a job was submitted with."""
+    return str(Path(sys.executable).parent)
+
+
+def with_launcher(command: str) -> str:
+    """The command line; one that begins with `glaunch` has its path on this host: PATH is the submission's."""
+    program = launcher() if bare_launcher(command) == "glaunch" else ""
+    return with_path(command, shlex.quote(program)) if program else command
 
 
 def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str, slots: int) -> dict[str, str | None]:
@@ -50,6 +66,7 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
     wanted = {
         **dict.fromkeys(OPEN_MPI_LAUNCHER, program),
         **dict.fromkeys(OPEN_MPI_HOSTS, hostfile),
+        **dict.fromkeys(OPEN_MPI_SLOTS, "1"),
         **dict.fromkeys(HYDRA_KINDS, "lsf"),
         **dict.fromkeys(HYDRA_LAUNCHER, program),
         HYDRA_INHERITED: "none",
@@ -57,4 +74,7 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
     given = {name: value for name, value in wanted.items() if name not in environment or name in inherited}
     if HYDRA_LAUNCHER[0] not in given:  # another launcher may bring no environment along
         given.pop(HYDRA_INHERITED, None)
+    for hosts, default in zip(OPEN_MPI_HOSTS, OPEN_MPI_SLOTS, strict=True):
+        if hosts not in given:  # a file of the job's own says what its hosts have
+            given.pop(default, None)
     return {**found, **given, GIVEN: " ".join(given)}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.launching.launch_words import launched_command
+from gsched.dialect.launching.launcher_names import is_launcher
 from gsched.dialect.launching.rank_file import RankTopology
 from gsched.dialect.options import Option, Parsed, told_of
 
@@ -37,6 +38,8 @@ def read_launched(options: Parsed, command: str, words: Sequence[str]) -> tuple[
     with told_of(options.line(*LAUNCH_NAMES)):
         if not words:
             raise BadRequest("--launch and --profile start a command, and the job is a script: call glaunch in it")
+        if is_launcher(words[0]):
+            raise BadRequest(f"the job's command is launched already: {words[0][:60]}: name the command itself")
         value, topology, profiler = (options.last(name) for name in LAUNCH_NAMES)
         for name in LAUNCH_NAMES:
             if options.has(name) and not options.last(name).strip():

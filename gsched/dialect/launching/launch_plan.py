@@ -160,6 +160,8 @@ def task_script(plan: LaunchPlan) -> str:
     lines = [_finding(plan)]
     if _restores(plan):
         lines.append(f'export {_RESTORED}="${{CUDA_VISIBLE_DEVICES-}}"')
+    if plan.profile.spared:
+        lines.append(f"trap '' {' '.join(plan.profile.spared)}")
     lines += [f"unset {name}" for name in plan.profile.dropped]
     common = _common(plan)
     lines += [f"export {name}={_in_shell(text, common)}" for name, text in plan.profile.variables]
@@ -186,12 +188,22 @@ def rank_words(plan: LaunchPlan) -> list[str]:
         lines.append(
             f'if [ -n "${_RESTORED}" ]; then export CUDA_VISIBLE_DEVICES="${_RESTORED}"; fi; unset {_RESTORED}'
         )
+    if plan.profile.spared:
+        lines.append(_hearing(plan.profile.spared))
     prefix = ""
     if plan.asked.profiler:
         folder = shlex.quote(plan.job.profile_folder)
         lines.append(f"GSCHED_PROFILE_DIR={folder}; export GSCHED_PROFILE_DIR; mkdir -p {folder}")
         prefix = profiler_words(plan.asked.profiler) + " "
     return ["/bin/sh", "-c", "\n".join([*lines, f'exec {prefix}"$@"']), "rank", *plan.asked.command]
+
+
+def _hearing(signals: Sequence[str]) -> str:
+    """Shell text by which the ranks hear signals that their launcher does not; a shell cannot undo it by itself. Where
+    `env` is older (GNU coreutils 8.30) only programs do that ask for them anew, as all but shells can.
+    """
+    option = f"--default-signal={','.join(signals)}"
+    return f'if env {option} true 2>/dev/null; then set -- env {option} "$@"; fi'
 
 
 def _restores(plan: LaunchPlan) -> bool:
@@ -230,6 +242,8 @@ def profiler_words(profiler: str) -> str:
 
 
 def _words(plan: LaunchPlan) -> tuple[str, ...]:
+    if plan.size == 1 and plan.profile.lone_words:
+        return plan.profile.lone_words
     return plan.profile.elastic_words if plan.uses_elastic else plan.profile.words
 
 

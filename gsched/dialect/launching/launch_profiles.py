@@ -34,9 +34,13 @@ class LaunchProfile:
     """What stands before the command."""
     elastic_words: tuple[str, ...] = ()
     """The same where the framework starts failed processes again, or goes on with fewer hosts."""
+    lone_words: tuple[str, ...] = ()
+    """The same for one rank in all, where the framework wants to be called otherwise then."""
     script: str = ""
     """Shell text that runs `"$@"` instead; with fields."""
     variables: tuple[tuple[str, str], ...] = ()
+    spared: tuple[str, ...] = ()
+    """Signals that would end the framework's launcher, and with it ranks that a signal asks to save their state."""
     dropped: tuple[str, ...] = ()
     """Variables that would lead the framework astray."""
     rank_variables: tuple[str, ...] = ("RANK",)
@@ -64,6 +68,7 @@ _PLACE = (
     ("GROUP_RANK", "{node}"),
     ("NODE_RANK", "{node}"),
 )
+_FOR_RANKS = ("USR1", "USR2")
 _MPI_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _TORCHRUN = ("torchrun", "--nproc-per-node={local_size}", "--local-addr={host_addr}")
 _RAY = """\
@@ -108,6 +113,7 @@ _ALL = (
             *("--rdzv-endpoint={addr}:{port}", "--rdzv-conf=is_host={is_first}", "--max-restarts={restarts}"),
             "--no-python",
         ),
+        spared=_FOR_RANKS,
         is_elastic=True,
     ),
     LaunchProfile(
@@ -120,6 +126,11 @@ _ALL = (
             *("--machine_rank={node}", "--main_process_ip={addr}", "--main_process_port={port}"),
             *("--mixed_precision=no", "--dynamo_backend=no", "--no_python"),
         ),
+        lone_words=(
+            *("accelerate", "launch", "--num_machines=1", "--num_processes=1"),
+            *("--mixed_precision=no", "--dynamo_backend=no", "--no_python"),
+        ),
+        spared=_FOR_RANKS,
         has_even_hosts=True,
     ),
     LaunchProfile(
@@ -131,6 +142,7 @@ _ALL = (
             *("python", "-m", "deepspeed.launcher.launch", "--world_info={world}", "--node_rank={node}"),
             *("--master_addr={addr}", "--master_port={port}", "--no_local_rank", "--no_python"),
         ),
+        spared=_FOR_RANKS,
     ),
     LaunchProfile(
         name="horovod",
@@ -139,6 +151,7 @@ _ALL = (
         package="Horovod",
         words=("horovodrun", "-np", "{size}", "-H", "{hosts}", "--disable-cache"),
         rank_variables=("HOROVOD_RANK", *_MPI_RANKS),
+        spared=_FOR_RANKS,
         has_shell=True,
         needs_port=False,
     ),

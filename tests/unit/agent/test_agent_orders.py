@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,20 @@ def test_a_report_is_written_where_it_can_be_read(tmp_path: Path, output: str, h
     spec = JobSpec(command="true", user="u", queue="normal", cwd=str(tmp_path), output_file=output)
     order = asyncio.run(order_of(tmp_path / "spool", spec))
     assert (order.report is not None, order.report_room > 0) == (has_report, has_report)
+
+
+def test_a_launch_needs_no_path_to_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PATH is that of the submission; where the commands are on this host only its agent knows."""
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "glaunch").touch()
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/a b/python")
+
+    def of(command: str) -> Order:
+        return asyncio.run(order_of(tmp_path / "spool", JobSpec(command=command, user="u", queue="normal", cwd="/")))
+
+    order = of("glaunch --launch torch python 'fit me.py'")
+    assert order.command == f"'{tmp_path}/a b/glaunch' --launch torch python 'fit me.py'"
+    assert order.environment["GSCHED_BINDIR"] == f"{tmp_path}/a b"
+    assert of("./glaunch x").command == "./glaunch x" and of("glaunched").command == "glaunched"
+    (tmp_path / "a b" / "glaunch").unlink()
+    assert of("glaunch x").command == "glaunch x"

@@ -122,6 +122,26 @@ def test_a_rank_knows_its_number_and_has_the_gpus_of_its_host(tmp_path: Path) ->
     assert lines == ["0 1 2,3\n", "4 no 2,3\n"]
 
 
+def test_a_signal_that_asks_ranks_to_save_does_not_end_their_launcher(tmp_path: Path) -> None:
+    found = plan_launch(read_launch(["--torch", "/bin/sh", "-c", "trap 'echo heard' USR2; kill -USR2 $$"]), JOB)
+    program = tmp_path / "torchrun"
+    program.write_text(
+        '#!/bin/sh\nkill -USR1 $$; kill -USR2 $$\nwhile [ "$1" != --no-python ]; do shift; done; shift; "$@"\n'
+    )
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LSF_PM_TASKID": "1", "RANK": "0"}
+    words = ["/bin/sh", "-c", task_script(found), "sh", *rank_words(found)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard\n", "")
+
+
+def test_accelerate_is_asked_for_no_several_gpus_where_there_is_one() -> None:
+    """It refuses `--multi_gpu` then."""
+    lone = task_words(plan("--accelerate", hosts=(LaunchHost("a", 1, 1),)), 0)
+    assert "--multi_gpu" not in lone and "--num_processes=1" in lone
+    assert "--multi_gpu" in task_words(plan("--accelerate", hosts=(LaunchHost("a", 2, 2),)), 0)
+
+
 def test_slots_or_gpus_decide_how_many() -> None:
     hosts = (LaunchHost("a", 8, 1), LaunchHost("b", 8, 1))
     assert plan("--torch", hosts=hosts).sizes == (1, 1)

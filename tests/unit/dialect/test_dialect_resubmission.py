@@ -115,3 +115,12 @@ def test_it_is_for_the_command_line() -> None:
         read_bsub_script(b"#BSUB --resubmit 812\nx\n", AROUND)
     with pytest.raises(BadRequest, match="option --resubmit is for the command line of gsub"):
         read_submission(("--resubmit", "812"), read_stdin=bytes, read_file=lambda path: b"", env={}, around=AROUND)
+
+
+def test_its_command_can_be_launched() -> None:
+    launched = again(first("python fit.py --rate 1"), "--launch", "torch")
+    assert launched.spec.command == "glaunch --launch torch python fit.py --rate 1"
+    with pytest.raises(BadRequest, match="the job's command is launched already: glaunch --launch torch python"):
+        again(launched, "--launch", "torch")
+    with pytest.raises(BadRequest, match="the job is a script: call glaunch in it"):
+        again(first(script=b"#!/bin/sh\npython fit.py\n"), "--launch", "torch")

@@ -579,6 +579,19 @@ def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) ->
     assert given["I_MPI_HYDRA_BOOTSTRAP"] == "lsf" and given["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/bin/glaunch"
 
 
+@pytest.mark.parametrize("kind", ["OMPI_MCA_orte", "PRTE_MCA_prte"])
+def test_hosts_of_a_file_of_the_jobs_own_have_as_many_slots_as_that_says(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/bin/glaunch")
+    told = launch_variables({}, "/run/a.sock", "/h", 2)
+    slots, hosts = f"{kind}_set_default_slots", f"{kind}_default_hostfile"
+    assert (told[hosts], told[slots]) == ("/h", "1")
+    own = launch_variables({hosts: "/home/ann/hosts"}, "/run/a.sock", "/h", 2)
+    assert {*told} - {*own} == {hosts, slots}, "the other version of Open MPI is told its own"
+    assert own[GIVEN] == " ".join(name for name in own if name not in (GIVEN, SOCKET))
+
+
 def test_mpi_is_told_nothing_that_it_would_take_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below a path with a blank it starts processes on its own host, rather than none at all."""
     monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/opt/my programs/glaunch")
