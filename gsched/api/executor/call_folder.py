@@ -4,6 +4,7 @@ there is unpickled.
     BATCH.calls         a line of JSON, then the pickled function and the pickled arguments of each call
     BATCH.job           a line of JSON: the job's number and the cluster's folder, written once it was submitted
     BATCH.INDEX.result  outcomes of an array's element, of a job that is none with 0 (run_calls)
+    BATCH.INDEX.state   what a call has saved for the next attempt of its job
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.api.executor.run_calls import CallOutcome, check_owner, result_name, write_whole
+from gsched.api.executor.call_outcome import CallFailed
+from gsched.api.executor.run_calls import NO_CALLS, CallOutcome, check_owner, result_name, write_whole
+from gsched.api.failure import JobFailed
 from gsched.base.errors import BadRequest, GschedError
+from gsched.model.views.view import JobEnd
 
 try:
     import cloudpickle
@@ -31,6 +35,8 @@ except ImportError:  # of an extra
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BATCH = re.compile(r"(\d{20}-[0-9a-f]{8})\.calls")
+MOST_ELEMENTS = 10_000
+"""Of an array; a larger map becomes several."""
 _SEEN_LATE_S = 5.0
 """For so long a file that another host has written may not be seen yet on a network file system."""
 _LOOK_AGAIN_S = 0.1
@@ -52,10 +58,13 @@ class Batch:
 
 
 class CallFolder:
-    """One executor's. Raises BadRequest where it is not the user's alone."""
+    """One executor's. `is_kept`: another program may find its calls again, also after a crash of the host. Raises
+    BadRequest where it is not the user's alone.
+    """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_kept: bool = True) -> None:
         self.path = path
+        self._is_kept = is_kept
         self._held = -1
         """The folder, open, while it is held."""
         try:
@@ -86,8 +95,22 @@ class CallFolder:
             os.close(self._held)
             self._held = -1
 
-    def add(self, function: bytes, calls: Sequence[bytes], chunk: int) -> Batch:
-        """Write the calls, pickled. `chunk`: as of Batch."""
+    def check_size(self, function: bytes, calls: Sequence[bytes]) -> None:
+        """Raise BadRequest where the calls, made together, are larger than they may be."""
+
+    def pieces(self, calls: Sequence[bytes], chunk: int) -> Iterator[Sequence[bytes]]:
+        """The calls of a map for each of its arrays."""
+        most = chunk * MOST_ELEMENTS
+        return (calls[start : start + most] for start in range(0, len(calls), most))
+
+    def path_of(self, batch: Batch) -> str:
+        """The file of its calls."""
+        return os.path.join(self.path, f"{batch.name}.calls")
+
+    def add(self, function: bytes, calls: Sequence[bytes], chunk: int, signal: int = 0, source: str = "") -> Batch:
+        """Write the calls, pickled. `chunk`: as of Batch. `signal`: the number of that by which a call saves itself; 0:
+        none does. `source`: the program that makes them, where it is sent with them.
+        """
         places, at = [], len(function)
         for call in calls:
             places.append([at, len(call)])
@@ -98,12 +121,14 @@ class CallFolder:
             "function": [0, len(function)],
             "calls": places,
             "chunk": chunk,
+            "signal": signal,
+            "source": source,
         }
         # By name in the order in which they were made.
         batch = Batch(f"{time.time_ns():020d}-{os.urandom(4).hex()}", len(calls), chunk)
         content = json.dumps(header).encode() + b"\n" + function + b"".join(calls)
         try:
-            write_whole(os.path.join(self.path, f"{batch.name}.calls"), content)
+            write_whole(self.path_of(batch), content, survives=self._is_kept)
         except OSError as error:
             raise GschedError(f"{self.path}: {error.strerror}: the call was not submitted") from None
         return batch
@@ -122,7 +147,9 @@ class CallFolder:
             return None
 
     def note_job(self, batch: Batch, job_id: int, cluster: str) -> None:
-        """The batch was submitted as this job."""
+        """The batch was submitted as this job: for programs that find it again."""
+        if not self._is_kept:
+            return
         content = json.dumps({"job": job_id, "cluster": cluster}).encode()
         write_whole(os.path.join(self.path, f"{batch.name}.job"), content)
 
@@ -135,31 +162,52 @@ class CallFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def outcomes(self, batch: Batch, index: int, *, is_expected: bool = False) -> list[CallOutcome] | None:
-        """Of an element, or with 0 of a job that is no array; None where there are none. `is_expected`: they were
-        written, perhaps by another host, so that they may be seen a little later.
+    def kept(self, batch: Batch, index: int) -> list[CallOutcome] | None:
+        """The outcomes that lie here of an element, or with 0 of a job that is no array; None where there are none.
+        Raises GschedError.
         """
         path = os.path.join(self.path, result_name(batch.name, index))
-        until = time.monotonic() + (_SEEN_LATE_S if is_expected else 0.0)
-        while True:
-            try:
-                with open(path, "rb") as file:
-                    check_owner(file)
-                    return list(pickle.load(file))
-            except FileNotFoundError:
-                if time.monotonic() >= until:
-                    return None
-                with suppress(OSError):
-                    os.listdir(self.path)  # has a network file system look again
-                time.sleep(_LOOK_AGAIN_S)
-            except Exception as error:
-                raise GschedError(f"{path}: cannot be read: {type(error).__name__}: {error}") from None
-
-    def remove(self, batch: Batch) -> None:
-        """All files of the batch that are still there. Raises GschedError."""
         try:
-            for each in os.listdir(self.path):
-                if each.startswith(f"{batch.name}."):
+            with open(path, "rb") as file:
+                check_owner(file)
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise GschedError(f"{path}: cannot be read: {type(error).__name__}: {error}") from None
+        return unpickled(content, path)
+
+    def outcomes(self, batch: Batch, index: int, job_id: int, *, is_expected: bool = False) -> list[CallOutcome] | None:
+        """Those of the job of that number, which is over; see `kept`. `is_expected`: they were written, perhaps by
+        another host, so that they may be seen a little later.
+        """
+        until = time.monotonic() + (_SEEN_LATE_S if is_expected else 0.0)
+        while (found := self.kept(batch, index)) is None and time.monotonic() < until:
+            with suppress(OSError):
+                os.listdir(self.path)  # has a network file system look again
+            time.sleep(_LOOK_AGAIN_S)
+        return found
+
+    def let_go(self) -> None:
+        """What was fetched since the last time need not be kept for this program any more. Never raises."""
+
+    def missing(self, end: JobEnd, where: str) -> GschedError:
+        """Why a job that is over has left no outcome."""
+        if end.succeeded:
+            return CallFailed(f"{where}: it has ended, and its results are not in {self.path}")
+        if end.exit_code == NO_CALLS:
+            return CallFailed(
+                f"{where} does not find {self.path}: an executor's folder= has to be one that all hosts share; "
+                "shared=False sends calls and results through the master"
+            )
+        return JobFailed(end)
+
+    def remove(self, batches: Iterable[Batch]) -> None:
+        """All files of the batches that are still there. Raises GschedError."""
+        names = {batch.name for batch in batches}
+        try:
+            for each in os.listdir(self.path) if names else ():
+                if each.partition(".")[0] in names:
                     with suppress(FileNotFoundError):
                         os.unlink(os.path.join(self.path, each))
         except FileNotFoundError:
@@ -182,6 +230,14 @@ def _make_private(path: str) -> None:
         _make_private(above)
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
+
+
+def unpickled(content: bytes, where: str) -> list[CallOutcome]:
+    """The outcomes that `where` holds. Raises GschedError."""
+    try:
+        return list(pickle.loads(content))
+    except Exception as error:
+        raise GschedError(f"{where}: cannot be read: {type(error).__name__}: {error}") from None
 
 
 def checked_name(name: object) -> str:

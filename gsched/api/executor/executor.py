@@ -10,10 +10,9 @@ import atexit
 import itertools
 import os
 import queue
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as FuturesExecutor
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
@@ -24,14 +23,14 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from gsched.api.cluster import Cluster
-from gsched.api.executor import run_calls
 from gsched.api.executor.call_folder import Batch, CallFolder, checked_name, pickled
 from gsched.api.executor.call_future import CallFuture, CallPart
 from gsched.api.executor.call_outcome import CallFailed
-from gsched.api.failure import JobFailed
+from gsched.api.executor.call_relay import RelayedCalls
+from gsched.api.executor.call_requests import CallRequests
 from gsched.api.job import Job
 from gsched.api.request import JobRequest, SubmitOptions
-from gsched.api.values import nearest, path, seconds, whole
+from gsched.api.values import path, seconds, truth, whole
 from gsched.base.envdir import home_of
 from gsched.base.errors import (
     BadRequest,
@@ -45,15 +44,12 @@ from gsched.base.errors import (
 from gsched.base.ids import array_of, element_id, show_job
 from gsched.model.views.view import JobEnd
 
-MOST_ELEMENTS = 10_000
-"""Of an array; a larger map becomes several."""
 MOST_TOGETHER = 1_000
 """Jobs of one submission."""
+MOST_BYTES_TOGETHER = 24 << 20
+"""Of calls that go through the master with one submission, without the last."""
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 """After these there is no job; after any other error there may be."""
-_NOT_HERE = ("array", "script", "input")
-"""Options that have no meaning for calls."""
-_KNOWN = SubmitOptions.__annotations__
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments by position and by name."""
 
@@ -61,9 +57,11 @@ _Call = tuple[tuple[Any, ...], dict[str, Any]]
 class _Work:
     """A batch that waits to be submitted, or is."""
 
-    def __init__(self, batch: Batch, request: JobRequest | None = None) -> None:
+    def __init__(self, batch: Batch, request: JobRequest | None = None, size: int = 0) -> None:
+        """`size`: bytes of the calls, where they go with the submission."""
         self.batch = batch
         self.request = request
+        self.size = size
         self.parts = [CallPart(index) for index in range(1, batch.elements + 1)] or [CallPart(0)]
         size = batch.chunk or batch.calls
         self.futures = [CallFuture(self.parts[number // size]) for number in range(batch.calls)]
@@ -74,7 +72,13 @@ class Executor(FuturesExecutor):
 
     `name`: results stay until `clear`, and another program with an Executor of that name finds them (`futures`).
     `cluster`: one's own Cluster instead of a connection of its own. `folder`: where calls and results are kept, which
-    all hosts have to share (~/.gsched/executor/NAME). The others are the options of `Cluster.submit`, for each job.
+    all hosts have to share (~/.gsched/executor/NAME). `shared=False`: they share none, and what is called and returned
+    goes through the master, MOST_BYTES of each at most. `python`: the interpreter on the hosts (sys.executable).
+
+    A call of an object with a method `checkpoint` gets the signal of `checkpoint` so many seconds before its job is to
+    end: `checkpoint(*args, **kwargs)` returns what is called in the job's next attempt, of which there are
+    `max_restarts` at most. The others are the options of `Cluster.submit`, for each job.
+
     Raises BadRequest and its kin, Conflict where another program has an executor of that name.
     """
 
@@ -85,14 +89,26 @@ class Executor(FuturesExecutor):
         *,
         cluster: Cluster | None = None,
         folder: str | os.PathLike[str] | None = None,
+        shared: bool = True,
+        python: str | os.PathLike[str] | None = None,
+        checkpoint: str = "USR2@60",
+        max_restarts: int | None = None,
         **options: Unpack[SubmitOptions],
     ) -> None:
-        for option in options:
-            if option in _NOT_HERE or option not in _KNOWN:
-                raise BadRequest(f"Executor has no option '{option}'{nearest(option, _KNOWN)}")
         self.name = checked_name(name) if name else ""
-        self._options: SubmitOptions = options
-        self._folder = CallFolder(_folder(folder, self.name))
+        self._requests = CallRequests(
+            self.name,
+            options,
+            shared=truth("shared", shared),
+            python=python,
+            checkpoint=checkpoint,
+            max_restarts=max_restarts,
+        )
+        kept = _folder(folder, self.name)
+        is_kept = bool(name)
+        self._folder = (
+            CallFolder(kept, is_kept=is_kept) if shared else RelayedCalls(kept, lambda: self.cluster, is_kept=is_kept)
+        )
         if self.name and not self._folder.hold():
             raise Conflict(
                 f"the executor {self.name} ({self._folder.path}) is in use: one program at a time has its calls"
@@ -142,10 +158,7 @@ class Executor(FuturesExecutor):
         if size < 1:
             raise BadRequest(f"chunksize={chunksize}: at least 1 is wanted")
         until = None if timeout is None else time.monotonic() + timeout
-        calls: list[_Call] = [(args, {}) for args in zip(*iterables, strict=False)]
-        most = size * MOST_ELEMENTS
-        pieces = (calls[start : start + most] for start in range(0, len(calls), most))
-        made = [future for piece in pieces for future in self._add(fn, piece, size)]
+        made = self._add(fn, ((args, {}) for args in zip(*iterables, strict=False)), size)
 
         def results() -> Iterator[Any]:
             try:
@@ -162,23 +175,23 @@ class Executor(FuturesExecutor):
         arguments = [pickled("an argument", call) for call in calls]
         if os.getpid() != self._process:
             raise RuntimeError("an executor cannot be used in a process forked from its own: make another one there")
+        for start in range(0, len(arguments), chunk or 1):
+            self._folder.check_size(function, arguments[start : start + (chunk or 1)])
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            batch = self._folder.add(function, arguments, chunk)
-            work = _Work(batch, self._request(fn, batch))
-            self._works.append(work)
-            self._to_submit.put(work)
-        return list(work.futures)
+            pieces = self._folder.pieces(arguments, chunk) if chunk else (arguments,)
+            works = [self._work(fn, function, piece, chunk) for piece in pieces]
+            self._works += works
+            for work in works:
+                self._to_submit.put(work)
+        return [future for work in works for future in work.futures]
 
-    def _request(self, fn: Callable[..., Any], batch: Batch) -> JobRequest:
-        command = [sys.executable, "-P", os.path.abspath(run_calls.__file__), self._folder.path, batch.name]
-        request: JobRequest = {"command": command, **self._options}
-        called = self.name or getattr(fn, "__name__", type(fn).__name__)
-        request.setdefault("name", "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in called))
-        if batch.elements:
-            request["array"] = batch.elements
-        return request
+    def _work(self, fn: Callable[..., Any], function: bytes, calls: Sequence[bytes], chunk: int) -> _Work:
+        source = self._requests.source()
+        batch = self._folder.add(function, calls, chunk, self._requests.signal_of(fn), source)
+        size = len(function) + sum(map(len, calls)) if source else 0
+        return _Work(batch, self._requests.of(fn, batch, self._folder), size)
 
     # What was called
 
@@ -192,10 +205,11 @@ class Executor(FuturesExecutor):
         answered.
         """
         with self._lock:
-            over = [work for work in self._works if all(map(_is_over, work.futures))]
-            self._works = [work for work in self._works if work not in over]
-        for work in over:
-            self._folder.remove(work.batch)
+            over, left = list[_Work](), list[_Work]()
+            for work in self._works:
+                (over if all(map(_is_over, work.futures)) else left).append(work)
+            self._works = left
+        self._folder.remove(work.batch for work in over)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. With `wait` all results are waited for, and the files of an executor without a name are
@@ -237,8 +251,8 @@ class Executor(FuturesExecutor):
     def _submit_all(self) -> None:
         """Whatever waits goes in one step."""
         while (work := self._to_submit.get()) is not None:
-            together = [work]
-            while len(together) < MOST_TOGETHER:
+            together, size = [work], work.size
+            while len(together) < MOST_TOGETHER and size < MOST_BYTES_TOGETHER:
                 try:
                     following = self._to_submit.get_nowait()
                 except queue.Empty:
@@ -248,6 +262,7 @@ class Executor(FuturesExecutor):
                     self._to_submit.task_done()
                     break
                 together.append(following)
+                size += following.size
             try:
                 self._submit_together(together)
             finally:
@@ -292,16 +307,20 @@ class Executor(FuturesExecutor):
 
     def _settle_all(self) -> None:
         while (found := self._ended.get()) is not None:
-            work, part, ended = found
-            try:
-                end = ended.result()
-                outcomes = self._folder.outcomes(work.batch, part.index, is_expected=end.succeeded) or []
-            except Exception as error:  # whatever it is, who waits must hear of it
-                part.failed(error)
-                continue
-            where = f"Job <{show_job(end.job_id)}>{f' on {end.host}' if end.host else ''}"
-            lost = CallFailed(f"{where}: it has ended, and its results are not in {self._folder.path}")
-            part.settle(outcomes, where, lost if end.succeeded else JobFailed(end))
+            self._settle(*found)
+            if self._ended.empty():
+                self._folder.let_go()
+        self._folder.let_go()
+
+    def _settle(self, work: _Work, part: CallPart, ended: Future[JobEnd]) -> None:
+        try:
+            end = ended.result()
+            outcomes = self._folder.outcomes(work.batch, part.index, end.job_id, is_expected=end.succeeded) or []
+        except Exception as error:  # whatever it is, who waits must hear of it
+            part.failed(error)
+            return
+        where = f"Job <{show_job(end.job_id)}>{f' on {end.host}' if end.host else ''}"
+        part.settle(outcomes, where, self._folder.missing(end, where))
 
     # Finding again
 
@@ -323,7 +342,7 @@ class Executor(FuturesExecutor):
 
     def _has_all_results(self, work: _Work) -> bool:
         """Whether all are there; they are the futures' then."""
-        found = [self._folder.outcomes(work.batch, part.index) or [] for part in work.parts]
+        found = [self._folder.kept(work.batch, part.index) or [] for part in work.parts]
         if any(len(outcomes) < len(part.futures) for part, outcomes in zip(work.parts, found, strict=True)):
             return False
         known = self._folder.job_of(work.batch)

@@ -115,7 +115,7 @@ def test_nobody_else_can_put_files_in_the_place_of_its_own(
         (batch,) = executor._folder.batches()
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         with pytest.raises(GschedError, match="it belongs to uid"):
-            executor._folder.outcomes(batch, 0)
+            executor._folder.outcomes(batch, 0, 1)
 
 
 def test_one_program_at_a_time_has_an_executor_of_a_name(cluster: gsched.Cluster, tmp_path: Path) -> None:

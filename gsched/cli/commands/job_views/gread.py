@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.errors import LSF_FAILURE, BadRequest, NotFound
 from gsched.base.ids import show_job
 from gsched.cli.answers.job_actions import FILTER_OPTIONS
 from gsched.cli.options.job_filters import asked_jobs
@@ -14,9 +14,10 @@ from gsched.cli.render.jobs.jobs_long import message_table
 from gsched.cli.session.call import Call
 from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.session.master_links import serves_others
-from gsched.cli.session.session import connected
+from gsched.cli.session.session import Session, connected
 from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.views.view import JobView
 
 TABLE = OptionTable(
     summary="show the messages in a job's message boxes",
@@ -34,6 +35,11 @@ TABLE = OptionTable(
     examples=("PROGRAM 1153", "PROGRAM -i 1 1153"),
 )
 
+NOTHING_ATTACHED = 66
+"""Exit code of -a where the message box has no attachment, for programs that go on then; any other failure has
+LSF_FAILURE. Source: EX_NOINPUT of sysexits.h.
+"""
+
 
 def main(call: Call) -> int:
     """Run `gread`."""
@@ -47,7 +53,10 @@ def main(call: Call) -> int:
     with connected(call) as session:
         view = max(session.client.jobs(asked_jobs(call, options, job_ids)), key=lambda each: each.job_id, default=None)
         if view is not None and box is not None and options.has("a"):
-            _write(call, options.last("a"), session.client.attachment(view.job_id, box))
+            content = _attachment(call, session, view, box)
+            if content is None:
+                return NOTHING_ATTACHED
+            _write(call, options.last("a"), content)
     if view is None:
         call.error(not_found(job_ids) or "No matching job found\n")
         return LSF_FAILURE
@@ -58,6 +67,17 @@ def main(call: Call) -> int:
         return LSF_FAILURE
     call.write(message_table(messages, zone_of(call.env), wide=options.has("w")))
     return 0
+
+
+def _attachment(call: Call, session: Session, job: JobView, box: int) -> bytes | None:
+    """What is attached to the message in that box; None, with a line, where nothing is. Raises GschedError."""
+    try:
+        return session.client.attachment(job.job_id, box)
+    except NotFound as missing:
+        if any(each.attachment for each in job.messages if each.box == box):
+            raise  # there is one, which the store has lost
+        call.error(f"{missing.text}\n")
+        return None
 
 
 def _write(call: Call, path: str, content: bytes) -> None:
