@@ -80,7 +80,9 @@ def _of_preemption(params: Params) -> dict[str, object]:
     return {
         "PREEMPT_ACTION": "requeue" if params.preempt_requeue else "suspend",
         "MIN_RUN_BEFORE_PREEMPT": params.min_run_before_preempt_s,
-        "MAX_JOB_PREEMPT": params.max_job_preempt,
+        "MAX_JOB_PREEMPT": params.sparing.most,
+        "NO_PREEMPT_RUN_TIME": params.sparing.run and params.sparing.run.text,
+        "NO_PREEMPT_FINISH_TIME": params.sparing.finish and params.sparing.finish.text,
         "LOCAL_MAX_PREEXEC_RETRY": params.max_preexec_retry,
         "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT" if params.preexec_exit else "SUSPEND",
     }

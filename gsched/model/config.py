@@ -22,6 +22,7 @@ from gsched.model.jobs.notice import WAYS
 from gsched.model.queues.application import Application
 from gsched.model.queues.fairshare_factors import FairshareFactors
 from gsched.model.queues.limit import Limit
+from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import UserGroup, UserLimits
 from gsched.model.queues.window import Window
@@ -173,7 +174,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     preempt_requeue: bool = False
     """PREEMPT_ACTION=requeue (ours): rerunnable jobs that are preempted go back to pending instead of being
     suspended. GPUs are only ever freed that way: a suspended process keeps its memory on the device."""
-    max_job_preempt: int | None = None
+    sparing: Sparing = Sparing()
     """MAX_JOB_PREEMPT: how often one job may be preempted."""
     max_preexec_retry: int | None = None
     """LOCAL_MAX_PREEXEC_RETRY or MAX_PREEXEC_RETRY: starts of a job that may fail before its command at pre-execution

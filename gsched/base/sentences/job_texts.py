@@ -93,6 +93,7 @@ JOB_TEXTS: dict[str, str] = {
     "requeue.rerunnable": "it is rerunnable, and {0}",
     "requeue.lost_part": "it is rerunnable, and {0} lost its part: {1}",
     # Why a job is suspended by the system.
+    "terminated.instead_of_suspended": "It is ended instead of suspended (TERMINATE_WHEN): {0}",
     "suspend.window_closed": "The run windows of the queue are closed",
     "suspend.load": "Host load exceeded threshold: {0} ({1})",
     "suspend.stop_cond": "STOP_COND is true with current host load",

@@ -8,9 +8,11 @@ from gsched.config.grammar.findings import Findings
 from gsched.config.grammar.sections import ConfigSection, read_entries
 from gsched.config.grammar.unsupported import REFUSED_APPLICATION
 from gsched.config.grammar.values import KeyValues, command_line, integer, plain_text, queue_name, yes_or_no
-from gsched.config.parameters.exit_values import exit_values
+from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.job_limits import job_limits, tasks, time_s
+from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
+from gsched.config.parameters.retries import preexec_retries, retry_action
 from gsched.model.queues.application import Application
 
 
@@ -47,7 +49,7 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         description=settings.take("DESCRIPTION", plain_text, ""),
         task_limit=tasks(settings, findings),
         run_limit_s=settings.take("RUNLIMIT", time_s, None),
-        estimate_s=settings.take("RUNTIME", time_s, None),
+        estimate_s=settings.take("RUNTIME", time_s, settings.take("ESTIMATED_RUNTIME", time_s, None)),
         limits={
             name: limit.maximum for name, limit in job_limits(settings, judge.unit).items() if limit.maximum is not None
         },
@@ -55,6 +57,10 @@ def _read(section: ConfigSection, judge: RequirementJudge, findings: Findings) -
         gpu_req=settings.take("GPU_REQ", gpu_requirement(judge.unit), ""),
         rerunnable=settings.take("RERUNNABLE", yes_or_no, None),
         requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
+        success_exit_values=settings.take("SUCCESS_EXIT_VALUES", success_values, ""),
+        max_preexec_retry=preexec_retries(settings),
+        preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", retry_action, None),
+        sparing=read_sparing(settings),
         max_requeue=settings.take("MAX_JOB_REQUEUE", integer(0, 2**31 - 2), None),
         pre_exec=settings.take("PRE_EXEC", command_line, ""),
         post_exec=settings.take("POST_EXEC", command_line, ""),

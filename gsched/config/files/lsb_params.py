@@ -28,8 +28,10 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.names.external_groups import update_interval
+from gsched.config.parameters.preemption import read_sparing
 from gsched.config.parameters.prices import read_prices
 from gsched.config.parameters.requirements import GPUS_OF_LSF, gpu_requirement
+from gsched.config.parameters.retries import preexec_retries, retry_action
 from gsched.config.parameters.shares import read_factors
 from gsched.model.config import (
     GmemAction,
@@ -149,13 +151,9 @@ def _params(settings: KeyValues, sleep_s: float, unit: str, findings: Findings) 
         reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
-        max_job_preempt=settings.take("MAX_JOB_PREEMPT", integer(1, _LARGEST), None),
-        max_preexec_retry=settings.take(
-            "LOCAL_MAX_PREEXEC_RETRY",
-            integer(1, _LARGEST),
-            settings.take("MAX_PREEXEC_RETRY", integer(1, _LARGEST), None),
-        ),
-        preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
+        sparing=read_sparing(settings),
+        max_preexec_retry=preexec_retries(settings),
+        preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", retry_action, default.preexec_exit),
         factors=read_factors(settings),
         prices=read_prices(settings, findings),
         efficiency_min_run_s=settings.take("EFFICIENCY_MIN_RUN", seconds(0), default.efficiency_min_run_s),
@@ -253,12 +251,6 @@ def _preempt_action(text: str) -> bool:
     if text.casefold() not in _WORDS_OF_PREEMPTION:
         raise BadRequest(f"'{show(text)}' is neither suspend nor requeue")
     return _WORDS_OF_PREEMPTION[text.casefold()]
-
-
-def _retry_action(text: str) -> bool:
-    if text.casefold() not in ("suspend", "exit"):
-        raise BadRequest(f"'{show(text)}' is neither SUSPEND nor EXIT")
-    return text.casefold() == "exit"
 
 
 def _unit_types(text: str) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.parameters.job_limits import default_and_maximum, job_limits, tasks, time_s
-from gsched.config.parameters.preemption import check_preemption
+from gsched.config.parameters.preemption import check_preemption, read_sparing
 from gsched.config.parameters.requirements import RequirementJudge
+from gsched.config.parameters.retries import preexec_retries
 from gsched.config.parameters.shares import FACTORS, read_factors
 from gsched.config.parameters.thresholds import load_names, threshold
 from gsched.model.hosts.resource import Resource
@@ -85,6 +86,8 @@ def _read_queue(
         thresholds=thresholds,
         factors=read_factors(settings),
         reserve_s=_reserve(settings, known.sleep_s, findings),
+        max_preexec_retry=preexec_retries(settings),
+        sparing=read_sparing(settings),
         source=str(section.at),
         **read_parameters(settings, known),
     )
@@ -115,6 +118,10 @@ def _note(settings: KeyValues, queue: Queue, findings: Findings) -> None:
         at = settings.place(name)
         if at is not None:
             findings.note(at, f"{name} has no effect: RESERVATION is none")
+    for name, other in (("JOB_WARNING_ACTION", queue.warning_s), ("JOB_ACTION_WARNING_TIME", queue.warning_signal)):
+        at = settings.place(name)
+        if at is not None and not other:
+            findings.note(at, f"{name} has no effect: JOB_WARNING_ACTION and JOB_ACTION_WARNING_TIME belong together")
     at = settings.place("MAX_PLAN_DELAY")
     if at is not None and not queue.reserved_jobs:
         findings.note(at, "MAX_PLAN_DELAY has no effect: RESERVATION is none")

@@ -159,7 +159,8 @@ def _timing(settings: KeyValues) -> Timing:
 
 def _check_what_commands_read(settings: KeyValues) -> None:
     """What commands read, each for itself; the environment's values come before these. Here they are only checked."""
-    settings.take("LSB_BJOBS_FORMAT", str, "")
+    for command in ("LSB_BJOBS", "LSB_BHOSTS", "LSB_BQUEUES", "LSB_BUSERS", "LSF_LSLOAD"):
+        settings.take(f"{command}_FORMAT", str, "")
     settings.take("LSB_BJOBS_CONSISTENT_EXIT_CODE", yes_or_no, False)
     settings.take("LSB_BJOBS_PENDREASON_LEVEL", integer(0, 3), 2)
     settings.take("LSB_BJOBS_DISPLAY_YEAR", yes_or_no, False)

@@ -27,16 +27,18 @@ from gsched.config.grammar.values import (
     yes_or_no,
 )
 from gsched.config.grammar.windows import parse_windows
-from gsched.config.parameters.exit_values import exit_values
+from gsched.config.parameters.exit_values import exit_values, success_values
 from gsched.config.parameters.gpu_idle import gpu_idle
 from gsched.config.parameters.job_limits import time_s
 from gsched.config.parameters.preemption import preemption
 from gsched.config.parameters.requirements import RequirementJudge, gpu_requirement
 from gsched.config.parameters.reservation import reservation, reservation_text
-from gsched.config.parameters.retries import retries, save_signal
+from gsched.config.parameters.retries import retries, retry_action, save_signal, warning_signal
 from gsched.config.parameters.shares import fairshare
+from gsched.config.parameters.thresholds import terminate_when
 from gsched.model.config import Timing
 from gsched.model.hosts.resource import Resource
+from gsched.model.queues.application import Application
 from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.model.queues.window import windows_text
@@ -106,6 +108,17 @@ def _gpu_idle(value: GpuIdlePolicy) -> str:
     return value.text
 
 
+def _reserve_limits(limits: Mapping[str, tuple[float, float]]) -> str:
+    return " ".join(
+        f"[{name}={least:g},{most:g}]" if least else f"[{name}={most:g}]" for name, (least, most) in limits.items()
+    )
+
+
+def exit_or_suspend(ends: bool) -> str:
+    """LOCAL_MAX_PREEXEC_RETRY_ACTION as it is written."""
+    return "EXIT" if ends else "SUSPEND"
+
+
 def _at_least_a_minute(text: str) -> int:
     found = time_s(text)
     if not found:
@@ -127,12 +140,17 @@ PARAMETERS = (
     QueueParameter("DEFAULT_RUNLIMIT", "estimate_s", _always(time_s), _minutes),
     QueueParameter("RES_REQ", "res_req", lambda known: known.judge.requirement),
     QueueParameter("GPU_REQ", "gpu_req", lambda known: gpu_requirement(known.judge.unit)),
+    QueueParameter("RESRSV_LIMIT", "reserve_limits", lambda known: known.judge.reserve_limits, _reserve_limits),
     QueueParameter("PRE_EXEC", "pre_exec", _always(command_line), str),
     QueueParameter("POST_EXEC", "post_exec", _always(command_line), str),
     QueueParameter("JOB_STARTER", "job_starter", _always(command_line), str),
     QueueParameter("INTERACTIVE", "interactive", _always(interactive_jobs)),
     QueueParameter("RERUNNABLE", "rerunnable", _always(yes_or_no), _yes),
     QueueParameter("REQUEUE_EXIT_VALUES", "requeue_exit_values", _always(exit_values), str),
+    QueueParameter("SUCCESS_EXIT_VALUES", "success_exit_values", _always(success_values), str),
+    QueueParameter("LOCAL_MAX_PREEXEC_RETRY_ACTION", "preexec_exit", _always(retry_action), exit_or_suspend),
+    QueueParameter("JOB_WARNING_ACTION", "warning_signal", _always(warning_signal), str),
+    QueueParameter("JOB_ACTION_WARNING_TIME", "warning_s", _always(_at_least_a_minute), _minutes),
     QueueParameter("MAX_JOB_REQUEUE", "max_requeue", _LIMIT, _number),
     QueueParameter("CHKPNT_SIGNAL", "save_signal", _always(save_signal), str),
     QueueParameter("RETRY", "retry", _always(retries), str),
@@ -145,6 +163,7 @@ PARAMETERS = (
     QueueParameter("SERVICE_IDLE", "service_idle_s", _always(_at_least_a_minute), _minutes),
     QueueParameter("RUN_WINDOW", "run_window", _always(parse_windows), windows_text, "RUN_WINDOWS"),
     QueueParameter("DISPATCH_WINDOW", "dispatch_window", _always(parse_windows), windows_text),
+    QueueParameter("TERMINATE_WHEN", "terminate_when", _always(terminate_when), " ".join),
     QueueParameter("STOP_COND", "stop_cond", lambda known: known.judge.condition, str),
     QueueParameter("RESUME_COND", "resume_cond", lambda known: known.judge.condition, str),
     QueueParameter("FAIRSHARE", "fairshare", lambda known: lambda text: fairshare(text, known.users.groups)),
@@ -173,7 +192,19 @@ def read_parameters(settings: KeyValues, known: Known) -> dict[str, Any]:
 
 def shown_parameters(queue: Queue) -> Iterator[tuple[str, str]]:
     """(name, value) of those that are set and that no column shows."""
+    yield from shared_with_profiles(queue)
     for each in PARAMETERS:
         value = getattr(queue, each.field)
         if each.shown is not None and value != getattr(_UNSET, each.field):
             yield each.shown_as or each.name, each.shown(value)
+
+
+def shared_with_profiles(read: Queue | Application) -> Iterator[tuple[str, str]]:
+    """(name, value) of what queues and application profiles set alike and several lines say."""
+    if read.max_preexec_retry is not None:
+        yield "LOCAL_MAX_PREEXEC_RETRY", str(read.max_preexec_retry)
+    if read.sparing.most is not None:
+        yield "MAX_JOB_PREEMPT", str(read.sparing.most)
+    for name, spared in (("NO_PREEMPT_RUN_TIME", read.sparing.run), ("NO_PREEMPT_FINISH_TIME", read.sparing.finish)):
+        if spared is not None:
+            yield name, spared.text

@@ -151,7 +151,10 @@ WITHOUT_EFFECT_PARAMS: dict[str, str] = {
     "LOG_EVENT_LOCALLY": "events are kept in one place",
 }
 
+_POSTPROC = (_ON, "a job has ended when its post-execution commands have")
+
 AS_HERE_PARAMS: dict[str, tuple[frozenset[str], str]] = {
+    "JOB_INCLUDE_POSTPROC": _POSTPROC,
     "ABS_RUNLIMIT": (_ON, "run limits are never scaled by the speed of hosts"),
     "ENABLE_EVENT_STREAM": (_OFF, "that is so"),
     "CONDENSE_PENDING_REASONS": (_OFF, "that is so"),

@@ -1,4 +1,5 @@
-"""PREEMPTION of queues: who may take the place of whose jobs, and whether that makes sense among all queues.
+"""PREEMPTION of queues: who may take the place of whose jobs, and whether that makes sense among all queues; and whom
+NO_PREEMPT_RUN_TIME, NO_PREEMPT_FINISH_TIME and MAX_JOB_PREEMPT spare.
 
     PREEMPTION = PREEMPTIVE[low+2 lower] PREEMPTABLE[high]
 
@@ -12,11 +13,14 @@ from collections.abc import Mapping
 
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import Findings, SourcePlace, show, suggestion
-from gsched.config.grammar.values import integer, queue_name
+from gsched.config.grammar.values import KeyValues, integer, queue_name, real
+from gsched.config.parameters.job_limits import time_s
+from gsched.model.queues.preempt_sparing import SparedTime, Sparing
 from gsched.model.queues.queue import Preemption, Queue
 
 _PART = re.compile(r"\s*([A-Za-z_]+)\s*(?:\[([^\[\]]*)\])?")
 _LEVEL = integer(0, 2**31 - 2)
+_PREEMPTIONS = integer(1, 2**31 - 2)
 
 
 def preemption(text: str) -> Preemption:
@@ -72,3 +76,19 @@ def _known(name: str, other: str, queues: Mapping[str, Queue], at: SourcePlace, 
 def _preferred(word: str) -> tuple[str, int]:
     name, plus, level = word.partition("+")
     return queue_name(name), _LEVEL(level) if plus and level else int(bool(plus))
+
+
+def spared_time(text: str) -> SparedTime:
+    """`[HOURS:]MINUTES` or `PERCENT%`. Raises BadRequest."""
+    if text.endswith("%"):
+        return SparedTime(real(0, 100)(text[:-1].rstrip()), is_percent=True)
+    return SparedTime(float(time_s(text)))
+
+
+def read_sparing(settings: KeyValues) -> Sparing:
+    """All three of a file that has them."""
+    return Sparing(
+        settings.take("NO_PREEMPT_RUN_TIME", spared_time, None),
+        settings.take("NO_PREEMPT_FINISH_TIME", spared_time, None),
+        settings.take("MAX_JOB_PREEMPT", _PREEMPTIONS, None),
+    )

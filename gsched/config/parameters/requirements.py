@@ -5,11 +5,14 @@ The grammar is the one that jobs' requirements are read with; here is only what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
+from gsched.base.units import parse_mib
 from gsched.config.grammar.findings import show
+from gsched.config.grammar.values import real
 from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.hosts.resource import BUILTIN, Resource
@@ -20,6 +23,10 @@ from gsched.resreq.parsing.syntax import parse_any, with_unit
 
 GPUS_OF_LSF = "ngpus_physical"
 """The name under which LSF's -gpu counts devices."""
+
+_SIZES = ("mem", "swp", "tmp")
+_AMOUNT = real(0, 1e15)
+_RESERVED = re.compile(r"\s*\[?\s*(\w+)\s*=\s*(?:([\w.]+)\s*,\s*)?([\w.]+)\s*\]?\s*", re.ASCII)
 
 _NOWHERE = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")
 
@@ -42,6 +49,29 @@ class RequirementJudge:
         """
         self._read(text)
         return with_unit(text, self.unit)
+
+    def reserve_limits(self, text: str) -> dict[str, tuple[float, float]]:
+        """RESRSV_LIMIT: `[mem=100,2000] [licence=5]`, resource -> (least, most); sizes in MiB. Raises BadRequest."""
+        found: dict[str, tuple[float, float]] = {}
+        position = 0
+        while position < len(text):
+            part = _RESERVED.match(text, position)
+            if part is None:
+                raise BadRequest(f"'{show(text[position:])}' is not of the form [RESOURCE=[LEAST,]MOST]")
+            name, position = part[1], part.end()
+            resource = BUILTIN.get(name) or self.resources.get(name)
+            if resource is None or not resource.consumable:
+                raise BadRequest(f"'{show(name)}' is no resource that jobs can reserve")
+            if name in found:
+                raise BadRequest(f"{name} is limited twice")
+            least, most = (self._amount(name, each) if each else 0.0 for each in (part[2], part[3]))
+            if least > most:
+                raise BadRequest(f"{name}: {show(part[2])} is more than {show(part[3])}")
+            found[name] = (least, most)
+        return found
+
+    def _amount(self, name: str, text: str) -> float:
+        return parse_mib(text, self.unit) if name in _SIZES else _AMOUNT(text)
 
     def unit_type(self, name: str) -> str:
         """The type of compute units of that name, the default one without a name. Raises BadRequest if unknown."""

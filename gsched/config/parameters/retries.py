@@ -1,11 +1,19 @@
-"""RETRY and CHKPNT_SIGNAL as a file gives them. Their forms are the business of gsched.model.jobs."""
+"""RETRY, CHKPNT_SIGNAL, JOB_WARNING_ACTION and the retries of pre-execution commands as a file gives them. The forms of
+the first two are the business of gsched.model.jobs.
+"""
 
 from __future__ import annotations
 
+import signal
+
 from gsched.base.errors import BadRequest
 from gsched.config.grammar.findings import show
+from gsched.config.grammar.values import KeyValues, integer
 from gsched.model.jobs.job_signal import read_save_signal
 from gsched.model.jobs.retry import fault_in
+
+_PREEXEC_RETRIES = integer(1, 2**31 - 2)
+_NEVER_CAUGHT = ("KILL", "STOP")
 
 
 def retries(text: str) -> str:
@@ -21,3 +29,27 @@ def save_signal(text: str) -> str:
     if read_save_signal(text) is None:
         raise BadRequest(f"'{show(text)}' is not of the form [B:]SIGNAL[@SECONDS] with a signal that a job can catch")
     return text.strip()
+
+
+def retry_action(text: str) -> bool:
+    """LOCAL_MAX_PREEXEC_RETRY_ACTION: whether the job ends. Raises BadRequest."""
+    if text.casefold() not in ("suspend", "exit"):
+        raise BadRequest(f"'{show(text)}' is neither SUSPEND nor EXIT")
+    return text.casefold() == "exit"
+
+
+def warning_signal(text: str) -> str:
+    """JOB_WARNING_ACTION: the name of a signal, without SIG. Raises BadRequest for CHKPNT, commands and all else."""
+    name = text.upper().removeprefix("SIG")
+    if name == "CHKPNT":
+        raise BadRequest("'CHKPNT' is not supported yet: CHKPNT_SIGNAL asks jobs to save their state")
+    if f"SIG{name}" not in signal.Signals.__members__ or name in _NEVER_CAUGHT:
+        what = "is not the name of a signal that a job can catch; commands are not supported yet"
+        raise BadRequest(f"'{show(text)}' {what}")
+    return name
+
+
+def preexec_retries(settings: KeyValues) -> int | None:
+    """LOCAL_MAX_PREEXEC_RETRY, or MAX_PREEXEC_RETRY, which is its older name."""
+    older = settings.take("MAX_PREEXEC_RETRY", _PREEXEC_RETRIES, None)
+    return settings.take("LOCAL_MAX_PREEXEC_RETRY", _PREEXEC_RETRIES, older)

@@ -58,3 +58,14 @@ def _value(name: str, text: str, unit: str) -> float | None:
             raise BadRequest(f"'{show(text)}' is neither a fraction from 0 to 1 nor a percentage")
         return fraction
     return number(text)
+
+
+def terminate_when(text: str) -> tuple[str, ...]:
+    """TERMINATE_WHEN: `LOAD`, `WINDOW` or both. Raises BadRequest."""
+    words = tuple(dict.fromkeys(text.upper().split()))
+    for word in words:
+        if word == "PREEMPT":
+            raise BadRequest("PREEMPT is not supported yet: PREEMPT_ACTION = requeue lets preempted jobs wait again")
+        if word not in ("LOAD", "WINDOW"):
+            raise BadRequest(f"'{show(word)}' is neither LOAD nor WINDOW")
+    return words

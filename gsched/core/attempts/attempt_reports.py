@@ -28,7 +28,7 @@ from gsched.core.attempts.job_part_reports import (
     regain,
 )
 from gsched.core.attempts.orphaned_attempts import drop_orphaned, keep_orphaned
-from gsched.core.attempts.restarts import restart_cause
+from gsched.core.attempts.restarts import preexec_retries, restart_cause
 from gsched.core.attempts.unrecorded_attempts import (
     hold_back,
     is_of_lost_store,
@@ -259,10 +259,10 @@ def attempt_ended(report: AttemptEnded, seen: Observation, decision: Decision) -
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
-        most = decision.config.params.max_preexec_retry
+        most, ends = preexec_retries(job, decision.config)
         if not result.pre_failed or most is None or job.failed_starts + 1 < most:
             requeue_unstarted(job, report, seen, decision)
-        elif decision.config.params.preexec_exit:
+        elif ends:
             finish(job, result, now, decision)
         else:
             suspend_for_good(job, report, decision)

@@ -16,6 +16,7 @@ from gsched.core.attempts.failure_retries import retry_of
 from gsched.core.attempts.restarts import (
     asks_for_another_run,
     has_reached_run_limit,
+    is_success,
     most_requeues,
     most_restarts,
     restart_cause,
@@ -114,7 +115,7 @@ def suspend_for_good(job: JobRecord, report: AttemptEnded, decision: Decision) -
 
 def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) -> None:
     """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
-    result = with_gpu_errors(job, result)
+    result = with_gpu_errors(job, _counted_as_done(job, result, decision))
     if job.kill_by:
         if not (job.kill_by == SYSTEM and job.gpu_fault and _retried(job, result, at, decision)):
             finish(job, result, at, decision)
@@ -129,6 +130,14 @@ def end(job: JobRecord, result: AttemptResult, at: float, decision: Decision) ->
         requeued(job, result, at, decision) for requeued in (_requeued_by_code, _put_back, _past_run_limit, _retried)
     ):
         finish(job, result, at, decision)
+
+
+def _counted_as_done(job: JobRecord, result: AttemptResult, decision: Decision) -> AttemptResult:
+    """The result of a job that SUCCESS_EXIT_VALUES counts as done, which has failed for no reason."""
+    is_ended = bool(job.kill_by or job.requeue_by or result.term_reason)
+    if is_ended or not result.started or not is_success(job, result.exit_code, decision.config):
+        return result
+    return msgspec.structs.replace(result, counts_as_done=True, failure=None)
 
 
 def _cause_of_end(job: JobRecord) -> str:

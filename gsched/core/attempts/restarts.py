@@ -12,7 +12,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.jobs.failure import death
 from gsched.model.jobs.job import EXIT_SAVED, MOST_RESTARTS, SLURM, AttemptResult, JobState
 from gsched.model.jobs.job_signal import MAIN, PASSED_ON, STEPS
-from gsched.model.jobs.requeue_exits import RestartCause
+from gsched.model.jobs.requeue_exits import RestartCause, success_codes
 
 RUN_LIMIT = "TERM_RUNLIMIT"
 
@@ -35,6 +35,25 @@ def most_requeues(job: JobRecord, config: ClusterConfig) -> int | None:
     if profile is not None and profile.max_requeue is not None:
         return profile.max_requeue
     return queue.max_requeue if queue is not None else None
+
+
+def preexec_retries(job: JobRecord, config: ClusterConfig) -> tuple[int | None, bool]:
+    """(LOCAL_MAX_PREEXEC_RETRY, whether LOCAL_MAX_PREEXEC_RETRY_ACTION is EXIT): each of the job's profile, else of its
+    queue, else of the cluster. None: there is no limit.
+    """
+    most, ends = config.params.max_preexec_retry, config.params.preexec_exit
+    for each in (config.queues.get(job.spec.queue), config.applications.get(job.spec.application)):
+        if each is not None:
+            most = most if each.max_preexec_retry is None else each.max_preexec_retry
+            ends = ends if each.preexec_exit is None else each.preexec_exit
+    return most, ends
+
+
+def is_success(job: JobRecord, exit_code: int | None, config: ClusterConfig) -> bool:
+    """Whether SUCCESS_EXIT_VALUES of its profile, else of its queue, names the exit code."""
+    profile, queue = config.applications.get(job.spec.application), config.queues.get(job.spec.queue)
+    text = (profile.success_exit_values if profile is not None else "") or (queue.success_exit_values if queue else "")
+    return exit_code is not None and exit_code in success_codes(text)
 
 
 def most_restarts(job: JobRecord, config: ClusterConfig) -> int:

@@ -1,7 +1,8 @@
-"""Suspends started jobs whose queue's run window is closed or whose host's load is beyond loadStop; lets them go on.
+"""Suspends, or ends, started jobs whose queue's run window is closed or whose host's load is beyond loadStop; lets them
+go on.
 
 It decides from configuration and observation only; jobs that people or preemption have suspended are not its business.
-Source of the rules and texts: lsb.queues(5), RUN_WINDOW, thresholds, STOP_COND, RESUME_COND.
+Source of the rules and texts: lsb.queues(5), RUN_WINDOW, thresholds, STOP_COND, RESUME_COND, TERMINATE_WHEN.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from functools import lru_cache
 
 from gsched.base.coded_text import AnyText, coded
 from gsched.core.decision import Decision
-from gsched.core.instruction import ResumeAttempt, SuspendAttempt
+from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.records.job import JobRecord
 from gsched.core.resources.observed_hosts import Observation
 from gsched.core.resources.resource_values import host_values
 from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import ClusterConfig
-from gsched.model.event import JobResumed, JobSuspended
+from gsched.model.event import JobNoted, JobResumed, JobSignalRequested, JobSuspended
 from gsched.model.hosts.host import HostConfig
 from gsched.model.hosts.resource import BUILTIN
 from gsched.model.jobs.job import JobState
@@ -94,7 +95,11 @@ class LoadControl:
             if job.state is JobState.RUN:
                 reason = self._stop_reason(job, queue, config, minute_of_week, values)
                 if reason and not (job.kill_by or job.requeue_by):
-                    self._suspend(job, reason, decision)
+                    cause = "WINDOW" if reason == WINDOW_CLOSED else "LOAD"
+                    if cause in queue.terminate_when:
+                        _terminate(job, reason, f"TERM_{cause}", decision)
+                    else:
+                        self._suspend(job, reason, decision)
             elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
                 self._resume(job, decision)
 
@@ -162,3 +167,12 @@ class LoadControl:
         assert job.allocation is not None
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
+
+
+def _terminate(job: JobRecord, reason: AnyText, keyword: str, decision: Decision) -> None:
+    """TERMINATE_WHEN: as with gkill, and for good."""
+    now, number = decision.now, job.job_id
+    decision.record(JobNoted(at=now, job_id=number, text=coded("terminated.instead_of_suspended", reason)))
+    decision.record(JobSignalRequested(at=now, job_id=number, by=SYSTEM, signal=0, keyword=keyword))
+    for part in job.allocation.hosts if job.allocation is not None else ():
+        decision.instruct(TerminateAttempt(part.host, number, job.attempt, keyword))

@@ -25,6 +25,7 @@ from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.fairshare_factors import factors_of
 from gsched.model.queues.limit import Limit
+from gsched.model.queues.preempt_sparing import NOBODY_SPARED, Sparing
 from gsched.model.queues.user import UserLimits
 from gsched.model.queues.window import is_open, minute_of_week
 from gsched.model.scheduling.columns import HostColumns
@@ -134,7 +135,8 @@ class SnapshotBuilder:
             mix=state.seen.mix() if params.gpu_placement is GpuPlacement.SCARCE else (),
             min_run_before_preempt_s=params.min_run_before_preempt_s,
             preempt_requeue=params.preempt_requeue,
-            max_job_preempt=params.max_job_preempt,
+            sparing=params.sparing,
+            application_sparing=_application_sparing(config),
             compute_units=config.compute_units,
             terminate_s=2.0 * params.job_terminate_interval_s + 1.0,
         )
@@ -295,6 +297,10 @@ def _without(
         if left:
             kept[requirement] = left
     return kept
+
+
+def _application_sparing(config: ClusterConfig) -> dict[str, Sparing]:
+    return {name: each.sparing for name, each in config.applications.items() if each.sparing != NOBODY_SPARED}
 
 
 def _job_group_limits(state: ClusterState) -> dict[str, int]:

@@ -5,6 +5,7 @@ It looks at the configuration alone, never at hosts or jobs. Sources: bsub(1), l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -28,6 +29,7 @@ from gsched.resreq.parsing.lexer import one_line, refuse
 from gsched.resreq.parsing.names import canonical, check_names, walk
 from gsched.resreq.parsing.syntax import BAD_NAME, BAD_SYNTAX
 
+_SIZES = ("mem", "swp", "tmp")
 GPUS_OF_LSF = "ngpus_physical"
 """What -gpu counts; in rusage it asks as -gpu does."""
 
@@ -57,6 +59,25 @@ def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> Non
             _check_value(expression, source, config)
         if part.span is not None:
             _check_types(part.span, source, config)
+
+
+def check_reserved(asked: AnyRequirement, queue: str, config: ClusterConfig) -> None:
+    """Refuse amounts of rusage, of the job or its profile, outside of what the queue allows. Source: lsb.queues(5),
+    RESRSV_LIMIT. Raises BadRequest.
+    """
+    limits = config.queues[queue].reserve_limits
+    if not limits:
+        return
+    for part in simple_parts(asked):
+        for item in (each for usage in part.every_rusage for each in usage):
+            least, most = limits.get(canonical(item.name), (0.0, math.inf))
+            amounts = [phase.amount for phase in item.phases] or [item.amount]
+            if min(amounts) < least or max(amounts) > most:
+                size = "MB" if canonical(item.name) in _SIZES else ""
+                allowed = f"from {least:g}{size} to {most:g}{size}" if least else f"at most {most:g}{size}"
+                raise BadRequest(
+                    f"{item.name}={item.text}: the queue {queue} allows {allowed} in rusage (RESRSV_LIMIT)"
+                )
 
 
 def check_units(whole: AnyRequirement, queue: str, config: ClusterConfig) -> None:

@@ -19,6 +19,7 @@ from gsched.core.submission.known_resources import (
     GPUS_OF_LSF,
     check_gpu,
     check_requirement,
+    check_reserved,
     check_units,
     has_type,
     is_increasing,
@@ -133,6 +134,7 @@ def _judge(
     defaults = _over(of_profile, of_queue, config)
     combined = _combined(_with_methods(asked, config), _with_methods(defaults, config), config)
     check_units(combined.whole, queue, config)
+    check_reserved(_combined(asked, of_profile, config).whole if of_profile != NOTHING else asked, queue, config)
     below_job = ("" if profile is None else profile.gpu_req, below.gpu_req)
     gpu = _gpu(gpu_req, below_job, config, _gpu_claims(asked))
     gpu_text = print_gpu(gpu) if gpu is not None else ""

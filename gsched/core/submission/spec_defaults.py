@@ -53,10 +53,13 @@ _NO_SAVING = {"warning_signal": "", "warning_s": None, "warns_main": False, "sav
 
 
 def _saving(spec: JobSpec, queue: Queue) -> dict[str, Any]:
-    """CHKPNT_SIGNAL, for a job that names no signal itself; empty where there is nothing to fill in."""
+    """CHKPNT_SIGNAL, else JOB_WARNING_ACTION, for a job that names no signal itself; else empty."""
     found = read_save_signal(queue.save_signal)
-    if found is None or spec.warning_signal or spec.interactive:
+    if spec.warning_signal or spec.interactive:
         return {}
+    if found is None:
+        warned = bool(queue.warning_signal) and queue.warning_s is not None
+        return {"warning_signal": queue.warning_signal, "warning_s": queue.warning_s} if warned else {}
     return {
         "warning_signal": found.name,
         "warning_s": found.seconds,

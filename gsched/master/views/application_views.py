@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gsched.config.files.queue_parameters import exit_or_suspend, shared_with_profiles
 from gsched.master.views.array_views import ArrayCopy
 from gsched.master.views.user_views import SlotCount
 from gsched.model.config import ClusterConfig
@@ -55,6 +56,9 @@ def _facts(profile: Application) -> Iterator[tuple[str, str]]:
         "GPU_REQ": profile.gpu_req,
         "RERUNNABLE": "" if profile.rerunnable is None else ("N", "Y")[profile.rerunnable],
         "REQUEUE_EXIT_VALUES": profile.requeue_exit_values,
+        "SUCCESS_EXIT_VALUES": profile.success_exit_values,
+        "LOCAL_MAX_PREEXEC_RETRY_ACTION": "" if profile.preexec_exit is None else exit_or_suspend(profile.preexec_exit),
+        **dict(shared_with_profiles(profile)),
         "MAX_JOB_REQUEUE": "" if profile.max_requeue is None else str(profile.max_requeue),
         "PRE_EXEC": profile.pre_exec,
         "POST_EXEC": profile.post_exec,

@@ -359,10 +359,12 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What GPUs, host and output tell of why it failed; None where they tell nothing."""
     oom_kills: int = 0
     """Processes of it that the kernel has killed because there was no memory left."""
+    counts_as_done: bool = False
+    """Its exit code is one of SUCCESS_EXIT_VALUES."""
 
     @property
     def succeeded(self) -> bool:
-        return self.exit_code == 0 and not self.term_reason
+        return (self.exit_code == 0 or self.counts_as_done) and not self.term_reason
 
     @property
     def failed_by_itself(self) -> bool:

@@ -1,4 +1,5 @@
-"""Exit codes after which a job waits again: `30 EXCLUDE(20)`, `all ~0 ~1`; and what else it is run again after.
+"""Exit codes after which a job waits again: `30 EXCLUDE(20)`, `all ~0 ~1`; and what else it is run again after. Exit
+codes with which a job is done: `3 7-9`.
 
     VALUES = CODES [EXCLUDE(CODES)] | EXCLUDE(CODES)
     CODES = "all" ["~"CODE ...] | CODE ...
@@ -15,6 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+_SUCCESS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 _EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
 
 
@@ -91,4 +93,24 @@ def _fault_in_codes(words: list[str], text: str) -> TextFault | None:
         digits = word.removeprefix("~") if everything else word
         if not re.fullmatch(r"[0-9]{1,3}", digits) or int(digits) > 255:
             return TextFault(word, " is not an exit code from 0 to 255", is_word=True)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def success_codes(text: str) -> frozenset[int]:
+    """The exit codes of SUCCESS_EXIT_VALUES; what cannot be read names none."""
+    codes: set[int] = set()
+    for word in text.split():
+        found = _SUCCESS.fullmatch(word)
+        if found is not None:
+            codes.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+    return frozenset(codes)
+
+
+def success_fault_in(text: str) -> str | None:
+    """The word that keeps the text from being a list of exit codes, 1 to 255, and ranges; None when nothing does."""
+    for word in text.split() or [text]:
+        found = _SUCCESS.fullmatch(word)
+        if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]) <= 255:
+            return word
     return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.queues.preempt_sparing import Sparing
+
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
     """One profile. What it says counts before the queue and after the job; None and "" say nothing."""
@@ -21,7 +23,11 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     gpu_req: str = ""
     rerunnable: bool | None = None
     requeue_exit_values: str = ""
+    success_exit_values: str = ""
     max_requeue: int | None = None
+    max_preexec_retry: int | None = None
+    preexec_exit: bool | None = None
+    sparing: Sparing = Sparing()
     pre_exec: str = ""
     post_exec: str = ""
     job_starter: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.model.queues.gpu_idle_policy import GpuIdlePolicy
+from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.user import Share
 from gsched.model.queues.window import Window
 
@@ -77,6 +78,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     CORELIMIT (KiB) -> default and maximum."""
     res_req: str = ""
     gpu_req: str = ""
+    reserve_limits: dict[str, tuple[float, float]] = {}
+    """RESRSV_LIMIT: resource -> least and most that one rusage of a job may ask for; sizes in MiB."""
     pre_exec: str = ""
     """PRE_EXEC: runs on the first host before each job."""
     post_exec: str = ""
@@ -89,8 +92,18 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs it takes: `NO` none that are interactive, `ONLY` none that are not, `YES` both."""
     rerunnable: bool = False
     requeue_exit_values: str = ""
+    success_exit_values: str = ""
+    """SUCCESS_EXIT_VALUES: exit codes, beside 0, with which a job is DONE (gsched.model.jobs.requeue_exits)."""
     max_requeue: int | None = None
     """MAX_JOB_REQUEUE."""
+    max_preexec_retry: int | None = None
+    """LOCAL_MAX_PREEXEC_RETRY; None: as for the cluster."""
+    preexec_exit: bool | None = None
+    """LOCAL_MAX_PREEXEC_RETRY_ACTION is EXIT; None: as for the cluster."""
+    warning_signal: str = ""
+    """JOB_WARNING_ACTION: signal that warns jobs of the run limit that name none themselves."""
+    warning_s: int | None = None
+    """JOB_ACTION_WARNING_TIME: how long before."""
     retry: str = ""
     """RETRY: after which failures jobs wait again (gsched.model.jobs.retry)."""
     save_signal: str = ""
@@ -106,11 +119,15 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Load index or external resource -> thresholds."""
     stop_cond: str = ""
     resume_cond: str = ""
+    terminate_when: tuple[str, ...] = ()
+    """TERMINATE_WHEN: `LOAD`, `WINDOW`: a job that would be suspended for it is ended instead."""
     fairshare: tuple[Share, ...] | None = None
     """USER_SHARES; None: first come first served."""
     factors: dict[str, float] = {}
     """Fields of FairshareFactors that the queue states."""
     preemption: Preemption = Preemption()
+    sparing: Sparing = Sparing()
+    """Which of its started jobs are not preempted."""
     backfill: bool = False
     """BACKFILL: jobs of the queue may use what is reserved for others while it is not needed."""
     reserved_jobs: int = 1

@@ -20,6 +20,7 @@ from gsched.model.ledgers.host_ledger import AttemptKey
 from gsched.model.ledgers.ledger import Ledger
 from gsched.model.queues.fairshare_factors import FairshareFactors
 from gsched.model.queues.limit import HeldCounts, Limit
+from gsched.model.queues.preempt_sparing import NOBODY_SPARED, Sparing
 from gsched.model.queues.queue import Queue
 from gsched.model.queues.user import Share
 
@@ -317,7 +318,10 @@ class Snapshot:
     """Kinds of GPU jobs to expect, and how often each was seen, when GPU_PLACEMENT is scarce; empty: nobody knows."""
     min_run_before_preempt_s: float = 0.0
     preempt_requeue: bool = False
-    max_job_preempt: int | None = None
+    sparing: Sparing = NOBODY_SPARED
+    """Which started jobs are not preempted, where neither their application profile nor their queue says so."""
+    application_sparing: Mapping[str, Sparing] = field(default_factory=dict)
+    """Of the profiles that say something of it."""
     compute_units: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     terminate_s: float = 10.0
     """How long a job that is asked to end may take."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gsched.model.jobs.reason import PlannedStart
 from gsched.model.ledgers.allocation import Allocation, HostAllocation
 from gsched.model.ledgers.host_ledger import HostLedger
+from gsched.model.queues.preempt_sparing import NOBODY_SPARED
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket, Preempted, Running, Snapshot
 from gsched.policy.backfill.asks_fit import AsksFit
@@ -222,11 +223,20 @@ class Preemptor:
         """Whether it has run long enough, has not been preempted too often, and is not ending already."""
         if running.is_ending or running.job_id in self._gone:
             return False
-        most = self._snapshot.max_job_preempt
-        if most is not None and running.preempted >= most:
+        if self._is_spared(running):
             return False
         since = max(running.started_at, running.resumed_at)
         return self._now - since >= self._snapshot.min_run_before_preempt_s
+
+    def _is_spared(self, running: Running) -> bool:
+        """By what application profile, queue or cluster say, each where the one before says nothing."""
+        bucket, snapshot = running.bucket, self._snapshot
+        queue = snapshot.queues.get(bucket.queue)
+        sparing = snapshot.application_sparing.get(bucket.application, NOBODY_SPARED)
+        sparing = sparing.over(queue.sparing if queue is not None else NOBODY_SPARED).over(snapshot.sparing)
+        needed = bucket.requirement
+        total = needed.estimate_s if needed.estimate_s is not None else needed.run_s
+        return sparing.spares(self._now - running.started_at, total, running.preempted)
 
     def _priority(self, running: Running) -> int:
         queue = self._snapshot.queues.get(running.bucket.queue)

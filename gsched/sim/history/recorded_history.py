@@ -200,6 +200,9 @@ def _wish(spec: JobSpec) -> JobSpec:
         run_limit_s=None if "run_limit_s" in defaulted else spec.run_limit_s,
         estimate_s=None if "estimate_s" in defaulted else spec.estimate_s,
         rerunnable=None if "rerunnable" in defaulted else spec.rerunnable,
+        warning_signal="" if "warning_signal" in defaulted else spec.warning_signal,
+        warning_s=None if "warning_signal" in defaulted else spec.warning_s,
+        saves_on_signal=spec.saves_on_signal and "warning_signal" not in defaulted,
         application="" if "application" in defaulted else spec.application,
         user_group=spec.user_group,
     )

@@ -6,6 +6,7 @@ import pytest
 from config_texts import check, with_lines
 
 from gsched.model.config import GpuPlacement, Params
+from gsched.model.queues.preempt_sparing import Sparing
 
 
 def params(*lines: str):
@@ -52,7 +53,7 @@ def test_every_parameter_of_policies():
         gpu_placement=GpuPlacement.SCARCE,
         min_run_before_preempt_s=90,
         preempt_requeue=True,
-        max_job_preempt=5,
+        sparing=Sparing(most=5),
         max_preexec_retry=7,
         preexec_exit=True,
         factors={

@@ -418,7 +418,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
             "RES_REQ: Bad resource requirement syntax: Error in affinity section: same=core says nothing of sockets",
         ),
         ("JOB_CONTROLS = SUSPEND[x]", "JOB_CONTROLS is not supported yet"),
-        ("MAX_JOB_PREEMPT = 3", "MAX_JOB_PREEMPT is not supported yet: it is set for the whole cluster in lsb.params"),
+        ("MAX_JOB_PREEMPT = 0", "MAX_JOB_PREEMPT: '0' is not a whole number from 1 to 2147483646"),
     ],
 )
 def test_a_line_that_is_refused(line, error):

@@ -274,3 +274,85 @@ def test_gpu_options_of_a_profile_and_its_queue_are_merged_where_merging_is_on(
     here.connect("a", gpus(4, SHARED, memory_mib=8192))
     (job,) = here.submit(spec(gpu_req=asked, application="sim"))
     assert here.job(job).spec.combined_gpu_req == shown
+
+
+def test_pre_exec_retries_of_a_profile_count_before_the_queues_and_these_before_the_clusters() -> None:
+    made = config(max_preexec_retry=1, preexec_exit=True)
+    profiles = {"care": msgspec.structs.replace(CARE, max_preexec_retry=2)}
+    world = World(msgspec.structs.replace(made, applications=profiles))
+    world.reconfigure(world.with_params(max_preexec_retry=3, preexec_exit=False))
+    plain, profiled = world.run(spec(), spec(application="care", slots=2))
+    for number in (plain, profiled):
+        world.started(number)
+        world.ended(number, exit_code=None, started=False, pre_failed=True, problem="...")
+    assert (world.state(plain), world.state(profiled)) == (JobState.EXIT, JobState.PEND)
+
+
+@pytest.mark.parametrize(
+    ("of_queue", "of_profile", "code", "state"),
+    [
+        ("7 20-22", "", 7, JobState.DONE),
+        ("7 20-22", "", 22, JobState.DONE),
+        ("7 20-22", "", 23, JobState.EXIT),
+        ("7", "8", 7, JobState.EXIT),  # the profile's count instead of the queue's
+        ("7", "8", 8, JobState.DONE),
+        ("7", "", 0, JobState.DONE),
+    ],
+)
+def test_exit_codes_with_which_a_job_is_done(of_queue: str, of_profile: str, code: int, state: JobState) -> None:
+    made = config(success_exit_values=of_queue)
+    profile = Application(name="care", success_exit_values=of_profile)
+    world = World(msgspec.structs.replace(made, applications={"care": profile}))
+    (number,) = world.run(spec(application="care"))
+    done, failed = world.submit(spec(dependency=f"done({number})"), spec(dependency=f"exit({number})"))
+    world.started(number)
+    world.ended(number, exit_code=code)
+    assert world.state(number) == state
+    assert (world.job(done).released, world.job(failed).released) == (state == JobState.DONE, state == JobState.EXIT)
+    result = world.job(number).result
+    assert result is not None and result.exit_code == code
+    world.check_replay()
+
+
+def test_a_job_that_is_killed_or_asks_for_another_run_is_not_done_by_its_exit_code() -> None:
+    world = World(config(success_exit_values="7 9", requeue_exit_values="9"))
+    killed, again = world.run(spec(), spec())
+    world.started(killed)
+    world.started(again)
+    world.control("kill", killed)
+    world.ended(killed, exit_code=7)
+    world.ended(again, exit_code=9)
+    assert (world.state(killed), world.state(again)) == (JobState.EXIT, JobState.PEND)
+    world.check_replay()
+
+
+def test_the_queue_warns_jobs_that_say_nothing_of_it_themselves() -> None:
+    world = World(config(warning_signal="URG", warning_s=120))
+    plain, own = world.submit(spec(run_limit_s=600), spec(run_limit_s=600, warning_signal="USR1", warning_s=60))
+    one, two = world.job(plain).spec, world.job(own).spec
+    assert (one.warning_signal, one.warning_s, one.saves_on_signal) == ("URG", 120, False)
+    assert (two.warning_signal, two.warning_s) == ("USR1", 60)
+    assert world.modify(plain, name="x") == [""]
+    assert world.job(plain).spec.warning_signal == "URG"
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("rusage[mem=100]", False),
+        ("rusage[mem=99]", True),
+        ("rusage[mem=201]", True),
+        ("rusage[swp=900]", False),
+        ("{rusage[mem=150]} || {rusage[mem=300]}", True),
+        ("", False),
+    ],
+)
+def test_a_queue_limits_what_rusage_asks_for(asked: str, refused: bool) -> None:
+    made = config(reserve_limits={"mem": (100.0, 200.0)}, res_req="rusage[mem=1]")
+    world = World(msgspec.structs.replace(made, applications={"care": Application(name="care", res_req=asked)}))
+    for job in (spec(res_req=asked), spec(application="care")):
+        if refused:
+            with pytest.raises(BadRequest, match="the queue normal allows from 100MB to 200MB in rusage"):
+                world.submit(job)
+        else:
+            world.submit(job)

@@ -245,3 +245,44 @@ def test_an_unknown_load_is_beyond_nothing() -> None:
     del report.indices["r1m"]
     world.report(load=report)
     assert world.state(job_id) == "RUN"
+
+
+def test_a_queue_may_end_jobs_instead_of_suspending_them() -> None:
+    closing = Queue(name="normal", run_window=(window(-5, 10),), terminate_when=("WINDOW",))
+    world = World(make_config(queues=(closing,)))
+    (number,) = world.run(spec(rerunnable=True))
+    world.started(number)
+    world.wait(600)
+    world.settle()
+    assert TerminateAttempt("a", number, 1, "TERM_WINDOW") in world.orders()
+    assert world.state(number) == "RUN", "until it has ended"
+    orders = len(world.orders())
+    world.wait(60)
+    world.settle()
+    assert len(world.orders()) == orders, "it is told once"
+    world.ended(number, exit_code=None, signal=15)
+    result = world.job(number).result
+    assert world.state(number) == "EXIT" and result is not None and result.term_reason == "TERM_WINDOW"
+    world.check_replay()
+
+
+def test_a_queue_that_ends_jobs_for_load_suspends_them_when_its_window_closes() -> None:
+    both = Queue(
+        name="normal", run_window=(window(-5, 10),), terminate_when=("LOAD",), thresholds={"ut": Threshold(stop=0.9)}
+    )
+    world = World(make_config(queues=(both,)))
+    one, other = world.run(spec(), spec())
+    for number in (one, other):
+        world.started(number)
+    world.control("kill", other)
+    world.report(load=load(ut=0.95))
+    world.settle()
+    asked = [order for order in world.orders() if isinstance(order, TerminateAttempt)]
+    assert [(order.job_id, order.reason) for order in asked] == [(other, "TERM_OWNER"), (one, "TERM_LOAD")]
+    world.check_replay()
+    world = World(make_config(queues=(both,)))
+    (number,) = world.run(spec())
+    world.started(number)
+    world.wait(600)
+    world.settle()
+    assert world.state(number) == "SSUSP"

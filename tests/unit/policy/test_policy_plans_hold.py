@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, Preemption, ask_of, kind
 
+from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Bucket
 from tests.support.property_examples import examples
@@ -149,7 +150,7 @@ def preemptive(seed: int) -> Cluster:
         Queue(name="high", priority=9, preemption=Preemption(preemptive=()), backfill=True),
         Queue(name="low", priority=1, backfill=True),
     ]
-    return Cluster(chance.randint(1, 3), 4, 0, queues, min_run_before_preempt_s=10.0, max_job_preempt=3)
+    return Cluster(chance.randint(1, 3), 4, 0, queues, min_run_before_preempt_s=10.0, sparing=Sparing(most=3))
 
 
 @given(st.integers(0, 10**9))

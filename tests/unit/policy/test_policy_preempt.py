@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from planning_cluster import Ask, Cluster, Preemption, kind
 
 from gsched.base.coded_text import sentence
 from gsched.model.ledgers.ledger import Ledger, miscounts
+from gsched.model.queues.preempt_sparing import SparedTime, Sparing
 from gsched.model.queues.queue import Queue
 from gsched.model.scheduling.snapshot import Preempted
 from gsched.policy.preempt.preemption import may_preempt
@@ -80,7 +82,7 @@ def test_preferred_queue_goes_first() -> None:
 
 
 def test_who_is_spared() -> None:
-    cluster = cluster_of(slots=4, min_run_before_preempt_s=60.0, max_job_preempt=2)
+    cluster = cluster_of(slots=4, min_run_before_preempt_s=60.0, sparing=Sparing(most=2))
     cluster.run(kind(ONE, "low"), started_at=100.0)  # too young
     cluster.run(kind(ONE, "low"), preempted=2)  # often enough
     cluster.run(kind(ONE, "low"), resumed_at=100.0)  # has just gone on
@@ -89,6 +91,41 @@ def test_who_is_spared() -> None:
     assert cluster.cycle(110.0).preempted == []
     cluster.end(ending.job_id)
     assert len(cluster.cycle(170.0).preempted) == 1
+
+
+@pytest.mark.parametrize(
+    ("of_application", "of_queue", "of_cluster", "spared"),
+    [
+        (Sparing(), Sparing(), Sparing(run=SparedTime(60.0)), True),
+        (Sparing(), Sparing(), Sparing(run=SparedTime(61.0)), False),
+        (Sparing(), Sparing(run=SparedTime(61.0)), Sparing(run=SparedTime(60.0)), False),
+        (Sparing(run=SparedTime(60.0)), Sparing(run=SparedTime(61.0)), Sparing(), True),
+        (Sparing(), Sparing(run=SparedTime(60.0, is_percent=True)), Sparing(), True),
+        (Sparing(), Sparing(run=SparedTime(61.0, is_percent=True)), Sparing(), False),
+        (Sparing(), Sparing(finish=SparedTime(40.0)), Sparing(), True),
+        (Sparing(), Sparing(finish=SparedTime(39.0)), Sparing(), False),
+        (Sparing(finish=SparedTime(40.0, is_percent=True)), Sparing(), Sparing(), True),
+        (Sparing(), Sparing(most=1), Sparing(), True),
+        (Sparing(), Sparing(most=2), Sparing(most=1), False),
+    ],
+)
+def test_who_is_spared_by_what_is_set(
+    of_application: Sparing, of_queue: Sparing, of_cluster: Sparing, spared: bool
+) -> None:
+    low = msgspec.structs.replace(LOW, sparing=of_queue)
+    settings: dict[str, Any] = {"sparing": of_cluster, "application_sparing": {"care": of_application}}
+    cluster = cluster_of(HIGH, low, slots=1, **settings)
+    job = kind(ONE, "low")._replace(application="care")
+    cluster.run(job, started_at=100.0, preempted=1)
+    cluster.wait(kind(ONE, "high"))
+    assert (cluster.cycle(160.0).preempted == []) is spared
+
+
+def test_a_part_of_a_run_time_that_nobody_knows_spares_nobody() -> None:
+    cluster = cluster_of(slots=1, sparing=Sparing(SparedTime(0.0, is_percent=True), SparedTime(100.0, is_percent=True)))
+    cluster.run(kind(ONE, "low", run_s=None), started_at=100.0)
+    cluster.wait(kind(ONE, "high"))
+    assert len(cluster.cycle(160.0).preempted) == 1
 
 
 def test_gpus_come_back_only_from_requeued_jobs() -> None:

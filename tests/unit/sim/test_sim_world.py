@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gsched.model.config import Params
+from gsched.model.queues.preempt_sparing import Sparing
 from gsched.model.queues.queue import Preemption, Queue
 from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import START, Fate, World, simulated_config
@@ -161,7 +162,7 @@ def compete(seed: int) -> int:
         Queue(name="low", priority=1, backfill=True),
         Queue(name="high", priority=9, preemption=Preemption(preemptive=()), backfill=True),
     )
-    params = Params(min_run_before_preempt_s=10.0, max_job_preempt=2, preempt_requeue=seed % 2 > 0)
+    params = Params(min_run_before_preempt_s=10.0, sparing=Sparing(most=2), preempt_requeue=seed % 2 > 0)
     gpus = 2 if seed % 2 else 0
     config = simulated_config(1 + seed % 3, 4, gpus, queues, params=params)
     world = World(config, gpus=gpus, ends_after_s=float(seed % 4))

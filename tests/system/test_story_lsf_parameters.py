@@ -1,0 +1,81 @@
+"""Parameters of LSF's queues through real daemons: what an exit code counts as, when a job is warned, and how often a
+command before it may fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from live_cluster import Cluster
+
+QUEUES = """\
+Begin Queue
+QUEUE_NAME = codes
+PRIORITY = 25
+SUCCESS_EXIT_VALUES = 7 20-22
+LOCAL_MAX_PREEXEC_RETRY = 1
+LOCAL_MAX_PREEXEC_RETRY_ACTION = EXIT
+JOB_WARNING_ACTION = URG
+JOB_ACTION_WARNING_TIME = 60
+NO_PREEMPT_RUN_TIME = 50%
+RESRSV_LIMIT = [mem=1,64]
+End Queue
+
+Begin Queue
+QUEUE_NAME = loaded
+PRIORITY = 25
+mem = /900000000
+TERMINATE_WHEN = LOAD
+End Queue
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    cluster = module_cluster("--sim-gpus", "1:default")
+    cluster.configure(lsb_queues=QUEUES)
+    return cluster
+
+
+def test_a_job_is_done_with_an_exit_code_of_its_queue_also_after_the_master_was_killed(cluster: Cluster) -> None:
+    done = cluster.submit("-q", "codes", "-o", "done.out", "exit 21")
+    after = cluster.submit("-q", "codes", "-w", f"done({done})", "-o", "after.out", "exit 23")
+    (view,) = cluster.wait(done)
+    assert view.state == "DONE"
+    (view,) = cluster.wait(after)
+    assert view.state == "EXIT"
+    assert ": Done successfully." in cluster.run("ghist", "-UF", str(done)).stdout
+    cluster.kill("master")
+    cluster.up()
+    stat = cluster.run("gjobs", "-noheader", "-o", "stat exit_code", str(done)).stdout.split()
+    assert stat[0] == "DONE"
+
+
+def test_the_queue_warns_a_job_that_says_nothing_of_it_itself(cluster: Cluster) -> None:
+    job = cluster.submit("-H", "-q", "codes", "-W", "90", "true")
+    told = cluster.run("gjobs", "-noheader", "-o", "warning_action", str(job)).stdout.split()
+    assert told == ["URG"]
+    cluster.run("gkill", str(job))
+
+
+def test_a_command_before_a_job_may_fail_once_in_that_queue(cluster: Cluster) -> None:
+    job = cluster.submit("-q", "codes", "-E", "exit 4", "-o", "pre.out", "true")
+    (view,) = cluster.wait(job)
+    assert view.state == "EXIT"
+    told = cluster.run("gqueues", "-l", "codes").stdout
+    for words in ("SUCCESS_EXIT_VALUES", "7 20-22", "NO_PREEMPT_RUN_TIME", "50%", "JOB_WARNING_ACTION"):
+        assert words in told
+
+
+def test_a_job_is_ended_where_the_queue_says_so_instead_of_being_suspended(cluster: Cluster) -> None:
+    job = cluster.submit("-q", "loaded", "-o", "loaded.out", "sleep 100000")
+    (view,) = cluster.wait(job)
+    assert view.state == "EXIT" and view.result is not None and view.result.term_reason == "TERM_LOAD"
+    assert "It is ended instead of suspended (TERMINATE_WHEN)" in cluster.run("ghist", "-UF", str(job)).stdout
+
+
+def test_a_queue_refuses_a_job_that_reserves_more_than_it_allows(cluster: Cluster) -> None:
+    refused = cluster.run("gsub", "-q", "codes", "-R", "rusage[mem=65]", "true", check=False)
+    assert refused.returncode == 255
+    assert "mem=65: the queue codes allows from 1MB to 64MB in rusage (RESRSV_LIMIT)" in refused.stderr

@@ -1,0 +1,123 @@
+"""Parameters of LSF that queues, application profiles and the cluster set alike."""
+
+from __future__ import annotations
+
+import pytest
+from config_texts import BASE, check
+
+from gsched.config.files.queue_parameters import shown_parameters
+from gsched.model.queues.preempt_sparing import SparedTime, Sparing
+
+LINES = (
+    "SUCCESS_EXIT_VALUES = 3  20-22\nLOCAL_MAX_PREEXEC_RETRY = 4\nMAX_PREEXEC_RETRY = 9\n"
+    "LOCAL_MAX_PREEXEC_RETRY_ACTION = exit\nNO_PREEMPT_RUN_TIME = 1:30\nNO_PREEMPT_FINISH_TIME = 20%\n"
+    "MAX_JOB_PREEMPT = 3\n"
+)
+SPARING = Sparing(SparedTime(5400.0), SparedTime(20.0, is_percent=True), 3)
+
+
+def queue(lines: str) -> str:
+    return f"{BASE['lsb.queues']}Begin Queue\nQUEUE_NAME = q\n{lines}End Queue\n"
+
+
+def test_a_queue_and_a_profile_set_them_alike() -> None:
+    warned = "JOB_WARNING_ACTION = sigurg\nJOB_ACTION_WARNING_TIME = 2\n"
+    profile = f"Begin Application\nNAME = a\nESTIMATED_RUNTIME = 5\n{LINES}End Application\n"
+    checked = check({"lsb.queues": queue(LINES + warned), "lsb.applications": profile})
+    assert (checked.errors, checked.notes) == ([], check().notes)
+    assert checked.config is not None
+    found, application = checked.config.queues["q"], checked.config.applications["a"]
+    for read in (found, application):
+        assert (read.success_exit_values, read.max_preexec_retry, read.preexec_exit) == ("3 20-22", 4, True)
+        assert read.sparing == SPARING
+    assert (found.warning_signal, found.warning_s, application.estimate_s) == ("URG", 120, 300)
+    assert dict(shown_parameters(found)) == {
+        "SUCCESS_EXIT_VALUES": "3 20-22",
+        "LOCAL_MAX_PREEXEC_RETRY": "4",
+        "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT",
+        "JOB_WARNING_ACTION": "URG",
+        "JOB_ACTION_WARNING_TIME": "2 min",
+        "NO_PREEMPT_RUN_TIME": "90 min",
+        "NO_PREEMPT_FINISH_TIME": "20%",
+        "MAX_JOB_PREEMPT": "3",
+    }
+
+
+def test_the_cluster_sets_whom_nobody_preempts() -> None:
+    lines = "NO_PREEMPT_RUN_TIME = 90\nNO_PREEMPT_FINISH_TIME = 20 %\nMAX_JOB_PREEMPT = 3\nJOB_INCLUDE_POSTPROC = Y\n"
+    checked = check({"lsb.params": f"Begin Parameters\n{lines}End Parameters\n"})
+    assert checked.errors == []
+    assert checked.config is not None and checked.config.params.sparing == SPARING
+    assert any("JOB_INCLUDE_POSTPROC has no effect: a job has ended when" in note for note in checked.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("SUCCESS_EXIT_VALUES = 3 256", "SUCCESS_EXIT_VALUES: '256' is neither an exit code from 1 to 255 nor a range"),
+        ("SUCCESS_EXIT_VALUES = 9-3", "SUCCESS_EXIT_VALUES: '9-3' is neither an exit code from 1 to 255 nor a range"),
+        ("SUCCESS_EXIT_VALUES = 0", "SUCCESS_EXIT_VALUES: '0' is neither an exit code from 1 to 255 nor a range"),
+        ("LOCAL_MAX_PREEXEC_RETRY_ACTION = kill", "LOCAL_MAX_PREEXEC_RETRY_ACTION: 'kill' is neither SUSPEND nor EXIT"),
+        ("NO_PREEMPT_RUN_TIME = 101%", "NO_PREEMPT_RUN_TIME: '101' is not"),
+        ("NO_PREEMPT_FINISH_TIME = soon", "NO_PREEMPT_FINISH_TIME: "),
+        ("JOB_WARNING_ACTION = CHKPNT", "JOB_WARNING_ACTION: 'CHKPNT' is not supported yet: CHKPNT_SIGNAL asks jobs"),
+        ("JOB_WARNING_ACTION = touch a", "JOB_WARNING_ACTION: 'touch a' is not the name of a signal that a job can"),
+        ("JOB_WARNING_ACTION = KILL", "JOB_WARNING_ACTION: 'KILL' is not the name of a signal that a job can catch"),
+        ("JOB_ACTION_WARNING_TIME = 0", "JOB_ACTION_WARNING_TIME: '0': a run limit is at least one minute"),
+    ],
+)
+def test_what_is_wrong_is_named(line: str, error: str) -> None:
+    (told,) = check({"lsb.queues": queue(f"{line}\n")}).errors
+    assert f"lsb.queues:7: {error}" in told, told
+
+
+def test_half_a_warning_is_noted() -> None:
+    notes = check({"lsb.queues": queue("JOB_WARNING_ACTION = URG\n")}).notes
+    assert any("JOB_WARNING_ACTION has no effect: JOB_WARNING_ACTION and JOB_ACTION" in each for each in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("[mem=100,2G] [lic=5]", {"mem": (100.0, 2048.0), "lic": (0.0, 5.0)}),
+        ("mem = 2000", {"mem": (0.0, 2000.0)}),
+    ],
+)
+def test_what_rusage_may_ask_for(text: str, limits: dict[str, tuple[float, float]]) -> None:
+    checked = check({"lsb.queues": queue(f"RESRSV_LIMIT = {text}\n")})
+    assert checked.errors == []
+    assert checked.config is not None and checked.config.queues["q"].reserve_limits == limits
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[mem]", "'[mem]' is not of the form [RESOURCE=[LEAST,]MOST]"),
+        ("[ut=1]", "'ut' is no resource that jobs can reserve"),
+        ("[nothing=1]", "'nothing' is no resource that jobs can reserve"),
+        ("[mem=2,1]", "mem: 2 is more than 1"),
+        ("[mem=2] [mem=1]", "mem is limited twice"),
+        ("[lic=x]", "'x' is not a number"),
+    ],
+)
+def test_what_is_no_limit_of_rusage_is_named(text: str, error: str) -> None:
+    (told,) = check({"lsb.queues": queue(f"RESRSV_LIMIT = {text}\n")}).errors
+    assert f"lsb.queues:7: RESRSV_LIMIT: {error}" in told
+
+
+def test_for_what_a_job_is_ended_instead_of_suspended() -> None:
+    checked = check({"lsb.queues": queue("TERMINATE_WHEN = load Window\n")})
+    assert checked.errors == []
+    assert checked.config is not None and checked.config.queues["q"].terminate_when == ("LOAD", "WINDOW")
+    (error,) = check({"lsb.queues": queue("TERMINATE_WHEN = PREEMPT\n")}).errors
+    assert "TERMINATE_WHEN: PREEMPT is not supported yet: PREEMPT_ACTION = requeue lets preempted jobs" in error
+    (error,) = check({"lsb.queues": queue("TERMINATE_WHEN = LOADS\n")}).errors
+    assert "TERMINATE_WHEN: 'LOADS' is neither LOAD nor WINDOW" in error
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LSB_BJOBS_FORMAT", "LSB_BHOSTS_FORMAT", "LSB_BQUEUES_FORMAT", "LSB_BUSERS_FORMAT", "LSF_LSLOAD_FORMAT"],
+)
+def test_formats_of_commands_may_stand_in_lsf_conf(name: str) -> None:
+    assert check({"lsf.conf": f'{BASE["lsf.conf"]}{name}="name:8"\n'}).errors == []
